@@ -8,8 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+import click
 import typer
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 import consilium.accounting.cli
@@ -74,9 +76,14 @@ class ProvisionGroup(DefaultGroup):
 
 
 class StudyGroup(DefaultGroup):
-    """`consilium study NAME` is `consilium study run NAME`."""
+    """`consilium study NAME` is `consilium study run NAME`, also for a shell that completes NAME."""
 
     default = "run"
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, and what the default command takes."""
+        of_default = self.commands[self.default].params[0].shell_complete(ctx, incomplete)
+        return [*of_default, *super().shell_complete(ctx, incomplete)]
 
 
 DEPLOY, CHECK, USE = "On separate machines", "Check", "Use a published student"

@@ -157,6 +157,12 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
+def check_new(path: Path) -> None:
+    """Raise OutputExists if something is there."""
+    if path.exists():
+        raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it")
+
+
 @contextmanager
 def new_here(*paths: Path) -> Generator[None]:
     """Files and folders that are made while the context is open, and that go again if it fails."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -57,7 +59,21 @@ def tell_warnings(warnings: Iterable[dict[str, str]], output: Format = Format.js
 
     console = Console(stderr=output is Format.json, highlight=False, soft_wrap=True)
     for warning in warnings:
-        console.print(f"warning: {warning['text']} ({warning['code']})", style="yellow", markup=False)
+        text = f"warning: {warning['text']} ({warning['code']})"
+        console.print(wrapped(text, hanging="         "), style="yellow", markup=False)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
+    """A text in lines that fit the terminal. indent: of the first line. hanging: of all others."""
+    width = max(terminal_width(), len(hanging) + 20)
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def error_table(error: ConsiliumError) -> dict[str, Any]:

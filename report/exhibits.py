@@ -6,6 +6,7 @@ A page, a card, a console and a terminal are lists of the same exhibits: `page` 
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -140,8 +141,10 @@ def pairs(rows: Sequence[tuple[str, object]]) -> Table:
     return Table((), tuple(TableLine(name, (Cell(str(value)),)) for name, value in rows), look="")
 
 
-def as_text(parts: Sequence[PagePart]) -> str:
+def as_text(parts: Sequence[PagePart], width: int = 0) -> str:
     """The same for a terminal: titles, sentences and tables as lines; charts by their words.
+
+    width: in columns, to which sentences are wrapped; 0: a line each.
 
     >>> print(as_text([PagePart("a", "Queries", (Exhibit("b", "Asked", ("All of them.",), pairs([("rows", 3)])),))]))
     Queries
@@ -149,18 +152,18 @@ def as_text(parts: Sequence[PagePart]) -> str:
         All of them.
         rows  3
     """
-    return "\n".join(line for part in parts for line in _lines(part))
+    return "\n".join(line for part in parts for line in _lines(part, width))
 
 
-def _lines(part: PagePart) -> Iterator[str]:
+def _lines(part: PagePart, width: int) -> Iterator[str]:
     if part.title:
         yield part.title
-    yield from (f"  {_plain(words)}" for words in part.words)
+    yield from (_wrapped(words, width, "  ") for words in part.words)
     for item in part.exhibits:
         badge = f" [{NOT_COVERED}]" if item.secret else ""
         if item.title:
-            yield f"  {_plain(item.title)}{badge}"
-        yield from (f"    {_plain(words)}" for words in (*item.words, *item.items))
+            yield _wrapped(f"{_plain(item.title)}{badge}", width, "  ")
+        yield from (_wrapped(words, width, "    ") for words in (*item.words, *item.items))
         if item.table:
             yield from (f"    {line}" for line in _aligned(item.table))
         if item.chart:
@@ -176,6 +179,15 @@ def _aligned(table: Table) -> list[str]:
     columns = range(max(map(len, rows), default=0))
     widths = [max(len(row[column]) for row in rows if column < len(row)) for column in columns]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+
+
+def _wrapped(words: Words, width: int, indent: str) -> str:
+    text = _plain(words)
+    if not width:
+        return indent + text
+    return textwrap.fill(
+        text, width, initial_indent=indent, break_long_words=False, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def _plain(words: Words) -> str:

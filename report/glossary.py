@@ -193,7 +193,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "[which kind](study-measures.md#which-kind-of-difference)",
         ),
         Term(
-            "local, plurality, pooled",
+            "one party alone, plurality, pooled",
             "the average model of one party; all votes without noise; one model of all rows",
             "single-site, non-private ensemble, centralised",
             "[methods](study.md)",

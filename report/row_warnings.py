@@ -138,11 +138,11 @@ def parties_too_small(parties: int, too_small: int, least_rows: int) -> str | No
     """
     if not too_small:
         return None
-    are = "1 has" if too_small == 1 else f"{too_small:,} have"
+    are, part = "1 has" if too_small == 1 else f"{too_small:,} have", f"{parties - too_small:,}"
     return (
-        f"the division made {parties:,} parties, and {parties - too_small:,} of them take part: {are} fewer than"
-        f" data.least_rows = {least_rows}. Whatever is said holds for the others. Lower data.least_rows (1 lets every"
-        " party in), or name both numbers"
+        f"the division made {parties:,} parties, and {part} of them take part: {are} fewer than"
+        f" data.least_rows = {least_rows}. All results are about those that take part. Lower data.least_rows (1 lets"
+        f" every party in), or say beside every result that {part} of {parties:,} parties took part"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consilium.report.warnings import RunWarning, WarningCode, all_of
-from consilium.report.words import many
+from consilium.report.words import ALONE, many
 
 LEAST_RECALL = 0.05
 """Below it a class is practically never found."""
@@ -199,8 +199,8 @@ def _teacher(student: StudentFacts) -> str | None:
     reached, alone = _value(student.metrics, metric), _value(student.mean_teacher, metric)
     if reached is not None and alone is not None and reached < alone:
         return (
-            f"the student's {_WORDS[metric]} {reached:.3f} is below {alone:.3f}, what a party reaches by itself in the"
-            " mean: a party gains nothing by taking part. "
+            f"the student's {_WORDS[metric]} {reached:.3f} is below {alone:.3f}, that of {ALONE} in the mean: a party"
+            " gains nothing by taking part. "
             + _sentence(
                 ("release histograms", student.in_place.histogram), ("ask more queries", False), (WITHOUT, False)
             )
@@ -280,7 +280,7 @@ _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.MOSTLY_NOISE: _noise,
     WarningCode.NOT_ABOVE_HAND_LABELS: _hand_labels,
     WarningCode.BELOW_PRIVATE_RIVAL: _rival,
-    WarningCode.BELOW_MEAN_TEACHER: _teacher,
+    WarningCode.BELOW_ONE_PARTY: _teacher,
     WarningCode.CLASS_NOT_FOUND: _recall,
     WarningCode.PARTIES_LEFT_OUT: _left_out,
     WarningCode.NOT_ANALYSED: _not_analysed,

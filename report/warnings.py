@@ -29,7 +29,7 @@ class WarningCode(StrEnum):
     CLASS_NOT_FOUND = "class-not-found"
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
     BELOW_PRIVATE_RIVAL = "below-private-rival"
-    BELOW_MEAN_TEACHER = "below-mean-teacher"
+    BELOW_ONE_PARTY = "below-one-party"
     PARTIES_LEFT_OUT = "parties-left-out"
     PARTIES_TOO_SMALL = "parties-too-small"
     MANY_PAIRED = "many-paired"
@@ -49,7 +49,7 @@ class WarningCode(StrEnum):
 SECRET = frozenset(
     {
         WarningCode.BELOW_PRIVATE_RIVAL,
-        WarningCode.BELOW_MEAN_TEACHER,
+        WarningCode.BELOW_ONE_PARTY,
         WarningCode.PARTIES_LEFT_OUT,
         WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,

@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+ALONE, STUDENT, PLURALITY, POOLED = "one party alone", "student", "plurality", "pooled"
+MAJORITY, BY_HAND = "majority class", "labels by hand"
+NOISY_AVERAGE, PRIVATE_GRADIENT = "noisy average", "private gradient descent"
+"""What models are called, in the terminal, in reports and in studies alike."""
+
 
 def many(count: int, word: str) -> str:
     """

@@ -15,6 +15,7 @@ import typer
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.simulations.shipped import Shipped, completing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 
 
 def audit_teachers_command(
-    where: Annotated[str, typer.Argument(metavar="HOME|SCENARIO", help="A party's folder, or a scenario.")],
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOME|SCENARIO",
+            help="A party's folder, or a scenario.",
+            autocompletion=completing(Shipped.SCENARIO),
+        ),
+    ],
     federation: Annotated[
         Path | None, typer.Argument(metavar="[FEDERATION.json]", help="The coordinator's file; with a HOME.")
     ] = None,

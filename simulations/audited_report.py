@@ -22,8 +22,8 @@ from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.student.config import StudentSpec
 
 NOBODY_KNOWS = [
-    "How good each party's teachers are, and what a pooled model, the mean teacher or a vote without noise would reach:"
-    " that takes rows which never leave the parties.",
+    "How good each party's teachers are, and what one party alone, a plurality without noise or a pooled model would"
+    " reach: that takes rows which never leave the parties.",
     "How far the parties agreed on each case: nobody keeps the votes.",
     "How many of the released labels are right, and how many labels by hand the student is worth: nobody has the truth"
     " of the public cases.",

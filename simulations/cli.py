@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import new_here, writing
-from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
+from consilium.protocol.files import check_new, new_here, writing
+from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings, terminal_width, wrapped
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
 from consilium.simulations.plan_command import plan_command
-from consilium.simulations.shipped import Shipped
+from consilium.simulations.shipped import DEFAULT, Shipped, completing
 
 if TYPE_CHECKING:
     from consilium.coordinator.verify import Finding
@@ -45,9 +45,18 @@ class DeviceName(StrEnum):
     cuda = "cuda"
 
 
-ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
+ScenarioArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a shipped scenario, or path of a .toml file.", autocompletion=completing(Shipped.SCENARIO)
+    ),
+]
 RunArgument = Annotated[
-    str, typer.Argument(help="Name of a shipped scenario or of a paper, or path of a scenario's .toml file.")
+    str,
+    typer.Argument(
+        help="Name of a shipped scenario or of a paper, or path of a scenario's .toml file.",
+        autocompletion=completing(Shipped.SCENARIO, Shipped.PAPER),
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -58,7 +67,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student a
 
 def run(
     context: typer.Context,
-    scenario: RunArgument = "stroke",
+    scenario: RunArgument = DEFAULT,
     engine: Annotated[
         EngineName,
         typer.Option(
@@ -109,7 +118,9 @@ def run(
         run_paper(scenario, resume, out, [*(overrides or []), *seeds], device.value, output, quiet)
         return
     if resume is None:
-        Shipped.SCENARIO.path(scenario)  # a name that is none is said before seconds of loading
+        Shipped.SCENARIO.path(scenario)  # this and the next are said before seconds of loading
+        if out is not None:
+            check_new(out)
     name = Path(scenario).stem
     description = (
         f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
@@ -157,10 +168,8 @@ def run(
                 )
     if output is Format.json:
         show(output, summary, ())
-    elif not quiet:
-        _print_summary(summary)
     if not quiet:
-        tell_warnings(summary["warnings"], output)
+        _print_summary(summary, output)
 
 
 def run_paper(
@@ -210,19 +219,25 @@ def watch(
 
 
 def scenarios(output: FormatOption = Format.text) -> None:
-    """List the scenarios that come with the package."""
-    from consilium.simulations.papers.description import load_paper
-    from consilium.simulations.scenario import load_scenario
+    """List what `consilium run` can run: what happens, how long it takes, and what it needs."""
+    from consilium.simulations.menu import lines, paper_entries, scenario_entries
 
-    entries = []
-    for name in Shipped.SCENARIO.files():
-        loaded = load_scenario(name, [])
-        described = loaded.federation.describe()
-        entries.append({"name": name, "title": loaded.federation.name, "mechanism": described})
-    lines = [f"{entry['name']:16} {entry['title']}. {entry['mechanism']}" for entry in entries]
-    known = [{"name": name, "title": load_paper(path).title} for name, path in Shipped.PAPER.files().items()]
-    lines += [f"{entry['name']:16} {entry['title']}. A paper's own rows" for entry in known]
-    show(output, {"scenarios": entries, "papers": known}, lines)
+    entries, papers = scenario_entries(), paper_entries()
+    show(output, {"scenarios": entries, "papers": papers}, lines(entries, papers))
+
+
+def show_run(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Print the summary of a finished run again."""
+    from consilium.simulations.finished import read_summary
+
+    summary = {**read_summary(run), "out": str(run.resolve())}
+    if output is Format.json:
+        show(output, summary, ())
+    else:
+        _print_summary(summary, output)
 
 
 def report(
@@ -268,6 +283,7 @@ def prepare(
     output: FormatOption = Format.text,
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
+    check_new(out)
     from consilium.node.kit import check_address
     from consilium.simulations.prepare import prepare_scenario
     from consilium.simulations.scenario import load_scenario
@@ -343,16 +359,20 @@ def register(app: typer.Typer) -> None:
     app.command("plan", rich_help_panel=SIMULATE)(plan_command)
     app.command("attack", rich_help_panel=SIMULATE)(attack_command)
     app.command(rich_help_panel=SIMULATE)(watch)
+    app.command("show", rich_help_panel=SIMULATE)(show_run)
     app.command(rich_help_panel=SIMULATE)(report)
     app.command(rich_help_panel=SIMULATE)(prepare)
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
-    """The summary for people."""
-    from consilium.node.progress import seconds_since_start
+def _print_summary(summary: dict[str, Any], output: Format) -> None:
+    """The summary for people, what it warns of, and last where the report lies; of JSON the warnings alone."""
+    if output is Format.json:
+        tell_warnings(summary["warnings"], output)
+        return
     from consilium.simulations.council.card import afterwards, terminal
 
-    typer.echo(terminal(summary))
+    typer.echo(terminal(summary, terminal_width()))
     for line in afterwards(summary):
-        typer.echo(line)
-    typer.echo(f"{seconds_since_start():.1f} s. Report: {summary['out']}/report.html")
+        typer.echo(wrapped(line, "  ", "  "))
+    tell_warnings(summary["warnings"], output)
+    typer.echo(f"Report: {summary['out']}/report.html ({summary['seconds']['total']:.1f} s)")

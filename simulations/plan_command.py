@@ -10,6 +10,7 @@ import typer
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_text, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.simulations.shipped import Shipped, completing
 
 UNFIT = 1
 """Exit code of --strict where there is a warning."""
@@ -17,7 +18,12 @@ UNFIT = 1
 
 def plan_command(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A scenario, by name or .toml file, or a provisioning file.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario, by name or .toml file, or a provisioning file.",
+            autocompletion=completing(Shipped.SCENARIO),
+        ),
     ],
     epsilon: Annotated[
         float | None,

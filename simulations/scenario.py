@@ -42,13 +42,16 @@ from consilium.student.config import StudentSpec
 class Scenario(Terse, Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
+    menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about.
     data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
     `models.provenance`; keys of a run that were changed with `--set` have none.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": ()}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": (), "menu": "", "seconds": 0}
 
     description: str = Field(default="", description="for the report")
+    menu: str = Field(default="", max_length=200, description="one line, for the list of scenarios")
+    seconds: int = Field(default=0, ge=0, description="of a run on two cores, about; 0: not known")
     data: DataSpec
     federation: Federation
     student: StudentSpec = StudentSpec()

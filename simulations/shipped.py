@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
 
 from consilium.protocol.errors import ConfigError
+
+DEFAULT = "stroke"
+"""The scenario of `consilium run`."""
 
 
 class Shipped(Enum):
@@ -41,6 +45,15 @@ class Shipped(Enum):
         near = get_close_matches(Path(name).stem, known, 2)
         meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ConfigError(f"no {word} {name!r}: neither a file nor one that ships{meant}", f"List them: {listing}")
+
+
+def completing(*kinds: Shipped) -> Callable[[str], list[str]]:
+    """What a shell offers at TAB, for arguments that take names of these kinds."""
+
+    def names(incomplete: str) -> list[str]:
+        return [name for kind in kinds for name in kind.files() if name.startswith(incomplete)]
+
+    return names
 
 
 _RUN = {Shipped.SCENARIO: "run", Shipped.PAPER: "run", Shipped.STUDY: "study"}

@@ -89,7 +89,9 @@ def main(arguments: list[str]) -> int:
             start = time.monotonic()
             told = run(block)
             wrong += bool(told)
-            print(f"{'WRONG' if told else 'ok':10} {title} ({time.monotonic() - start:.0f} s)\n{told}".strip(), flush=True)
+            print(
+                f"{'WRONG' if told else 'ok':10} {title} ({time.monotonic() - start:.0f} s)\n{told}".strip(), flush=True
+            )
     return int(wrong > 0)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.simulations.shipped import Shipped, completing
 
 if TYPE_CHECKING:
     from consilium.simulations.divide import Case
@@ -20,7 +21,14 @@ FILE = "attack.json"
 
 
 def attack_command(
-    where: Annotated[str, typer.Argument(metavar="RUN|SCENARIO", help="A simulated run's folder, or a scenario.")],
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SCENARIO",
+            help="A simulated run's folder, or a scenario.",
+            autocompletion=completing(Shipped.SCENARIO),
+        ),
+    ],
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,11 +57,13 @@ def attack_command(
     proves more than the guarantee allows. Exit code 0 proves nothing: other attackers may do better.
     """
     from consilium.node.progress import progress_on, showing
-    from consilium.protocol.files import new_here, writing
+    from consilium.protocol.files import check_new, new_here, writing
     from consilium.report.exhibits import as_text
     from consilium.simulations.attack.laboratory import attacked, broken
     from consilium.simulations.report.attacks import attacks_part
 
+    if out is not None:
+        check_new(out)
     run = Path(where) if (Path(where) / "manifest.json").is_file() else None
     with showing(quiet) as display:
         display.say(f"attacks on {where}", time.time())

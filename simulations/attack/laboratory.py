@@ -10,6 +10,7 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.attack.attributes import guessed_attributes
 from consilium.simulations.attack.differences import differences
 from consilium.simulations.attack.faults import look_for_faults
@@ -24,6 +25,8 @@ PARTS = ("faults", "votes", "differences", "attributes", "liars", "membership")
 """What `--only` takes."""
 MINUTES = 10.0
 """Of one processor, by default."""
+_GAMES, _FEWEST = 4000, 400
+"""Of an attack that trains nothing: in so many minutes or more; and however short the time."""
 
 
 def attacked(
@@ -83,7 +86,9 @@ def attacked(
     if "membership" in parts:
         shadows = Shadows(case, rows, seed, progress=progress)
         left = max(60 * minutes - (time.process_time() - began), 1.0)
-        values["membership"] = [one.to_json() for one in membership(shadows, everything, left, progress=progress)]
+        games = max(int(_GAMES * min(minutes / MINUTES, 1)), _FEWEST)
+        played = membership(shadows, everything, left, games, progress)
+        values["membership"] = [one.to_json() for one in played]
     return {**values, "seconds": round(time.process_time() - began, 1)}
 
 
@@ -92,7 +97,7 @@ def broken(values: dict[str, Any]) -> list[str]:
     mistakes = [f"{one['fault']}: {one['evidence']}" for one in values.get("faults", []) if one["state"] == "found"]
     refuted = [
         f"{one['observer']}, {one['target']} {one['unit']}: epsilon is at least {one['epsilon_at_least']:.3f}"
-        f" (Gaussian {one['epsilon_at_least_gaussian'] or 0:.3f}), {one['epsilon_promised']:.3f} is promised"
+        f" (Gaussian {one['epsilon_at_least_gaussian'] or 0:.3f}), {epsilon_text(one['epsilon_promised'])} is promised"
         for one in values.get("membership", [])
         if one["broken"]
     ]

@@ -423,7 +423,8 @@ def membership(
     """All attacks of this kind: every target, observer and knowledge, with and without noise.
 
     everything : the same federation on the whole pool, without halves, for an attacker who chooses the queries.
-    budget : processor seconds in all; students, which are trained for each game, get what is left. games : with and
+    budget : processor seconds in all; students, which are trained for each game, get what is left, and are not attacked
+        if nothing is. games : with and
         without the target, of attacks that train nothing; ten times as many where all that is drawn is noise.
     observers : which of `OBSERVERS` attack. Without halves only those attack who know all other rows.
     """
@@ -436,6 +437,8 @@ def membership(
     for number, plan in enumerate(plans):
         progress(MEMBERSHIP, number, len(plans))
         start = time.process_time()
+        if plan.observer == STUDENT and start - began >= budget:
+            break
         if plan.observer == STUDENT:
             waiting = sum(_takes_time(other) for other in plans[number:])
             scores = _by_student(plan, max(budget - (start - began), 0.0) / max(waiting, 1), games)

@@ -5,6 +5,7 @@ Notebooks are passed on, so that their picture has what may be published alone.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,30 +14,39 @@ from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, published, without_blanks
 from consilium.report.page import fragment
-from consilium.report.words import many, share_text
+from consilium.report.warnings import WarningCode
+from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.guarantees import own_epsilons
-from consilium.simulations.report.models import METRICS, RIVALS, hand_label_rows, worth_sentence
+from consilium.simulations.report.models import (
+    ABOVE,
+    ABSENT,
+    LABELS,
+    METRICS,
+    by_hand,
+    hand_label_rows,
+    in_labels,
+    leading,
+    worth_sentence,
+)
 from consilium.student.card import spread_sentence
 
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
-_PRIVATE = {
-    "mean_teacher": "one party alone, in the mean",
-    **RIVALS,
-    "plurality": "plurality, no noise",
-    "pooled": "all rows in one place, not private",
+_FAILURES = {
+    WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
+    WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
 }
-"""Yardsticks that take private rows."""
+"""What a run says before all else, by the warning that tells it."""
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
     level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties, unit=privacy.unit).level
     protection = f"{'no' if level == 'none' else level} protection"
-    return protection if privacy.protects else f"simulation with seeded noise; with real noise: {protection}"
+    return protection if privacy.protects else f"{protection} with real noise; here it came from a seed"
 
 
 def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -44,10 +54,10 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
     The majority class is that of the public test rows; the run's own yardstick of that name is of the private ones.
     """
-    student, by_hand = summary["student"] or {}, dict(hand_label_rows(summary["worth"]))
+    student, labelled = summary["student"] or {}, dict(hand_label_rows(summary["worth"]))
     rates = (student.get("rate") or {}).values()
-    majority = {"majority class": {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
-    return {"student": student, **by_hand, **majority}
+    majority = {MAJORITY: {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
+    return {STUDENT: student, **labelled, **majority}
 
 
 def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> PagePart:
@@ -70,17 +80,74 @@ def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
     return f'<div style="{_STYLE}">{fragment(exhibits)}</div>'
 
 
-def terminal(summary: Mapping[str, Any]) -> str:
-    """Lines of one run for the terminal of whoever ran it, with what is secret."""
+def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
+    """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
     privacy = PrivacyStatement.of(summary["privacy"])
     exhibits = [
+        _models("models", "On public test rows", _all_models(summary), secret=True),
         _guarantee(summary, privacy),
         _weights(summary),
-        _models("models", "How good it is, on public test rows", _all_models(summary), secret=True),
-        Exhibit("gap", words=gap) if (gap := _gap(summary)) else None,
-        _worth(summary, privacy),
     ]
-    return as_text([PagePart("run", "", without_blanks(exhibits))])
+    short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
+    return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
+
+
+def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """What came of a run in one sentence, good or bad; then what the student is worth in labels by hand."""
+    student, worth = summary["student"] or {}, summary["worth"]
+    codes = {warning["code"] for warning in summary.get("warnings", ())}
+    if WarningCode.NOTHING_LEARNT in codes:
+        return (f"The {STUDENT} learnt nothing: it says the same of every case.",)
+    metric = leading(student, len(student.get("rate") or {}))
+    if student.get(metric) is None:
+        return (f"How good the {STUDENT} is, is not known: no public test row can tell.",)
+    failures = [text for code, text in _FAILURES.items() if code in codes]
+    if metric == "accuracy" and WarningCode.NOT_ABOVE_MAJORITY in codes:
+        failures.append(f"The {STUDENT} is no better than the {MAJORITY}.")
+    rival, labelled = _rival(summary["baselines"]), _as_many_by_hand(worth, metric)
+    clauses = [_way(summary["baselines"], student[metric], metric), *filter(None, (rival, labelled))]
+    sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
+    takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
+    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth else ()
+    return (*failures, sentence, *worth_it)
+
+
+def _way(baselines: Mapping[str, Any], reached: float, metric: str) -> str:
+    """How far the student gets from one party alone to pooled."""
+    alone, pooled = ((baselines.get(name) or {}).get(metric) for name in ("mean_teacher", "pooled"))
+    start = f"The {STUDENT} reaches {METRICS[metric]} {share_text(reached)}"
+    from_alone, to_pooled = f"{ALONE} ({share_text(alone)})", f"{POOLED} ({share_text(pooled)})"
+    if alone is not None and reached < alone:
+        return f"{start}, below {from_alone}"
+    if pooled is not None and reached > pooled:
+        return f"{start}, above {to_pooled}"
+    if alone is None or pooled is None or pooled <= alone:
+        return start if alone is None else f"{start}, and {from_alone}"
+    return f"{start}, {(reached - alone) / (pooled - alone):.0%} of the way from {from_alone} to {to_pooled}"
+
+
+def _rival(baselines: Mapping[str, Any]) -> str:
+    """Who does better at the same guarantee; empty where nobody was compared."""
+    compared = {name: metrics for name, metrics in baselines.items() if metrics and ABOVE in metrics}
+    if not compared:
+        return ""
+    best = max(compared, key=lambda name: compared[name][ABOVE]["difference"])
+    above = compared[best][ABOVE]
+    name, reached = LABELS.get(best, best), share_text(compared[best][above["metric"]])
+    if above["interval"][0] > 0:
+        return f"{name} does better at the same guarantee ({reached})"
+    if above["interval"][1] < 0:
+        return f"nothing does better at the same guarantee ({name}: {reached})"
+    return f"{name} does about as well at the same guarantee ({reached})"
+
+
+def _as_many_by_hand(worth: Mapping[str, Any] | None, metric: str) -> str:
+    """What as many labels by hand reach as were released; empty where nobody knows."""
+    released = worth["released"] if worth else {}
+    if not released.get("labels") or released.get(metric) is None:
+        return ""
+    count = released["labels"]
+    return f"{by_hand(count)} {'reaches' if count == 1 else 'reach'} {share_text(released[metric])}"
 
 
 def afterwards(summary: Mapping[str, Any]) -> list[str]:
@@ -102,40 +169,36 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _all_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """From one party alone over the student and its rivals to all rows in one place, each with its word."""
-    models = _private_models(summary) | shown_models(summary)
-    by_hand = [name for name, _ in hand_label_rows(summary["worth"])]
-    names = ("majority class", _PRIVATE["mean_teacher"], *by_hand, "student", *RIVALS.values())
-    order = (*names, _PRIVATE["plurality"], _PRIVATE["pooled"])
-    return {name: models[name] for name in order if models.get(name)}
-
-
-def _gap(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """How far the student comes from one party alone to all rows in one place; nothing where that is no way up."""
-    baselines, student = summary["baselines"], summary["student"] or {}
-    for metric in reversed(METRICS):
-        alone, student_has, pooled = (
-            (models or {}).get(metric) for models in (baselines.get("mean_teacher"), student, baselines.get("pooled"))
-        )
-        if alone is not None and student_has is not None and pooled is not None and pooled > alone:
-            share = (student_has - alone) / (pooled - alone)
-            if share < 0:
-                return (f"By {METRICS[metric]} the student is below one party alone, in the mean.",)
-            whole = "all rows in one place"
-            return (f"By {METRICS[metric]} the student goes {share:.0%} of the way from one party alone to {whole}.",)
-    return ()
+    """From one party alone over the student and its rivals to pooled, each with its word."""
+    models, names = _private_models(summary) | shown_models(summary), list(LABELS.values())
+    place = names.index(STUDENT)
+    names[place:place] = [name for name, _ in hand_label_rows(summary["worth"])]
+    return {name: models[name] for name in names if models.get(name)}
 
 
 def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
     """Who voted on what, what was released, and what that promises."""
+    parties, teachers = many(summary["parties"], "party"), many(summary["teachers"], "teacher")
+    with_teachers = "" if summary["teachers"] == summary["parties"] else f" ({teachers})"
+    voted = f"{parties}{with_teachers} voted on {many(summary['queries']['asked'], 'public row')}. {_released(summary)}"
+    return Exhibit("guarantee", f"Privacy: {verdict(privacy, summary['parties'])}", (voted,), items=(*privacy.lines(),))
+
+
+def _released(summary: Mapping[str, Any]) -> str:
+    """What left, and how much of it was right."""
     queries, release = summary["queries"], ReleaseKind(summary["release"])
+    asked, answered, confirmed = queries["asked"], queries["answered"], queries.get("reinforced", 0)
+    text = f"{many(answered, release.noun)} {'was' if answered == 1 else 'were'} released"
     right = summary["privacy"].get("released_label_accuracy")
-    released = (
-        f"{many(summary['parties'], 'party')} ({many(summary['teachers'], 'teacher')}) voted on"
-        f" {many(queries['asked'], 'public row')}; {many(queries['answered'], release.noun)}"
-        f" {'was' if queries['answered'] == 1 else 'were'} released ({share_text(right)} of them right)."
-    )
-    return Exhibit("guarantee", verdict(privacy, summary["parties"]), (released,), items=tuple(privacy.lines()))
+    if right is not None and release is ReleaseKind.COUNTS:
+        text += f"; the largest count was that of the true class in {right:.0%} of them"
+    elif right is not None:
+        text += f", {right:.0%} of them right"
+    if confirmed:
+        text += f"; {many(confirmed, 'label')} of the {STUDENT} {'was' if confirmed == 1 else 'were'} confirmed"
+    if silent := asked - answered - confirmed:
+        text += f"; {many(silent, 'row')} got none"
+    return f"{text}."
 
 
 def _worth(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit | None:
@@ -144,8 +207,10 @@ def _worth(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit | N
 
 
 def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    baselines = summary["baselines"]
-    return {label: baselines[name] for name, label in _PRIVATE.items() if baselines.get(name)}
+    """Yardsticks that take private rows."""
+    known = {name: metrics for name, metrics in summary["baselines"].items() if metrics and ABSENT not in metrics}
+    public = (STUDENT, MAJORITY)
+    return {label: known[name] for name, label in LABELS.items() if name in known and label not in public}
 
 
 def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secret: bool = False) -> Exhibit | None:

@@ -30,14 +30,13 @@ from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
 from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.ray import OWN_RAY
+from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.progress import Tell, following, following_with
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
 
 if TYPE_CHECKING:
     from consilium.simulations.datasets.source import Source
-
-SUMMARY = "summary.json"
 
 
 class Run:
@@ -52,30 +51,13 @@ class Run:
     def __init__(self, path: Path | str, source: Source | None = None) -> None:
         self.path = Path(path)
         self._source = source
-        self._check()
-
-    def _check(self) -> None:
-        """Raise PathError or DataError if no finished simulation lies there."""
-        if not self.path.is_dir():
-            raise PathError(f"{self.path} is no folder", "Give the folder of a run")
-        if not (self.path / SUMMARY).is_file():
-            begun = (self.path / "manifest.json").is_file()
-            action = f"Go on with: consilium run --resume {self.path}" if begun else "Give the folder of a finished run"
-            raise DataError(f"{self.path} holds no finished run: {SUMMARY} is not there", action)
+        check_finished(self.path)
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What `consilium run --format json` prints; it holds the secret data-dependent epsilon."""
-        path = self.path / SUMMARY
-        try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
-            if not {"privacy", "student", "baselines", "queries", "worth"} <= summary.keys():
-                raise ValueError
-            summary["privacy"] = renamed(summary["privacy"], OF_SUMMARY)
-        except OSError as error:
-            raise PathError(f"cannot read {path}: {error.strerror}", "Was the folder removed?") from None
-        except (ValueError, AttributeError, RecursionError):
-            raise DataError(f"{path} is damaged", "Run: consilium audit") from None
+        summary = read_summary(self.path)
+        summary["privacy"] = renamed(summary["privacy"], OF_SUMMARY)
         return summary
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from consilium.report.words import BY_HAND
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.methods.manual_labels import by_lot, effort, learnt_by_hand
@@ -22,7 +23,7 @@ class LabelledByHand(StudyMethod):
     at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
     """
 
-    title: ClassVar[str] = "labels by hand"
+    title: ClassVar[str] = BY_HAND
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 

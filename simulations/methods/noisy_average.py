@@ -25,6 +25,7 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
 from consilium.protocol.teachers import TeacherKind
+from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed
 from consilium.simulations.metrics import leading_metric, row_scores
@@ -193,7 +194,7 @@ class NoisyAverage(PromisedMethod):
     figures: epsilon, delta, shrinkage, noise_deviation (of a weight).
     """
 
-    title: ClassVar[str] = "noisy average of weights"
+    title: ClassVar[str] = NOISY_AVERAGE
     needs_ensemble: ClassVar[bool] = True
     format: ClassVar[int] = 2
 

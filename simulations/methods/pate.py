@@ -14,6 +14,7 @@ from consilium.models.published.model import Published
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
+from consilium.report.words import STUDENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.release import Replayed, check_can_run, replay
@@ -35,7 +36,7 @@ class Pate(StudyMethod):
     answered.
     """
 
-    title: ClassVar[str] = "PATE"
+    title: ClassVar[str] = STUDENT
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
     format: ClassVar[int] = 3
@@ -73,7 +74,7 @@ class ReturnPath(StudyMethod):
     it), weight (of the student, in the mean over the parties).
     """
 
-    title: ClassVar[str] = "PATE, improved at home"
+    title: ClassVar[str] = f"{STUDENT}, improved at home"
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 

@@ -14,6 +14,7 @@ from consilium.models.teachers import NetworkTeacher
 from consilium.party.teach import fit, sklearn_weight
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import GradientBoostingSpec, NetworkSpec, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.teach import class_probabilities
@@ -151,7 +152,7 @@ BOOSTED = GradientBoostingSpec(trees=100, depth=4)
 class PooledModel(StudyMethod):
     """One model on all that the parties train on, without any guarantee."""
 
-    title: ClassVar[str] = "pooled"
+    title: ClassVar[str] = POOLED
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = False
 

@@ -26,6 +26,7 @@ from scipy.special import expit
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.base import softmax
+from consilium.report.words import ALONE, PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated, linear_scores_of
@@ -176,7 +177,7 @@ class PrivateGradient(PromisedMethod):
     figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
     """
 
-    title: ClassVar[str] = "private gradient descent"
+    title: ClassVar[str] = PRIVATE_GRADIENT
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["private_gradient"] = "private_gradient"
@@ -292,7 +293,7 @@ class PrivateAlone(PromisedMethod):
     judged by its own.
     """
 
-    title: ClassVar[str] = "private gradient descent, alone"
+    title: ClassVar[str] = f"{PRIVATE_GRADIENT}, {ALONE}"
     needs_ensemble: ClassVar[bool] = False
 
     name: Literal["private_alone"] = "private_alone"

@@ -13,6 +13,7 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
+from consilium.report.words import ALONE, PLURALITY
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, TEST_DRAWS, Predicted, PromisedMethod, StudyMethod, needed
@@ -29,7 +30,7 @@ class LocalOnly(StudyMethod):
     their accuracies, and the AUC of their mean probability. arrays: what each test row adds to either (`BY_ROW`).
     """
 
-    title: ClassVar[str] = "one party alone"
+    title: ClassVar[str] = ALONE
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
     format: ClassVar[int] = 2
@@ -85,7 +86,7 @@ class Plurality(StudyMethod):
     federation around the teachers is; a run's own plurality differs from it by these lots alone.
     """
 
-    title: ClassVar[str] = "plurality without noise"
+    title: ClassVar[str] = PLURALITY
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
 

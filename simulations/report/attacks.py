@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from consilium.protocol.errors import DataError
+from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import plural
+from consilium.report.words import many, plural
 
 PROVES_NOTHING = (
     "An attack that fails proves nothing. It says what these attackers could not do in so many games. The guarantee"
@@ -34,6 +35,17 @@ _LOWER = (
     " chapters. It lies far below the guarantee where few games were played. Where counts with Gaussian noise are"
     " seen, the second number uses that; the first never does."
 )
+_TO_CHOOSE = 2
+"""Games for each false alarm that is aimed at: half of them choose the threshold, on the others one is expected."""
+
+
+_TOO_FEW = (
+    "Where too few games were played, nothing is said. Students are trained anew for each game: give more time with"
+    " --budget."
+)
+_NOT_ATTACKED = "The student’s model was not attacked: no time was left. Give more with --budget."
+STUDENT = "the student's model"
+"""As `membership.StudentObserver` calls it."""
 
 
 def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
@@ -114,13 +126,25 @@ def _signed(value: float) -> str:
     return text if text[1:] != "0.000" else "0.000"
 
 
-def _hundred(detected: Mapping[str, Any]) -> str:
+def _needed(detected: Mapping[str, Any]) -> int:
+    """Games without which a share at this rate of false alarms means nothing."""
+    return round(_TO_CHOOSE / detected["level"])
+
+
+def _hundred(detected: Mapping[str, Any], games: int) -> str:
+    if games < _needed(detected):
+        return f"{many(games, 'game')} of {_needed(detected):,} needed"
     low, high = detected["interval"]
     return f"{100 * detected['share']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def _epsilon(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None else epsilon_text(value)
+
+
+def _at_least(value: float | None) -> str:
+    """Rounded down: what is proved must not be more than what was found."""
+    return "–" if value is None else f"{math.floor(1000 * value) / 1000:.3f}"
 
 
 def _best(values: Mapping[str, Any]) -> Exhibit | None:
@@ -134,28 +158,40 @@ def _best(values: Mapping[str, Any]) -> Exhibit | None:
             if not noisy:
                 continue
             best = max(noisy, key=lambda one: one["detected"][1]["interval"][0])
-            control = max((one["detected"][1]["share"] for one in bare), default=None)
             promised, found = best["epsilon_promised"], best["detected"][1]
+            told = best["games"] >= _needed(found)
+            enough = [one for one in bare if one["games"] >= _needed(found)]
+            control = max((one["detected"][1]["share"] for one in enough), default=None)
             lines.append(
                 TableLine(
                     f"{_unit(values, unit)}, by {_whom(observer)}",
                     (
-                        Cell(_hundred(found)),
-                        Cell("all" if promised is None else f"{_allowed(promised, values['delta'], found):.1f}"),
+                        Cell(_hundred(found, best["games"])),
+                        Cell(_most(promised, values["delta"], found) if told else "–"),
                         Cell("–" if control is None else f"{100 * control:.0f}"),
-                        Cell(_epsilon(max(_bound(one) for one in noisy))),
+                        Cell(_at_least(max(_bound(one) for one in noisy)) if told else "–"),
                         Cell("nothing: it is trusted" if promised is None else _epsilon(promised)),
                     ),
                 )
             )
     if not lines:
         return None
+    short = any(one["games"] < _needed(one["detected"][1]) for one in attacks)
+    words = (
+        _HOW,
+        *((_TOO_FEW,) if short else ()),
+        *(() if any(one["observer"] == STUDENT for one in attacks) else (_NOT_ATTACKED,)),
+    )
     columns = (
         "looked for", "found of 100", "guarantee allows", "found without noise", "epsilon at least",
         "epsilon guaranteed",
     )  # fmt: skip
     table = Table(columns, tuple(lines), frozenset(range(1, 5)))
-    return Exhibit("attacks-membership", "Was it in the federation?", (_HOW,), table, secret=True)
+    return Exhibit("attacks-membership", "Was it in the federation?", words, table, secret=True)
+
+
+def _most(promised: float | None, delta: float, found: Mapping[str, Any]) -> str:
+    return "all" if promised is None else f"{_allowed(promised, delta, found):.1f}"
 
 
 def _allowed(epsilon: float, delta: float, detected: Mapping[str, Any]) -> float:
@@ -334,8 +370,8 @@ def _all(values: Mapping[str, Any]) -> Exhibit | None:
             (
                 Cell(one["observer"], one["knows"]),
                 Cell("yes" if one["noise"] else "no"),
-                *(Cell(_hundred(detected)) for detected in one["detected"]),
-                Cell(_epsilon(one["epsilon_at_least"]), _epsilon(one["epsilon_at_least_gaussian"])),
+                *(Cell(_hundred(detected, one["games"])) for detected in one["detected"]),
+                Cell(_at_least(one["epsilon_at_least"]), _at_least(one["epsilon_at_least_gaussian"])),
                 Cell(_epsilon(one["epsilon_promised"])),
                 Cell("–" if one["ratio"] is None else f"{one['ratio']:.2f}"),
                 Cell(f"{one['games']:,}"),

@@ -207,8 +207,8 @@ def _kind(data: ReportData) -> Exhibit:
         "the data-dependent epsilon and its curve,",
         "the epsilon spent at the released counts, which is chosen after the fact: the guarantee covers it,",
         f"how far the {parties} agreed and how they voted (consensus of the votes),",
-        "all models to compare with that use private rows: mean teacher, noisy average, private gradient descent,"
-        " plurality, pooled; the yardsticks that stay are public,",
+        "all models to compare with that use private rows: one party alone, noisy average, private gradient"
+        " descent, plurality, pooled; the yardsticks that stay are public,",
         f"what each {data.party_label} gains, and what another epsilon would give,",
         f"the {parties} by name, size, weight and quality, how many were left out and why, and how long each stage"
         " took.",

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from consilium.report.words import many, share_text, signed_text, with_interval
+from consilium.report.words import (
+    ALONE,
+    BY_HAND,
+    NOISY_AVERAGE,
+    PLURALITY,
+    POOLED,
+    PRIVATE_GRADIENT,
+    many,
+    share_text,
+    signed_text,
+    with_interval,
+)
+from consilium.report.words import MAJORITY as MAJORITY_LABEL
+from consilium.report.words import STUDENT as STUDENT_LABEL
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 
 STUDENT, SPREAD, ABSENT, MAJORITY = "student", "local_only", "absent", "majority"
 ABOVE = "above_student"
-STUDENT_LABEL = "student"
-RIVALS = {"noisy_average": "noisy average of weights", "private_gradient": "private gradient descent"}
+RIVALS = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
 RIVALS |= {ON_PUBLIC_ROWS + name: f"{label}, on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
-_LABELS = {
-    MAJORITY: "majority class",
-    "mean_teacher": "mean teacher",
-    **RIVALS,
-    "plurality": "plurality, no noise",
+LABELS = {
+    MAJORITY: MAJORITY_LABEL,
+    "mean_teacher": ALONE,
     STUDENT: STUDENT_LABEL,
-    "pooled": "pooled rows, not private",
+    **RIVALS,
+    "plurality": f"{PLURALITY} (not private)",
+    "pooled": f"{POOLED} (not private)",
 }
+"""Rows of a table of models, in its order: names as in summary.json, and what they are called."""
 METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 """By which models are judged, with their words."""
 
@@ -66,11 +80,11 @@ def model_rows(data: ReportData) -> list[ModelRow]:
         metrics.pop(MAJORITY, None)
     if data.student is not None:
         metrics[STUDENT] = {**data.student, "intervals": data.open_figures.get("intervals")}
-    order = [*_LABELS, *(name for name in metrics if name not in _LABELS)]
-    rows = [_row(_LABELS.get(name, name), metrics[name]) for name in order if name in metrics]
+    order = [*LABELS, *(name for name in metrics if name not in LABELS)]
+    rows = [_row(LABELS.get(name, name), metrics[name]) for name in order if name in metrics]
     before = next((index for index, row in enumerate(rows) if row.label == STUDENT_LABEL), len(rows))
-    by_hand = [_row(label, point) for label, point in hand_label_rows(data.worth)]
-    return [*([yardstick] if yardstick else []), *rows[:before], *by_hand, *rows[before:]]
+    labelled = [_row(label, point) for label, point in hand_label_rows(data.worth)]
+    return [*([yardstick] if yardstick else []), *rows[:before], *labelled, *rows[before:]]
 
 
 def against_rivals(data: ReportData) -> str:
@@ -112,7 +126,12 @@ def public_majority(data: ReportData) -> ModelRow | None:
 
 def lead(data: ReportData, metrics: dict[str, Any]) -> Literal["auc", "accuracy"]:
     """The number that is shown first: AUC says most about two classes, and next to nothing where there are many."""
-    return "auc" if metrics.get("auc") is not None and len(data.classes) == 2 else "accuracy"
+    return leading(metrics, len(data.classes))
+
+
+def leading(metrics: Mapping[str, Any], classes: int) -> Literal["auc", "accuracy"]:
+    """As `lead`, of so many classes."""
+    return "auc" if metrics.get("auc") is not None and classes == 2 else "accuracy"
 
 
 def alone(baselines: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -137,14 +156,14 @@ def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     epsilon: as text, or empty where it stands beside it. release: what the student got for a query, as it is counted.
     """
     released, metric = worth["released"], worth["metric"]
-    count, reached = released["labels"], f"{METRICS[metric]} is {share_text(released[metric])}"
-    cost = worth.get("label_cost", "")  # a run of 0.9 does not say it
-    can_be_had = "" if cost else ", if labels can be had by hand"
-    takes = f"; one such label takes {cost}" if cost else ""
+    count, cost = released["labels"], worth.get("label_cost", "")
+    can_be_had = "" if cost else " where they can be had"
+    takes = f"; one takes {cost}" if cost else ""
     at = f" at epsilon {epsilon}" if epsilon else ""
+    reach = "reaches" if count == 1 else "reach"
     return (
-        f"This student is worth {_in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
-        f"{at}. With {many(count, 'case')} labelled by hand instead{can_be_had}, {reached}{takes}."
+        f"This student is worth {in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
+        f"{at}. {by_hand(count)}{can_be_had} {reach} {METRICS[metric]} {share_text(released[metric])}{takes}."
     )
 
 
@@ -152,7 +171,7 @@ def worth_explained(worth: dict[str, Any]) -> str:
     """How the number was found."""
     draws, metric = worth["draws"], METRICS[worth["metric"]]
     return (
-        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn at random with"
+        f"Worth in labels by hand: how many of the {worth['public_rows']:,} public cases, drawn at random with"
         f" their true label, reach the student’s {metric} on the test cases: the mean of up to {draws} draws, by the"
         " student’s own trainer or by ridge regression, whichever does better there (a trainer that takes long is not"
         f" searched with). In parentheses the {worth['level']:.0%} interval over draws of labels and of test cases. It"
@@ -165,29 +184,37 @@ def hand_label_rows(worth: dict[str, Any] | None) -> list[tuple[str, dict[str, A
     if worth is None:
         return []
     points = {point["labels"]: point for point in (worth["released"], worth["asked"])}
-    return [(f"{many(count, 'label')} by hand", point) for count, point in points.items()]
+    return [(by_hand(count), point) for count, point in points.items()]
 
 
-def _in_labels(worth: dict[str, Any]) -> str:
+def by_hand(count: int) -> str:
+    """
+    >>> by_hand(1), by_hand(1200)
+    ('1 label by hand', '1,200 labels by hand')
+    """
+    return f"{count:,} {'label by hand' if count == 1 else BY_HAND}"
+
+
+def in_labels(worth: dict[str, Any]) -> str:
     """
     >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "hand_labels": 123, "low": 81, "high": 204}
-    >>> _in_labels(block)
-    'about 120 hand-labelled cases (81 to 200)'
-    >>> _in_labels({**block, "hand_labels": None, "high": None})
-    'more than all 900 public cases labelled by hand (81 at least)'
-    >>> _in_labels({**block, "hand_labels": 0, "low": 0})
-    'no hand-labelled cases: 5 do as well (0 to 200)'
+    >>> in_labels(block)
+    'about 120 labels by hand (81 to 200)'
+    >>> in_labels({**block, "hand_labels": None, "high": None})
+    'more than 900 labels by hand, all that there are (at least 81)'
+    >>> in_labels({**block, "hand_labels": 0, "low": 0})
+    'fewer than 5 labels by hand (0 to 200)'
     """
     labels, low, high = worth["hand_labels"], worth["low"], worth["high"]
     most = f"{worth['most']:,}"
     if labels is None:
-        every = f"all {most} public cases" if worth["most"] == worth["public_rows"] else f"the {most} that were tried"
-        least = "" if low is None else f" ({_about(low)} at least)"
-        return f"more than {every} labelled by hand{least}"
+        of_all = "all that there are" if worth["most"] == worth["public_rows"] else "the most that were tried"
+        least = "" if low is None else f" (at least {_about(low)})"
+        return f"more than {most} {BY_HAND}, {of_all}{least}"
     ends = f"({_about(low or 0)} to {f'more than {most}' if high is None else _about(high)})"
     if labels == 0:
-        return f"no hand-labelled cases: {worth['fewest']} do as well {ends}"
-    return f"about {_about(labels)} hand-labelled cases {ends}"
+        return f"fewer than {worth['fewest']} {BY_HAND} {ends}"
+    return f"about {_about(labels)} {BY_HAND} {ends}"
 
 
 def _about(count: int) -> str:

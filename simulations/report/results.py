@@ -23,9 +23,10 @@ from consilium.report.charts import (
     rows_axis,
     rows_chart,
 )
+from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.glossary import term
-from consilium.report.words import many, plural, share_text, signed_text, with_interval
+from consilium.report.words import ALONE, many, plural, share_text, signed_text, upper_first, with_interval
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.class_by_class import MOST
@@ -153,7 +154,7 @@ def _models_table(data: ReportData, models: Sequence[ModelRow]) -> Exhibit:
         for row in models
     ]
     if spread := alone(data.baselines):
-        name = f"one {data.party_label} alone, 10th to 90th percentile"
+        name = f"{ALONE}, 10th to 90th percentile"
         lines.append(TableLine(name, tuple(Cell(spread[metric]) for metric in METRICS)))
     average = "" if data.public else " and of private rivals"
     caption = (
@@ -188,7 +189,7 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
     parties = plural(data.party_label)
     if not data.public:
         words.append(
-            f"Mean teacher: what one of the {parties} has by itself. Plurality: all {parties} vote without noise."
+            f"{upper_first(ALONE)}: the mean over the {parties}. Plurality: all {parties} vote without noise."
             " Pooled: one model on all rows together."
         )
     labels = {row.label for row in models}
@@ -302,7 +303,7 @@ def _by_epsilon(data: ReportData) -> Exhibit | None:
     if len(points) < 2:
         return None
     name, draws = METRICS[curve["metric"]], points[-1]["draws"]
-    values = "; ".join(f"{share_text(point['value'])} at epsilon {point['epsilon']:.2g}" for point in points)
+    values = "; ".join(f"{share_text(point['value'])} at epsilon {epsilon_text(point['epsilon'])}" for point in points)
     drawing = learning_chart(points, "epsilon", ("epsilon guaranteed (logarithmic)", f"{name} of the student"))
     return Exhibit(
         "by-epsilon",

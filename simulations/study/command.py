@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
-from consilium.simulations.shipped import Shipped
+from consilium.simulations.shipped import Shipped, completing
 
 if TYPE_CHECKING:
     from consilium.simulations.study.run import Opening
@@ -28,7 +28,14 @@ app = typer.Typer(no_args_is_help=True, help="Compare divisions, mechanisms and 
 
 @app.command("run")
 def run_command(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or path of a .toml file.")],
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="Name of a shipped study, or path of a .toml file.",
+            autocompletion=completing(Shipped.STUDY),
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default runs/study-NAME. The same study goes on in it.")
     ] = None,

@@ -147,7 +147,7 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"rival": PrivateRival("an average", "accuracy", 0.9, 0.1, 0.05, 0.15)}, True),
         ({"rival": None}, False),
     ],
-    "below-mean-teacher": [
+    "below-one-party": [
         ({"mean_teacher": {"accuracy": 0.1, "auc": 0.821}}, True),
         ({"mean_teacher": {"accuracy": 0.9, "auc": 0.82}}, False),
         ({"mean_teacher": {"accuracy": 0.81, "auc": 0.5}, "rows": {"a": 5, "b": 5, "c": 5}}, True),
@@ -186,7 +186,7 @@ ADVISED: list[tuple[str, str, str, dict[str, object]]] = [
     ("nothing-learnt", "relative", "vote relative", {"constant": True}),
     ("nothing-learnt", "histogram", "threshold", {"constant": True}),
     ("not-above-majority", "prevalence", "operating point", {"metrics": metrics(accuracy=0.1)}),
-    ("below-mean-teacher", "histogram", "histograms", {"mean_teacher": {"auc": 0.9}}),
+    ("below-one-party", "histogram", "histograms", {"mean_teacher": {"auc": 0.9}}),
     ("below-private-rival", "histogram", "histograms", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
     ("below-private-rival", "relative", "vote relative", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
     ("class-not-found", "prevalence", "operating point", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
@@ -266,7 +266,7 @@ def test_a_text_has_value_limit_and_what_to_do(change: dict, told: list[str]) ->
 
 
 def test_what_may_be_shown_to_anybody() -> None:
-    secret = RunWarning(WarningCode.BELOW_MEAN_TEACHER, "a")
+    secret = RunWarning(WarningCode.BELOW_ONE_PARTY, "a")
     public = RunWarning(WarningCode.ORDER_BY_CHANCE, "b")
     assert (secret.public, public.public) == (False, True)
     assert publishable(listed([secret, public])) == [{"code": "order-by-chance", "text": "b"}]

@@ -77,6 +77,11 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 
     monkeypatch.chdir(tmp_path)
+    shown = command_line.consilium("show", "result")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.startswith("The student reaches AUC")
+    assert shown.stdout.splitlines()[-1].startswith(f"Report: {run}/report.html")
+    assert json.loads(command_line.consilium("show", "result", "--format", "json").stdout) == summary
     monkeypatch.setenv("COLUMNS", "200")
     again = command_line.consilium("run", "--out", "result")
     assert (again.exit_code, again.stderr.count("\n")) == (6, 4)
@@ -106,6 +111,7 @@ MISTAKES = {
         ["run", "stroke", "--set", "federation.mechanism.threshold=372"], 2, "above the 371 votes"
     ),
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
+    "show of nothing": (["show", "absent"], 2, "is no folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),
     "student without coordinator": (
         ["student", "run", "--coordinator", "127.0.0.1:9", "--public", "absent.npz", "--out", "x"],
@@ -133,10 +139,45 @@ def test_a_mistake_is_the_exit_code_of_the_process(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
-def test_scenarios_lists_what_is_shipped() -> None:
+def test_scenarios_is_a_menu_with_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = command_line.consilium("scenarios")
     assert done.exit_code == 0
-    assert {line.split()[0] for line in done.stdout.splitlines()} >= {"stroke", "stroke-distributed"}
+    lines = done.stdout.splitlines()
+    assert lines[2].startswith("stroke (default)") and max(map(len, lines)) <= 80
+    listed = json.loads(command_line.consilium("scenarios", "--format", "json").stdout)
+    assert [entry["name"] for entry in listed["scenarios"] if entry["default"]] == ["stroke"]
+    needs = {entry["name"]: entry["needs"] for entry in listed["scenarios"]}
+    assert (needs["stroke"], needs["adult-250"]) == (None, "data.path")
+    happens = [entry["happens"] for entry in listed["scenarios"]]
+    assert len(set(happens)) == len(happens)
+
+
+@pytest.mark.parametrize("words", [["run"], ["prepare", "stroke"], ["attack", "stroke"]])
+def test_a_folder_that_is_there_is_refused_before_anything_is_loaded(tmp_path: Path, words: list[str]) -> None:
+    code = (
+        "import sys; from consilium.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: sys.exit(end.code if 'polars' not in sys.modules else 99)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, "--out", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 6, done.stderr
+    assert "exists already" in done.stderr
+
+
+def test_names_complete_with_tab() -> None:
+    def offered(typed: str) -> set[str]:
+        environment = {"_CONSILIUM_COMPLETE": "complete_bash", "COMP_WORDS": f"consilium {typed}"}
+        environment |= {"COMP_CWORD": str(len(typed.split(" "))), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+        code = "from consilium.cli import app; app(prog_name='consilium')"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        return set(done.stdout.split())
+
+    assert offered("run pate-") == {"pate-2017", "pate-2018"}
+    assert offered("study na") == offered("study run na") == {"naturals"}
+    assert offered("attack stroke-") == offered("prepare stroke-") >= {"stroke-distributed"}
 
 
 def test_prepare_writes_what_flower_needs(tmp_path: Path) -> None:

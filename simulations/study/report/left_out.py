@@ -12,7 +12,7 @@ from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.report.parts import About, as_part, as_picture, as_table, value_row
 from consilium.simulations.study.summaries.left_out import ForestPlot, forests
-from consilium.simulations.study.summaries.tidy import metric_words, title
+from consilium.simulations.study.summaries.tidy import metric_words, noun, title
 from consilium.simulations.study.summaries.view import StudyView
 
 MOST_PANELS = 6
@@ -32,8 +32,8 @@ def left_out_part(view: StudyView) -> PagePart | None:
         "Each place left out in turn",
         [tables[0], _differences(view, methods), *tables[1:]],
         f"Internal-external validation along {view.left_out}: a place is public, so that no method has trained on its"
-        " labels, and half of its rows are the test rows. PATE and methods that ask for labels see the other half"
-        " without them. Intervals of places (95%) are over seeds and test rows.",
+        " labels. Half of its rows are the test rows. The student and methods that ask for labels see the"
+        " other half without them. Intervals of places (95%) are over seeds and test rows.",
     )
 
 
@@ -105,7 +105,7 @@ def _differences(view: StudyView, methods: Sequence[str]) -> Exhibit | None:
     words = metric_words(view.metric)
     about = About(
         "left-out-differences",
-        f"What {title(view.reference)} has more {words} than others, over places",
+        f"What {noun(view.reference)} has more {words} than others, over places",
         "The difference at each place at the same seeds, and its mean over places by random effects. Not tested:"
         " guarantees may differ.",
     )

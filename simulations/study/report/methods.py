@@ -8,8 +8,9 @@ from dataclasses import replace
 import polars as pl
 
 from consilium.report.charts import LOOKS, Drawing, ValueRow, rows_axis, rows_chart
+from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart
-from consilium.report.words import range_text, signed_text, upper_first, value_text
+from consilium.report.words import range_text, signed_text, upper_first
 from consilium.simulations.study.report.parts import (
     ACROSS,
     LEAST_POINTS,
@@ -116,7 +117,7 @@ def _guarantee(terms: Sequence[Terms]) -> Cell:
         return Cell("nothing", look="faint")
     epsilon, delta, unit, neighbouring = terms[0]
     relation = (neighbouring or "").replace("_", " ")
-    return Cell(f"epsilon {value_text(epsilon)}", f"delta {delta:g}, a {unit}, {relation}")
+    return Cell(f"epsilon {epsilon_text(epsilon)}", f"delta {delta:g}, a {unit}, {relation}")
 
 
 def _worth(view: StudyView) -> list[Exhibit]:

@@ -43,7 +43,7 @@ from consilium.simulations.study.summaries.sentences import (
     shifts_at,
     worst_decile,
 )
-from consilium.simulations.study.summaries.tidy import metric_words, title
+from consilium.simulations.study.summaries.tidy import metric_words, noun, title
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 METHOD = "division"
@@ -318,7 +318,7 @@ def fairness_part(view: StudyView) -> PagePart | None:
     measured = chosen([name for name in view.run_metrics(method) if name.startswith(GAIN)], _FIRST_GAINS)
     about = About(
         "gain",
-        f"{title(method)} against local only, as measured in each cell",
+        f"{title(method)} against {title('local')}, as measured in each cell",
         "Mean over seeds of what each cell measured.",
     )
     exhibits += metric_tables(view, method, measured, about, open_first=False)
@@ -326,8 +326,8 @@ def fairness_part(view: StudyView) -> PagePart | None:
         "fairness",
         "Who gains, and who loses",
         exhibits,
-        f"Each party’s own held-out rows judge {title(method)} and the party’s own teachers alike. Gain: how much"
-        f" better {title(method)} is there, so that a party below the line would do better alone. A party’s value is"
+        f"Each party’s own held-out rows judge {noun(method)} and the party’s own teachers alike. Gain: how much"
+        f" better {noun(method)} is there, so that a party below the line would do better alone. A party’s value is"
         " its mean over the seeds in which it was a party.",
     )
 
@@ -378,7 +378,7 @@ def _losers(view: StudyView, method: str) -> Exhibit:
     about = About(
         "losers",
         "How many lose",
-        f"Parties that {title(method)} serves worse than they serve themselves. Worst tenth: the mean gain of the"
+        f"Parties that {noun(method)} serves worse than they serve themselves. Worst tenth: the mean gain of the"
         " tenth of the parties that gains least.",
     )
     headings = ("parties judged", "lose", "no change", "mean gain", "median gain", "worst tenth")

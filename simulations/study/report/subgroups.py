@@ -12,7 +12,7 @@ from consilium.report.words import many, range_text, signed_text, upper_first, v
 from consilium.simulations.artifact import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.report.parts import ACROSS, About, as_part, as_table
 from consilium.simulations.study.summaries.subgroups import COST, GroupCost, group_costs, held_against
-from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, title
+from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, noun, title
 from consilium.simulations.study.summaries.view import StudyView, over_seeds
 
 FIGURES = ("auc", "brier", "observed_less_predicted")
@@ -56,7 +56,7 @@ def _costs(view: StudyView) -> list[Exhibit]:
         words = metric_words(COST)
         about = About(
             f"group-costs-{other}".replace(" ", "-"),
-            f"What {title(method or '')} costs small groups, against {title(other)}",
+            f"What {noun(method or '')} costs small groups, against {noun(other)}",
             f"Differences to {title(other)}; of the {words} more is worse. The smallest share of the training rows"
             " first. “Against the rest”: the difference in the group less that among all other rows; significant: p"
             " below 0.05 after Holm’s correction over all groups but the largest of each column.",

@@ -21,7 +21,7 @@ from consilium.report.words import many, range_text, signed_text, value_text
 from consilium.simulations.metrics import PooledEffect, pooled_effect, prediction_interval
 from consilium.simulations.study.row_scores import UnitScores
 from consilium.simulations.study.summaries.inference import minus, spread
-from consilium.simulations.study.summaries.tidy import SHARES, metric_words, title
+from consilium.simulations.study.summaries.tidy import SHARES, metric_words, noun
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 Ends = tuple[float, float]
@@ -141,7 +141,7 @@ def _ends(interval: list[float], share: bool) -> Ends:
 
 
 def left_out_sentences(view: StudyView) -> Iterator[str]:
-    """How the reference does at a place that it has not seen, and beside all rows in one place."""
+    """How the reference does at a place that it has not seen, and beside pooled."""
     if view.metric is None or view.reference is None:
         return
     for forest in forests(view, view.metric, view.reference)[:1]:
@@ -151,14 +151,14 @@ def left_out_sentences(view: StudyView) -> Iterator[str]:
             low, high = map(value_text, forest.further)
             further = f"; a further place is expected between {low} and {high}"
         yield (
-            f"At {many(forest.pooled, 'place')}, each left out whole in turn{where}, {title(forest.method)} has"
+            f"At {many(forest.pooled, 'place')}, each left out whole in turn{where}, {noun(forest.method)} has"
             f" {metric_words(forest.metric)} {value_text(forest.mean)} in the mean ({range_text(*forest.ends)};"
             f" I² {forest.i2:.0%}){further}."
         )
     pooled = next((name for name in view.methods if name == "pooled"), None)
     for forest in forests(view, view.metric, view.reference, pooled)[:1] if pooled else ():
         yield (
-            f"At the places left out {title(forest.method)} differs from {title(forest.against)} in"
+            f"At the places left out {noun(forest.method)} differs from {noun(forest.against)} in"
             f" {metric_words(forest.metric)} by {signed_text(forest.mean)} in the mean ({range_text(*forest.ends)};"
             f" I² {forest.i2:.0%})."
         )

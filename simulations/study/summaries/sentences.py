@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from consilium.report.words import range_text, signed_text, value_text
+from consilium.report.disclosure import epsilon_text
+from consilium.report.words import range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
@@ -26,6 +27,7 @@ from consilium.simulations.study.summaries.tidy import (
     less_is_better,
     methods_of,
     metric_words,
+    noun,
     private_methods,
     short,
     tidy,
@@ -39,7 +41,7 @@ AT_HOME = ("accuracy", "brier", "auc")
 
 
 def party_gains(frame: pl.DataFrame, method: str, metric: str) -> pl.DataFrame:
-    """How much better a method is than local only on each party's own held-out rows: mean over the seeds with both.
+    """How much better a method is than one party alone on its own held-out rows: mean over the seeds with both.
 
     frame: `results.parquet`.
 
@@ -129,7 +131,7 @@ def set_axis(frame: pl.DataFrame, order: Mapping[str, Sequence[str]]) -> tuple[s
 def goes_with(frame: pl.DataFrame, axis: str, metric: str, points: Sequence[str]) -> list[Going]:
     """Correlations over these points of `axis`, each figure a mean over seeds and over all other axes.
 
-    Outcomes: what the first private method reaches, and what it loses against pooled and against local only.
+    Outcomes: what the first private method reaches, and what it loses against pooled and against one party alone.
 
     Raises
     ------
@@ -307,20 +309,20 @@ def _winners(view: StudyView, question: Family) -> Iterator[str]:
         return
     leaders = [max(rows, key=lambda row: row.difference) for rows in at_points.values()]
     best = Counter(row.method if row.difference > 0 else question.method for row in leaders)
-    start = f"Of the methods with the guarantee of {title(question.method)}, by {metric_words(view.metric or '')},"
+    start = f"Of the methods with the guarantee of {noun(question.method)}, by {metric_words(view.metric or '')},"
     if len(leaders) == 1:
         row, (winner,) = leaders[0], best
         less = row.method if winner == question.method else question.method
         gap = _told(_turned(row) if winner == question.method else row, signed_text)
-        yield f"{start} {title(winner)} did best: {gap} against {title(less)}, {_verdict(row)}."
+        yield f"{start} {noun(winner)} did best: {gap} against {noun(less)}, {_verdict(row)}."
         return
-    counts = [f"{title(method)} did best at {count}" for method, count in best.most_common()]
-    none = [] if question.method in best else [f"{title(question.method)} at none"]
+    counts = [f"{noun(method)} did best at {count}" for method, count in best.most_common()]
+    none = [] if question.method in best else [f"{noun(question.method)} at none"]
     yield f"{start} {', '.join([*counts, *none])} of {len(leaders)} points."
 
 
 def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
-    start = f"{title(question.method)} against {title(rival)} ({metric_words(view.metric or '')}): "
+    start = f"{upper_first(noun(question.method))} against {noun(rival)} ({metric_words(view.metric or '')}): "
     if len(rows) == 1:
         return f"{start}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
     better = sum(row.significant and row.difference > 0 for row in rows)
@@ -334,7 +336,7 @@ def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanCon
 
 def _gap(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
     why = _WHY_NOT[rows[0].standing]
-    start = f"{title(question.method)} less {title(rival)} ({metric_words(view.metric or '')}; {why}): "
+    start = f"{upper_first(noun(question.method))} less {noun(rival)} ({metric_words(view.metric or '')}; {why}): "
     return f"{start}{_spanned(view, rows, signed_text)}."
 
 
@@ -363,8 +365,8 @@ def _largest(view: StudyView, question: Family) -> list[str]:
         return []
     row = max(rows, key=lambda row: abs(row.difference))
     return [
-        f"The largest significant difference from {title(question.method)}, among {question.count} with"
-        f" {question.rivals}: {title(row.method)} at {view.label(row.point)},"
+        f"The largest significant difference from {noun(question.method)}, among {question.count} with"
+        f" {question.rivals}: {noun(row.method)} at {view.label(row.point)},"
         f" {signed_text(row.difference)} {metric_words(view.metric or '')}"
         f" ({range_text(row.low, row.high)}; corrected p {row.p_holm or 0.0:.2g})."
     ]
@@ -376,11 +378,11 @@ def _not_significant(view: StudyView, question: Family) -> list[str]:
     if not tested:
         return [_nothing_tested(question)]
     if not unclear:
-        return [f"Significant are all of {question.count} of {title(question.method)} with {question.rivals}."]
-    named = [f"{title(row.method)} at {view.label(row.point)}" for row in unclear[:_MOST_NAMED]]
+        return [f"Significant are all of {question.count} of {noun(question.method)} with {question.rivals}."]
+    named = [f"{noun(row.method)} at {view.label(row.point)}" for row in unclear[:_MOST_NAMED]]
     more = f" and {len(unclear) - len(named)} more" if len(unclear) > len(named) else ""
     return [
-        f"Not significant are {len(unclear)} of {question.count} of {title(question.method)} with {question.rivals},"
+        f"Not significant are {len(unclear)} of {question.count} of {noun(question.method)} with {question.rivals},"
         f" and nothing is claimed of them: {', '.join(named)}{more}."
     ]
 
@@ -392,7 +394,7 @@ def _nothing_tested(question: Family) -> str:
     if Likeness.TOO_LITTLE in standings:
         alone = all(contrast.seeds < 2 for contrast in question.contrasts)
         return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."
-    return f"Nothing was tested between methods: none has the guarantee of {title(question.method)}."
+    return f"Nothing was tested between methods: none has the guarantee of {noun(question.method)}."
 
 
 def _changes(view: StudyView, families: Sequence[Family], kind: Kind) -> list[str]:
@@ -533,7 +535,7 @@ def _told_of_losers(view: StudyView, method: str, metric: str, losses: Mapping[P
     chance = "" if lost.floor is None else f" (by chance alone {signed_text(lost.floor)})"
     sentence = (
         f"On their own held-out rows ({metric_words(metric)}) {lost.worse:.0f} of {lost.parties:.0f} parties do worse"
-        f" by {title(method)} than alone at {view.label(most)}; the tenth that gains least changes by"
+        f" by {noun(method)} than alone at {view.label(most)}; the tenth that gains least changes by"
         f" {signed_text(lost.decile)} in the mean{chance}."
     )
     if len(losses) == 1:
@@ -558,12 +560,12 @@ def _privacy(view: StudyView) -> list[str]:
     least, most = min(rows), max(rows)
     if least[0] > _ALL_SPENT:
         return [
-            f"The votes save nothing of what {title(method)} promises: at the votes at hand epsilon is at least"
+            f"The votes save nothing of what {noun(method)} promises: at the votes at hand epsilon is at least"
             f" {least[0]:.0%} of the promise at every point."
         ]
     sentence = (
-        f"{title(method)} promises epsilon {value_text(least[2])} at {view.label(least[1])}, and at the votes at hand"
-        f" it is {value_text(least[3])} ({least[0]:.0%} of the promise)"
+        f"{upper_first(noun(method))} promises epsilon {epsilon_text(least[2])} at {view.label(least[1])}, and"
+        f" at the votes at hand it is {value_text(least[3])} ({least[0]:.0%} of the promise)"
     )
     if len(rows) == 1:
         return [sentence + "; only the promise may be published."]

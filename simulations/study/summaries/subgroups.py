@@ -15,7 +15,7 @@ import polars as pl
 from consilium.report.words import range_text, signed_text, value_text
 from consilium.simulations.artifact import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.summaries.questions import holm, paired
-from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, title
+from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, noun
 from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
 
 AGAINST = ("plurality", "pooled")
@@ -122,7 +122,7 @@ def cost_sentences(view: StudyView) -> list[str]:
 def _sentence(view: StudyView, tested: Sequence[GroupCost]) -> str:
     sign = 1.0 if less_is_better(COST) else -1.0
     first, words, count = tested[0], metric_words(COST), len(tested)
-    start = f"Small groups: {title(first.method)}’s loss in {words} against {title(first.against)}"
+    start = f"Small groups: {noun(first.method)}’s loss in {words} against {noun(first.against)}"
     more = [cost for cost in tested if cost.significant and sign * cost.against_rest > 0]
     less = [cost for cost in tested if cost.significant and sign * cost.against_rest < 0]
     if not more and not less:

@@ -8,7 +8,18 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from consilium.protocol.errors import DataError
-from consilium.report.words import range_text, value_text
+from consilium.report.disclosure import epsilon_text
+from consilium.report.words import (
+    ALONE,
+    BY_HAND,
+    NOISY_AVERAGE,
+    PLURALITY,
+    POOLED,
+    PRIVATE_GRADIENT,
+    STUDENT,
+    range_text,
+    value_text,
+)
 from consilium.simulations.artifact import AGAINST_REST
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
@@ -113,7 +124,11 @@ def figure_text(metric: str, value: float) -> str:
 
     >>> figure_text("hand_labels", 11.4), figure_text("labels_flipped_mean", 0.48), figure_text("auc", 0.8)
     ('11', '0.480', '0.800')
+    >>> figure_text("epsilon", 0.79929)
+    '0.800'
     """
+    if metric == "epsilon":  # a guarantee
+        return epsilon_text(value)
     return f"{value:,.0f}" if metric in COUNTS and value >= 10 else value_text(value)
 
 
@@ -223,21 +238,21 @@ def lead(frame: pl.DataFrame) -> str | None:
 
 
 _TITLES = {
-    "local": "local only",
-    "improved": "PATE, improved at home",
-    "pooled": "pooled",
-    "plurality": "clear plurality",
+    "local": ALONE,
+    "improved": f"{STUDENT}, improved at home",
+    "pooled": POOLED,
+    "plurality": PLURALITY,
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
     "scaffold": "SCAFFOLD",
     "distilled": "distillation without noise",
     "noisy_distilled": "distillation with noise",
-    "noisy_average": "noisy average",
-    "private_gradient": "private gradient descent",
-    "private_alone": "private gradient descent, alone",
+    "noisy_average": NOISY_AVERAGE,
+    "private_gradient": PRIVATE_GRADIENT,
+    "private_alone": f"{PRIVATE_GRADIENT}, {ALONE}",
     "private_knn": "private kNN",
-    "pate": "PATE",
-    "hand_labels": "labels by hand",
+    "pate": STUDENT,
+    "hand_labels": BY_HAND,
 }
 _ORDER = {kind: index for index, kind in enumerate(_TITLES)}
 
@@ -251,7 +266,16 @@ def title(method: str) -> str:
     """As tables and pictures call it.
 
     >>> title("pate"), title("pate (most_answers=10)"), title("median_of_means")
-    ('PATE', 'PATE (most_answers=10)', 'median of means')
+    ('student', 'student (most_answers=10)', 'median of means')
     """
     kind = _kind(method)
     return _TITLES[kind] + method.removeprefix(kind) if kind in _TITLES else method.replace("_", " ")
+
+
+def noun(method: str) -> str:
+    """The same within a sentence.
+
+    >>> noun("pate"), noun("pooled")
+    ('the student', 'pooled')
+    """
+    return f"the {title(method)}" if _kind(method) == "pate" else title(method)

@@ -85,6 +85,16 @@ def test_what_the_guarantee_allows_is_for_the_mistakes_that_may_have_been_made()
     assert "15.7" in line
 
 
+def test_of_too_few_games_no_bound_is_said() -> None:
+    """Two for each false alarm: 200 at one in a hundred. And a guarantee is rounded up."""
+    few = replace(PLAYED, games=199, promise=0.79929)
+    values = {"party_label": "hospital", "delta": 1e-5, "membership": [few.to_json()]}
+    text = as_text([attacks_part(values)])
+    line = next(line for line in text.splitlines() if line.strip().startswith("a whole"))
+    assert line.split()[-4:] == ["–", "–", "–", "0.800"]
+    assert "199 games of 200 needed" in line and "student’s model was not attacked" in text
+
+
 def test_the_chapter_says_in_short_what_was_found() -> None:
     values = {
         "party_label": "hospital",

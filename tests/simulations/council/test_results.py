@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
-from consilium.simulations.council.card import afterwards, terminal, verdict
+from consilium.simulations.council.card import afterwards, in_short, terminal, verdict
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.runs import Run, load_run
 from consilium.simulations.council.statement import PrivacyStatement
@@ -141,7 +143,7 @@ def statement(**changed: object) -> PrivacyStatement:
         ({}, "strong protection"),
         ({"epsilon_guaranteed": 2.5}, "moderate protection"),
         ({"epsilon_guaranteed": 8.0}, "weak protection"),
-        ({"noise": "seeded"}, "simulation with seeded noise; with real noise: strong protection"),
+        ({"noise": "seeded"}, "strong protection with real noise; here it came from a seed"),
         ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
         ({"delta": 1e-3}, "moderate protection"),
     ],
@@ -189,36 +191,105 @@ def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
     assert run.tracked_settings() == {"scenario": "mine", "seed": "3", "data.set": "memory", "x.y": "[1]"}
 
 
-def _ending(**baselines: dict[str, float]) -> str:
-    """The terminal's lines of a run with these yardsticks, whose student has AUC .75."""
-    summary = {"parties": 100, "teachers": 100, "release": "noisy counts", "queries": {"asked": 5, "answered": 4}}
-    summary |= {"privacy": BLOCK, "worth": None, "by_party": {}, "baselines": baselines}
-    return terminal(summary | {"student": {"accuracy": 0.7, "auc": 0.75, "rate": {"ill": 0.4, "well": 0.6}}})
+ALONE, POOLED = {"accuracy": 0.6, "auc": 0.65}, {"accuracy": 0.8, "auc": 0.85}
 
 
-def test_a_run_ends_with_its_promise_and_one_table_from_alone_to_pooled() -> None:
-    rivals = {"noisy_average": {"accuracy": 0.7, "auc": 0.76}, "private_gradient": {"accuracy": 0.7, "auc": 0.74}}
-    ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}, "pooled": {"accuracy": 0.8, "auc": 0.85}}
-    lines = _ending(**ends, **rivals).splitlines()
-    assert lines[0].strip() == "strong protection"
-    names = ("majority class", "one party alone", "student", "noisy average", "private gradient", "all rows in one")
-    places = [next(i for i, line in enumerate(lines) if line.strip().startswith(name)) for name in names]
-    assert places == sorted(places)
-    assert "not covered by the guarantee" in lines[places[0] - 2]
-    assert "By AUC the student goes 50% of the way from one party alone" in lines[-1]
+def ended(student: float = 0.75, warnings: tuple[str, ...] = (), **blocks: Any) -> dict[str, Any]:
+    """The summary of a run whose student has this AUC."""
+    metrics = {"accuracy": student - 0.05, "auc": student, "rate": {"ill": 0.4, "well": 0.6}}
+    summary = {"parties": 100, "teachers": 100, "release": "winner or abstention", "privacy": BLOCK, "worth": None}
+    summary |= {"queries": {"asked": 9, "answered": 4}, "baselines": {"mean_teacher": ALONE, "pooled": POOLED}}
+    return summary | {"student": metrics, "warnings": [{"code": code} for code in warnings]} | blocks
 
 
-def test_a_student_below_one_party_alone_has_no_share_of_the_way() -> None:
-    ends = {"mean_teacher": {"accuracy": 0.8, "auc": 0.8}, "pooled": {"accuracy": 0.8, "auc": 0.801}}
-    text = _ending(**ends)
-    assert "By AUC the student is below one party alone, in the mean." in text
-    assert "of the way" not in text
+def rival(low: float, high: float, auc: float = 0.76) -> dict[str, Any]:
+    return {"auc": auc, "above_student": {"metric": "auc", "difference": (low + high) / 2, "interval": [low, high]}}
 
 
-@pytest.mark.parametrize("pooled", [None, {"accuracy": 0.6, "auc": 0.65}])
-def test_no_way_is_measured_that_does_not_go_up(pooled: dict[str, float] | None) -> None:
-    ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}} | ({"pooled": pooled} if pooled else {})
-    assert "of the way" not in _ending(**ends)
+def worth(count: int = 30) -> dict[str, Any]:
+    told = {"hand_labels": 20, "low": 5, "high": 60, "fewest": 5, "most": 900, "public_rows": 900}
+    points = {key: {"labels": count, "accuracy": 0.7, "auc": 0.78} for key in ("released", "asked")}
+    return {**told, **points, "metric": "auc", "label_cost": "a day"}
+
+
+RIVALS = {"noisy_average": rival(-0.02, 0.01), "private_gradient": rival(0.01, 0.03, 0.77)}
+SENTENCES = [
+    (
+        {"baselines": {"mean_teacher": ALONE, "pooled": POOLED, **RIVALS}, "worth": worth()},
+        "The student reaches AUC 0.750, 50% of the way from one party alone (0.650) to pooled (0.850); private gradient"
+        " descent does better at the same guarantee (0.770), and 30 labels by hand reach 0.780."
+        " The student is worth about 20 labels by hand (5 to 60); one takes a day.",
+    ),
+    (
+        {"baselines": {"private_gradient": rival(-0.03, -0.01, 0.73)}},
+        "The student reaches AUC 0.750; nothing does better at the same guarantee (private gradient descent: 0.730).",
+    ),
+    (
+        {"baselines": {"noisy_average": rival(-0.02, 0.03)}, "worth": worth(0)},
+        "The student reaches AUC 0.750; noisy average does about as well at the same guarantee (0.760)."
+        " The student is worth about 20 labels by hand (5 to 60); one takes a day.",
+    ),
+    ({"student": 0.6}, "The student reaches AUC 0.600, below one party alone (0.650)."),
+    ({"student": 0.9}, "The student reaches AUC 0.900, above pooled (0.850)."),
+    (
+        {"baselines": {"mean_teacher": ALONE, "pooled": None}},
+        "The student reaches AUC 0.750, and one party alone (0.650).",
+    ),
+    (
+        {"warnings": ("mostly-noise",)},
+        "Noise drowned most of what the parties know. The student reaches AUC 0.750, 50% of the way from one party"
+        " alone (0.650) to pooled (0.850).",
+    ),
+    ({"warnings": ("nothing-learnt",)}, "The student learnt nothing: it says the same of every case."),
+    ({"student": None}, "How good the student is, is not known: no public test row can tell."),
+]
+
+
+@pytest.mark.parametrize(("changed", "said"), SENTENCES)
+def test_the_verdict_is_one_honest_sentence(changed: dict[str, Any], said: str) -> None:
+    summary = ended(**changed) if changed.get("student", 0) is not None else ended() | changed
+    assert " ".join(in_short(summary)) == said
+    assert max(len(sentence.split()) for sentence in re.split(r"(?<=[.]) (?=[A-Z])", said)) <= 35
+
+
+def test_many_classes_are_judged_by_accuracy() -> None:
+    student = {"accuracy": 0.5, "auc": 0.9, "rate": {"a": 0.6, "b": 0.2, "c": 0.2}}
+    (fault, sentence) = in_short(ended() | {"student": student, "warnings": [{"code": "not-above-majority"}]})
+    assert fault == "The student is no better than the majority class."
+    assert sentence == "The student reaches accuracy 0.500, below one party alone (0.600)."
+
+
+def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> None:
+    baselines = {"mean_teacher": ALONE, "pooled": POOLED, "plurality": POOLED, **RIVALS}
+    text = terminal(ended(baselines=baselines, worth=worth()), 80)
+    lines = text.splitlines()
+    assert lines[0].startswith("The student reaches AUC") and max(map(len, lines)) <= 80
+    names = (
+        "majority class", "one party alone", "30 labels by hand", "student", "noisy average",
+        "private gradient descent", "plurality (not private)", "pooled (not private)",
+    )  # fmt: skip
+    first = next(place for place, line in enumerate(lines) if "majority class" in line)
+    assert [line.strip().split("  ")[0] for line in lines[first : first + len(names)]] == list(names)
+    assert "not covered by the guarantee" in lines[first - 2]
+
+
+@pytest.mark.parametrize(
+    ("release", "queries", "right", "said"),
+    [
+        ("winner or abstention", (9, 4, 0), 0.75, "4 labels were released, 75% of them right; 5 rows got none."),
+        ("winner", (9, 9, 0), None, "9 labels were released."),
+        ("winner, abstention or confirmation", (9, 1, 8), 1.0,
+         "1 label was released, 100% of them right; 8 labels of the student were confirmed."),
+        ("noisy counts", (9, 9, 0), 0.675,
+         "9 noisy histograms were released; the largest count was that of the true class in 68% of them."),
+    ],
+)  # fmt: skip
+def test_what_was_released_is_said_in_words_of_its_kind(
+    release: str, queries: tuple[int, int, int], right: float | None, said: str
+) -> None:
+    counts = dict(zip(("asked", "answered", "reinforced"), queries, strict=True))
+    privacy = {**BLOCK, "released_label_accuracy": right}
+    assert said in terminal(ended(release=release, queries=counts, privacy=privacy))
 
 
 def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -> None:

@@ -140,14 +140,14 @@ def test_sentence_says_what_happened(name: str, expected: str) -> None:
     [
         (
             "worth in labels",
-            "This student is worth about 120 hand-labelled cases (81 to 200); 17 labels were released."
-            " With 17 cases labelled by hand instead, if labels can be had by hand, AUC is 0.771.",
+            "This student is worth about 120 labels by hand (81 to 200); 17 labels were released."
+            " 17 labels by hand where they can be had reach AUC 0.771.",
         ),
-        ("worth of months", "17 cases labelled by hand instead, AUC is 0.771; one such label takes six months."),
-        ("worth none", "is worth no hand-labelled cases: 5 do as well (0 to more than 900); 17 labels were released"),
+        ("worth of months", "17 labels by hand reach AUC 0.771; one takes six months."),
+        ("worth none", "is worth fewer than 5 labels by hand (0 to more than 900); 17 labels were released"),
         (
             "worth all",
-            "is worth more than all 900 public cases labelled by hand (81 at least); 17 labels were released",
+            "is worth more than 900 labels by hand, all that there are (at least 81); 17 labels were released",
         ),
     ],
 )
@@ -165,7 +165,7 @@ def test_what_it_is_worth_stands_at_the_top_of_both_versions(name: str, expected
 
 def test_a_party_alone_and_an_average_that_there_is_not() -> None:
     text = " ".join(Page(html_of("a party alone")).text.split())
-    assert "one hospital alone, 10th to 90th percentile0.511 to 0.700 –" in text
+    assert "one party alone, 10th to 90th percentile0.511 to 0.700 –" in text
     assert "No noisy average: teachers of kind random_forest are not linear." in text
     public = html_of("a party alone", public=True)
     assert "0.511" not in public and "random_forest" not in public
@@ -173,7 +173,7 @@ def test_a_party_alone_and_an_average_that_there_is_not() -> None:
 
 def test_an_average_that_there_is() -> None:
     text = " ".join(Page(html_of("a noisy average")).text.split())
-    assert "noisy average of weights0.701 0.742" in text
+    assert "noisy average0.701 0.742" in text
     assert "0.742" not in html_of("a noisy average", public=True)
 
 
@@ -271,7 +271,7 @@ def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
 
 def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
     warnings = [
-        {"code": "below-mean-teacher", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "below-one-party", "text": f"the student is below {SECRET_AUC}"},
         {"code": "order-by-chance", "text": f"by lot {HOSTILE}"},
     ]
     data = replace(CASES["usual"], warnings=warnings)

@@ -221,7 +221,7 @@ def test_row_scores_of_a_group_are_read_again_and_add_up_to_nothing(tmp_path: Pa
 
 
 def costly(step: float, seeds: int = 5) -> pl.DataFrame:
-    """A study in which PATE's Brier score is worse by .01, and in the smallest group by `step` more."""
+    """A study in which student's Brier score is worse by .01, and in the smallest group by `step` more."""
     generator = np.random.default_rng(0)
     rows = []
     for seed in range(seeds):
@@ -262,7 +262,7 @@ def test_a_study_with_subgroups_has_a_part_for_them(tmp_path: Path) -> None:
     names = set(files.results.filter(pl.col("scope") == "subgroup")["name"])
     assert names == {"age: below 55", "age: 55 and more", "class: no", "class: yes"}
     page = render_study(files, "tiny")
-    assert "Subgroups and classes" in page and "What PATE costs small groups, against pooled" in page
+    assert "Subgroups and classes" in page and "What the student costs small groups, against pooled" in page
     base["data"]["subgroups"] = ["height"]
     path = write_tiny(tmp_path, study=study, base=base, axis=STUDY["axis"][:1])
     with pytest.raises(ConfigError, match="no column 'height'"):

@@ -114,7 +114,7 @@ def test_the_table_says_what_is_not_significant(tmp_path: Path) -> None:
     (table,) = [each for each in body(page).iter("table") if each.get("id") == "differences"]
     faint = [cell for cell in table.iter("td") if "faint" in cell.get("class", "")]
     assert all("not significant" in "".join(cell.itertext()) for cell in faint)
-    assert "One family: PATE against methods of the same guarantee (8 comparisons)." in page
+    assert "One family: student against methods of the same guarantee (8 comparisons)." in page
     gaps = cells_of(page, "gaps")
     assert [len(line) for line in gaps] == [1] * 4 and all("not like with like" in local for (local,) in gaps)
     assert not any("significant" in local for (local,) in gaps)
@@ -156,7 +156,7 @@ def test_contrasts_between_divisions_are_a_table_and_a_picture(tmp_path: Path) -
         each.text for each in ElementTree.fromstring(downloads(page, "svg")["divisions-picture"]).iter() if each.text
     }
     assert {"iid, gnmax", "country, histogram"} <= names
-    assert "other points of “division” in place of natural, PATE (4 comparisons)" in page
+    assert "other points of “division” in place of natural, student (4 comparisons)" in page
 
 
 def test_the_page_says_which_kind_of_difference_there_is(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_the_page_begins_with_the_answer_and_one_picture(tmp_path: Path) -> None
     first = next(part for part in page.iter("section") if part.get("id"))
     assert first.get("id") == "part-answers" and len(list(first.iter("figure"))) == 1
     assert ["".join(item.itertext()).strip() for item in first.iter("li")] == answers
-    assert 1 <= len(answers) <= 4 and answers[0].startswith("Of the methods with the guarantee of PATE")
+    assert 1 <= len(answers) <= 4 and answers[0].startswith("Of the methods with the guarantee of the student")
 
 
 def test_a_long_page_folds_figures_in_detail_and_loses_none() -> None:

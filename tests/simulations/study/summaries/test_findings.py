@@ -26,20 +26,22 @@ def sentence(told: list[str], start: str) -> str:
 
 def test_of_one_seed_nothing_is_said_to_be_tested() -> None:
     told = findings(MadeUp(seeds=(0,)).frame(), {"division": ["natural", "iid", "matched", "country"]})
-    assert sentence(told, "PATE against noisy average (AUC): not tested; ")
+    assert sentence(told, "The student against noisy average (AUC): not tested; ")
     assert not any("not significant" in each for each in told)
 
 
 def test_a_study_of_divisions_ends_in_at_least_five_sentences_with_negative_ones() -> None:
     told = findings(MadeUp().frame(), {"division": ["natural", "iid", "matched", "country"]})
     assert len(told) >= 5
-    for rival in ("local only", "pooled", "clear plurality", "FedAvg rounds=20"):
-        gap = sentence(told, f"PATE less {rival} (AUC; not like with like, not tested: the guarantees differ): from ")
+    for rival in ("one party alone", "pooled", "plurality", "FedAvg rounds=20"):
+        gap = sentence(
+            told, f"The student less {rival} (AUC; not like with like, not tested: the guarantees differ): from "
+        )
         assert "significant" not in gap and "in the mean" not in gap
-    assert "not significant at" in sentence(told, "PATE against noisy average (AUC): better at")
+    assert "not significant at" in sentence(told, "The student against noisy average (AUC): better at")
     assert "nothing is claimed of them: noisy average" in sentence(told, "Not significant are")
     cost = sentence(told, "Teachers of single parties and their vote, in place of one model of all rows, cost from ")
-    assert cost.endswith("over 4 points (AUC, pooled less clear plurality).") and cost.count(" to ") == 3
+    assert cost.endswith("over 4 points (AUC, pooled less plurality).") and cost.count(" to ") == 3
     assert "not at iid (0.130, 0.140)" in sentence(told, "Labels differ between parties by more than chance at 3 of 4")
     assert [each.split(" ")[0] for each in told if "in place of natural" in each] == ["iid", "matched", "country"]
     assert sentence(told, "On their own held-out rows (accuracy)")
@@ -54,7 +56,7 @@ def test_it_says_which_kind_of_difference_each_division_has() -> None:
 
 @pytest.mark.parametrize(
     ("rival", "said"),
-    [(0.05, "by AUC, noisy average did best: +0.050 (0.04"), (-0.05, "by AUC, PATE did best: +0.050 (0.04")],
+    [(0.05, "by AUC, noisy average did best: +0.050 (0.04"), (-0.05, "by AUC, the student did best: +0.050 (0.04")],
 )
 def test_at_one_point_it_says_who_won_whoever_it_was(rival: float, said: str) -> None:
     values = {
@@ -63,16 +65,16 @@ def test_at_one_point_it_says_who_won_whoever_it_was(rival: float, said: str) ->
         "local": [0.9] * 3,
     }
     frame = pl.concat([figures(values), figures({"pate": [1.0] * 3}, metric="epsilon")])
-    told = sentence(findings(frame), "Of the methods with the guarantee of PATE")
+    told = sentence(findings(frame), "Of the methods with the guarantee of the student")
     assert said in told and told.endswith(", significant over 3 seeds.")
-    assert ("against PATE" in told) == (rival > 0)
+    assert ("against the student" in told) == (rival > 0)
 
 
 def test_over_several_points_it_counts_who_won() -> None:
     order = {"division": ["natural", "iid", "matched", "country"]}
-    told = sentence(findings(MadeUp().frame(), order), "Of the methods with the guarantee of PATE")
-    best = re.findall(r"(PATE|noisy average) (?:did best )?at (\d+|none)", told)
-    assert {method for method, _ in best} >= {"PATE"} and told.endswith(" of 4 points.")
+    told = sentence(findings(MadeUp().frame(), order), "Of the methods with the guarantee of the student")
+    best = re.findall(r"(the student|noisy average) (?:did best )?at (\d+|none)", told)
+    assert {method for method, _ in best} >= {"the student"} and told.endswith(" of 4 points.")
     assert sum(int(count) for _, count in best if count != "none") == 4
 
 
@@ -83,7 +85,7 @@ def test_the_sign_is_told_as_it_is(gap: float) -> None:
         "pate": [0.7 + gap, 0.712 + gap, 0.7 + gap, 0.69 + gap, 0.701 + gap],
     }
     frame = pl.concat([figures(values), figures({"pate": [1.0] * 5}, metric="epsilon")])
-    told = sentence(findings(frame), "PATE against noisy average (AUC): ")
+    told = sentence(findings(frame), "The student against noisy average (AUC): ")
     assert told.split(": ")[1].startswith("+0.05" if gap > 0 else "−0.0")
     assert "significant over 5 seeds" in told and "not significant" not in told
     low, high = (float(text.replace("−", "-")) for text in re.findall(r"\((\S+) to (\S+)\)", told)[0])
@@ -98,7 +100,7 @@ def test_the_sign_is_told_as_it_is(gap: float) -> None:
         ({"local": [0.7, 0.8], "pate": [0.8, 0.91]}, "Nothing was tested between methods: none has the guarantee of"),
         (
             {"noisy_average": [0.7, 0.8, 0.75], "pate": [0.75, 0.74, 0.76]},
-            "Not significant are 1 of 1 comparison of PATE with methods of the same guarantee, and nothing is claimed",
+            "Not significant are 1 of 1 comparison of the student with",
         ),
     ],
 )
@@ -128,7 +130,7 @@ def test_losers_are_told_as_measured_with_what_chance_alone_gives() -> None:
         [figures({"local": [0.7, 0.71], "pate": [0.75, 0.76]}), figures({"pate": [1.0, 1.0]}, metric="epsilon"), *parts]
     )
     told = sentence(
-        findings(frame), "On their own held-out rows (accuracy) 34 of 207 parties do worse by PATE than alone"
+        findings(frame), "On their own held-out rows (accuracy) 34 of 207 parties do worse by the student than alone"
     )
     assert "changes by −0.200 in the mean (by chance alone −0.150)" in told
 
@@ -188,7 +190,9 @@ def test_properties_are_found_that_go_with_success() -> None:
     assert found["effective_parties", None].value > 0.9 and found["hellinger_mean", None].value < -0.9
     assert ("parties", None) not in found  # the same everywhere
     assert ("hellinger_mean", "pooled") in found
-    assert any("less PATE, non-iid" in sentence or "AUC of PATE, non-iid" in sentence for sentence in findings(frame))
+    assert any(
+        "less student, non-iid" in sentence or "AUC of student, non-iid" in sentence for sentence in findings(frame)
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ PLACES = {"a": 0.80, "b": 0.85, "c": 0.70, "d": 0.78}
 
 
 def results(places: dict[str, float] = PLACES, seeds: int = 4) -> pl.DataFrame:
-    """AUC of PATE at each place, .02 less than of all rows together, with some luck."""
+    """AUC of student at each place, .02 less than of all rows together, with some luck."""
     generator = np.random.default_rng(1)
     rows = []
     for place, area in places.items():
@@ -163,7 +163,7 @@ def test_the_page_begins_with_the_places() -> None:
     assert files.left_out == "left out"
     view = study_view(frame, {}, reference="pate", left_out="left out")
     first, second = left_out_sentences(view)
-    assert first.startswith("At 4 places, each left out whole in turn, PATE has AUC 0.76")
+    assert first.startswith("At 4 places, each left out whole in turn, the student has AUC 0.76")
     assert "differs from pooled" in second
     page = render_study(files, "T")
     assert "Each place left out in turn" in page and "as a forest" in page

@@ -122,7 +122,7 @@ def values(level: float, luck: int = 0) -> list[float]:
 
 
 def at_point(each: Mapping[str, Sequence[float]], stated: Mapping[str, Terms], **axes: str) -> pl.DataFrame:
-    """AUC of methods at a point of the axes, and PATE's epsilon there."""
+    """AUC of methods at a point of the axes, and student's epsilon there."""
     auc = figures(each, axes=axes, stated=stated)
     epsilon = stated.get("pate", NONE)[0]
     if epsilon is None or "pate" not in each:
@@ -172,7 +172,7 @@ def test_only_equal_guarantees_are_tested(other: Terms, standing: Likeness) -> N
     tested = standing is Likeness.TESTED
     assert (contrast.p is not None, contrast.p_holm is not None, contrast.significant) == (tested, tested, tested)
     assert len(question.tested) == tested
-    (told,) = [each for each in findings(view.frame) if each.startswith("PATE against") or each.startswith("PATE less")]
+    (told,) = [each for each in findings(view.frame) if each.startswith(("The student against", "The student less"))]
     assert ("significant over 5 seeds" in told) == tested and ("not tested" in told) != tested
 
 
@@ -218,7 +218,7 @@ def test_heart_does_not_set_epsilon_8_beside_1() -> None:
 
 
 def mechanisms() -> list[pl.DataFrame]:
-    """The plurality, which no mechanism changes, and PATE, under three mechanisms and two divisions."""
+    """The plurality, which no mechanism changes, and student, under three mechanisms and two divisions."""
     return [
         at_point(
             {
@@ -241,11 +241,11 @@ def test_what_a_mechanism_does_not_change_is_compared_once() -> None:
     assert (len(plurality.tested), len(pate.tested)) == (1, 3)
     (kept,) = plurality.tested
     assert kept.p_holm == kept.p and all(each.p is None for each in plurality.contrasts[1:])
-    assert plurality.family == "other points of “division” in place of natural, clear plurality (1 comparison)"
-    assert pate.family.endswith("PATE (3 comparisons)")
+    assert plurality.family == "other points of “division” in place of natural, plurality (1 comparison)"
+    assert pate.family.endswith("student (3 comparisons)")
     told = next(each for each in findings(view.frame, view.order) if each.startswith("iid in place of natural"))
-    assert told.count("clear plurality +0.02") == 1 and "in the mean" not in told
-    assert "PATE from +0.0" in told and "significant at 3 of 3 of 3 comparisons" in told
+    assert told.count("plurality +0.02") == 1 and "in the mean" not in told
+    assert "student from +0.0" in told and "significant at 3 of 3 of 3 comparisons" in told
 
 
 def test_what_does_not_depend_on_an_axis_is_no_contrast_along_it() -> None:
@@ -275,9 +275,9 @@ def test_each_family_is_corrected_by_itself() -> None:
         expected = holm([each.p for each in question.tested])
         assert [each.p_holm for each in question.tested] == pytest.approx(expected)
     assert [question.family for question in questions(view)] == [
-        "PATE against methods of the same guarantee (4 comparisons)",
-        "other points of “division” in place of natural, clear plurality (3 comparisons)",
-        "other points of “division” in place of natural, PATE (3 comparisons)",
+        "student against methods of the same guarantee (4 comparisons)",
+        "other points of “division” in place of natural, plurality (3 comparisons)",
+        "other points of “division” in place of natural, student (3 comparisons)",
     ]
 
 
