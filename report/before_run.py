@@ -93,7 +93,7 @@ def _noise_above(expected: Expected, unanimous: bool) -> str | None:
     return (
         f"noise of {between:.3g} between two counts is above {vote}: such a label is the winner's with probability"
         f" {right:.2f} (by chance {1 / expected.classes:.2f}). Find more parties, ask fewer queries, or release"
-        " histograms (mechanism histogram)"
+        " noisy counts (mechanism histogram)"
     )
 
 

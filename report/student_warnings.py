@@ -188,7 +188,7 @@ def _rival(student: StudentFacts) -> str | None:
             f" reaches at the same guarantee (by {rival.above:.3f}, {rival.low:.3f} to {rival.high:.3f}). "
             + _sentence(
                 ("use that where a linear model will do (a study compares it; no command publishes one)", False),
-                ("release histograms", student.in_place.histogram),
+                ("release noisy counts", student.in_place.histogram),
                 (RELATIVE, student.in_place.relative),
             )
         )
@@ -202,7 +202,7 @@ def _teacher(student: StudentFacts) -> str | None:
             f"the student's {_WORDS[metric]} {reached:.3f} is below {alone:.3f}, that of {ALONE} in the mean: a party"
             " gains nothing by taking part. "
             + _sentence(
-                ("release histograms", student.in_place.histogram), ("ask more queries", False), (WITHOUT, False)
+                ("release noisy counts", student.in_place.histogram), ("ask more queries", False), (WITHOUT, False)
             )
         )
 

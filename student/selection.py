@@ -131,16 +131,16 @@ def _embedding(graph: sparse.csr_array, clusters: int) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
+_STEPS = 50
+"""Of k-means: Lloyd's, from centres that k-means++ draws."""
+
+
 def _clusters(places: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Number of the cluster of each row, int64 (m,)."""
     import warnings
 
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
+    from scipy.cluster.vq import kmeans2
 
-    means = KMeans(count, n_init=1, max_iter=50, random_state=int(generator.integers(2**31)))  # pyright: ignore[reportArgumentType]
-    # several threads add up their shares in the order in which they come, so that a seed would not decide
-    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # rows that are all alike: fewer clusters do as well
-        return means.fit_predict(places).astype(np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows that are all alike: fewer clusters do as well
+        return kmeans2(places, count, iter=_STEPS, minit="++", rng=generator)[1].astype(np.int64)

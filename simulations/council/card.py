@@ -108,7 +108,7 @@ def in_short(summary: Mapping[str, Any]) -> tuple[str, ...]:
     clauses = [_way(summary["baselines"], student[metric], metric), *filter(None, (rival, labelled))]
     sentence = f"{'; '.join(clauses[:2])}{', and '.join(['', *clauses[2:]])}."
     takes = f"; one takes {worth['label_cost']}" if worth and worth.get("label_cost") else ""
-    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth else ()
+    worth_it = (f"The {STUDENT} is worth {in_labels(worth)}{takes}.",) if worth and "hand_labels" in worth else ()
     return (*failures, sentence, *worth_it)
 
 

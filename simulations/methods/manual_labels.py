@@ -257,6 +257,11 @@ class HandLabels:
         return scores[self.better[count]]
 
     @property
+    def searches_own(self) -> bool:
+        """Whether `learnt` tries the student's own trainer."""
+        return OWN in self._searched
+
+    @property
     def most(self) -> int:
         """Labels that are tried at most."""
         return most_plain_rows(len(self._public.labels), self.width, self._mode)

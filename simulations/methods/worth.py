@@ -197,33 +197,38 @@ def worth(
     -------
     metric : what is compared. student : the student's. released, asked : the same trainer, or the plain one where that
         is better, on so many true labels, see `HandLabels.metrics_of`.
+    Where the student's own trainer is quick enough to be searched with, also:
     hand_labels : the least number of true labels that reaches the student, see `break_even`; 0 where the fewest that
         were tried do, None where the most do not. low, high : its interval, likewise. level : the interval's.
     fewest, most, public_rows : labels that were tried at least and at most, and rows of the pool.
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
     by_hand = HandLabels(public, spec, queried, seed, mode)
-    rows, most = len(public.labels), by_hand.most
-    tries, done = most_tries(most) + 2, Counter[str]()
+    tries, done = 2 + (most_tries(by_hand.most) if by_hand.searches_own else 0), Counter[str]()
     progress(HAND_LABELS, 0, tries)
-    learnt = _counted(by_hand.learnt, tries, done, progress)
-    even = labels_reaching(by_hand, student, seed, learnt)
+    searched: dict[str, Any] = {}
+    if by_hand.searches_own:  # the plain trainer alone would say that the student is worth more than it is
+        learnt = _counted(by_hand.learnt, tries, done, progress)
+        even = labels_reaching(by_hand, student, seed, learnt)
+        aim = math.log(max(1.0, min(even.labels, by_hand.most)))
+        searched = {
+            "hand_labels": _number(even.labels),
+            "low": _number(even.low),
+            "high": _number(even.high),
+            "level": LEVEL,
+            "fewest": min(by_hand.better),
+            "most": by_hand.most,
+            "trainer": by_hand.better[min(by_hand.better, key=lambda count: abs(math.log(count) - aim))],
+            "draws": MOST_DRAWS[mode],
+        }
     metrics_of = _counted(by_hand.metrics_of, tries, done, progress)
     points = {count: metrics_of(count) for count in {released, len(queried)}}  # one training where all were released
     progress(HAND_LABELS, tries, tries)
-    near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(even.labels, most)))))
     return {
         "metric": by_hand.metric,
         "student": float(by_hand.score(student).mean()),
-        "hand_labels": _number(even.labels),
-        "low": _number(even.low),
-        "high": _number(even.high),
-        "level": LEVEL,
-        "fewest": min(by_hand.better),
-        "most": most,
-        "public_rows": rows,
-        "trainer": by_hand.better[near],
-        "draws": MOST_DRAWS[mode],
+        **searched,
+        "public_rows": len(public.labels),
         "released": points[released],
         "asked": points[len(queried)],
     }

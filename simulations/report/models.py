@@ -27,7 +27,7 @@ from consilium.simulations.report.data import ReportData
 STUDENT, SPREAD, ABSENT, MAJORITY = "student", "local_only", "absent", "majority"
 ABOVE = "above_student"
 RIVALS = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
-RIVALS |= {ON_PUBLIC_ROWS + name: f"{label}, on the public graph" for name, label in RIVALS.items()}
+RIVALS |= {ON_PUBLIC_ROWS + name: f"{label} on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
 LABELS = {
     MAJORITY: MAJORITY_LABEL,
@@ -161,8 +161,9 @@ def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     takes = f"; one takes {cost}" if cost else ""
     at = f" at epsilon {epsilon}" if epsilon else ""
     reach = "reaches" if count == 1 else "reach"
+    worth_it = f"This student is worth {in_labels(worth)}; " if "hand_labels" in worth else ""
     return (
-        f"This student is worth {in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
+        f"{worth_it}{many(count, release)} {'was' if count == 1 else 'were'} released"
         f"{at}. {by_hand(count)}{can_be_had} {reach} {METRICS[metric]} {share_text(released[metric])}{takes}."
     )
 

@@ -127,7 +127,7 @@ def results_part(data: ReportData) -> PagePart:
     absent = {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item}
     notes = [f"No {name.replace('_', ' ')}: {why}." for name, why in absent.items()]
     notes += [text for text in (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)) if text]
-    notes += [worth_explained(data.worth)] if data.worth else []
+    notes += [worth_explained(data.worth)] if data.worth and "hand_labels" in data.worth else []
     exhibits = [
         _models_chart(data, models),
         _by_labels(data),
