@@ -8,13 +8,12 @@ sizes, what they hold but for random bytes (session ids, keys, signatures, the b
 the ledger stands in the next session. Its guess is by the best rule on all of this. Labels go into a real ledger.
 
 The control is the collector of version 0.9, which raised an error for a sum that votes do not give.
-`CONSILIUM_ORACLE_SESSIONS` (default 1000) is how many sessions are played; timing is not looked at.
+Timing is not looked at.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.cells import command_of
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector
@@ -52,7 +50,6 @@ from consilium.sums.aggregators.wire import (
     as_array,
 )
 from consilium.sums.errors import VerifiedError
-from docs.figures import figure
 from tests.verified.small import SECOND, TwoKinds, VerifiedSmall, made, queries_of
 
 PARTIES, K = 5, 3
@@ -186,19 +183,3 @@ def played(sessions: int, control: bool) -> float:
         if control:
             stack.enter_context(patch("consilium.sums.aggregators.leader.add_up", as_in_0_9))
         return best_guess(views(sessions, Path(folder)))
-
-
-COLUMNS = ("second aggregator that shifts a count", "sessions", "guesses right, %")
-
-
-def main() -> None:
-    """Print the table."""
-    sessions = int(os.environ.get("CONSILIUM_ORACLE_SESSIONS", SESSIONS))
-    command = command_of("benchmarks.oracle", variables=["CONSILIUM_ORACLE_SESSIONS"])
-    with figure("results/oracle", command, COLUMNS, seeds=[0], split="made-up votes", quick=False) as table:
-        for name, control in (("against this program", False), ("against a sum that is refused (0.9)", True)):
-            table.add(name, f"{sessions:,}", f"{100 * played(sessions, control):.1f}")
-
-
-if __name__ == "__main__":
-    main()
