@@ -16,12 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tomli_w
 
 import consilium
-from consilium.models.published.model import load_model
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
 from consilium.node.log import MonitorSettings
@@ -31,9 +29,8 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.spec import load_study
-from tests.docs.conftest import Desk, write_heart
+from tests.docs.conftest import write_heart
 from tests.docs.pages import ROOT, Block, blocks
-from tests.simulations.council.warm import hospitals
 
 LONG = ("run_scenario(", "Council(teacher=", "calibrate(", "[[federation.schedule]]")
 """A block with one of these runs a whole scenario, as tests/simulations/test_cli.py does, or calibrates: `make proofs`.
@@ -141,22 +138,10 @@ def test_json_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
-def python_blocks() -> list[Any]:
-    """What works on the short run of the desk is slow."""
-    found = [param.values[0] for param in of("python")]
-    marks = [pytest.mark.proofs if any(each in block.text for each in LONG) else pytest.mark.slow for block in found]
-    return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
-
-
-@pytest.mark.parametrize("block", python_blocks())
-def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
-    desk.lay_out(["student"])
-    monkeypatch.chdir(desk.folder)
-    hospitals(240, rows=6).write_csv("patients.csv")
-    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
-    rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
-    exec(compile(block.text, block.place, "exec"), {"rows": rows})
+@pytest.mark.parametrize("block", of("python"))
+def test_python_compiles(block: Block) -> None:
+    """tools/blocks.py runs those of README and of the tutorial."""
+    compile(block.text, block.place, "exec")
 
 
 LEAST = 60
