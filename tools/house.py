@@ -70,9 +70,9 @@ def followed(of: str) -> Iterator[None]:
 
     def call(frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(ROOT)) and code.co_name != "<module>":
-            if "site-packages" not in code.co_filename and not code.co_filename.startswith(str(ROOT / "tools")):
-                calls[str(Path(code.co_filename).resolve()), code.co_qualname] += 1
+        ours = code.co_filename.startswith(str(ROOT)) and "site-packages" not in code.co_filename
+        if event == "call" and ours and code.co_filename != __file__ and code.co_name != "<module>":
+            calls[str(Path(code.co_filename).resolve()), code.co_qualname] += 1
 
     threading.setprofile(call)
     sys.setprofile(call)
