@@ -8,7 +8,7 @@ from tests.docs.pages import PAGES, prose
 
 MEAN = 18
 MADE = re.compile(r"(?s:<!-- (?:keys|results) .*?<!-- end.*?-->|<!--.*?-->|\A---$.*?^---$)|^\|.*$", re.MULTILINE)
-END = re.compile(r"[.?!:](?:[\"')*_]*)(?=\s|$)|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|^#.*$", re.MULTILINE)
+END = re.compile(r"[.?!:](?:[\"')*_]*)(?=\s|$)|\n\s*\n|^\s*(?:[-*]|\d+\.)\s|^#.*$", re.MULTILINE)
 
 
 def sentences(text: str) -> list[int]:
