@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys figures notebooks fast check test test-busy proofs nightly lint types docs bench proto wheelhouse clean
+.PHONY: run keys results fast check test test-busy proofs lint types docs bench proto wheelhouse clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -31,11 +31,11 @@ fast: WORKERS ?= -n 2 $(SPREAD)
 # tests of whole deployments mostly wait, so two processors have work for three; each more imports all of it once more
 test: WORKERS ?= -n 3 $(SPREAD)
 # as the command line does: two threads of a library in each of three workers wait for each other most of the time
-fast test proofs nightly: export OMP_NUM_THREADS = 1
-fast test proofs nightly: export OPENBLAS_NUM_THREADS = 1
-fast test proofs nightly: export MKL_NUM_THREADS = 1
+fast test proofs: export OMP_NUM_THREADS = 1
+fast test proofs: export OPENBLAS_NUM_THREADS = 1
+fast test proofs: export MKL_NUM_THREADS = 1
 # compiled modules are kept: without them each worker and each started process spends seconds on it again
-fast test proofs nightly: export PYTHONDONTWRITEBYTECODE =
+fast test proofs: export PYTHONDONTWRITEBYTECODE =
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
@@ -51,10 +51,6 @@ proofs: $(VENV)/.dev
 	@# minutes each, one after the other; those in network namespaces need root
 	TESTS=whole $(BIN)/python -m pytest -m proofs $(ARGS)
 
-nightly: $(VENV)/.dev
-	@# hours: the tests whole, the proofs, the mutants, the drill, kills and the soak; the last result of each stands in docs/laboratory/tests.md
-	$(BIN)/python -m benchmarks.nightly $(ARGS); failed=$$?; $(BIN)/python -m docs.figures && exit $$failed
-
 BUSY ?= 12
 WAITING := tests/simulations/engines/test_local_engine.py tests/node/test_supervisor.py \
 	tests/coordinator/deploy/test_gateway_limits.py \
@@ -68,18 +64,15 @@ keys: $(VENV)/.dev
 	@# the tables of keys in docs/, from the models
 	$(BIN)/python -m docs.keys
 
-figures: $(VENV)/.dev
-	@# the measured tables in docs/, from docs/figures/*/*.json; ARGS='--make NAME': measured again first
-	$(BIN)/python -m docs.figures $(ARGS)
-
-notebooks: $(VENV)/.dev
-	@# examples/*.py run into docs/notebooks/*.ipynb; ARGS='first_principles': only that one
-	$(BIN)/python -m docs.execute $(ARGS)
+results: $(VENV)/.dev
+	@# what pages show of docs/results.json; a benchmark writes it with RECORD=1
+	$(BIN)/python -m benchmarks.results $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py
 	@$(MAKE) --no-print-directory -j2 types docs
 
 types: $(VENV)/.dev

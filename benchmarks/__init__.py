@@ -1,4 +1,4 @@
-"""What the README and docs claim, measured: `python -m benchmarks [NAME...]`."""
+"""What README and docs claim, measured: `python -m benchmarks [NAME...]`. benchmarks/results.py says how it is kept."""
 
 import os
 from pathlib import Path

@@ -11,7 +11,7 @@ import benchmarks
 
 def main() -> None:
     """`python -m benchmarks [NAME...]`; each module has a `main()` that prints a table."""
-    known = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__")
+    known = sorted({module.name for module in pkgutil.iter_modules(benchmarks.__path__)} - {"__main__", "results"})
     wanted = sys.argv[1:] or known
     unknown = set(wanted) - set(known)
     if unknown:

@@ -1,6 +1,6 @@
-"""The scenario `digits` over five divisions: what the student reaches, and what stands beside it, as JSON.
+"""The scenario `digits` over five divisions: what the student reaches, and what stands beside it.
 
-    RECORD_FIGURES=1 python -m benchmarks.digits [--seeds 0 1 2 3 4]
+    RECORD=1 python -m benchmarks.digits [--seeds 0 1 2 3 4]
 
 A seed says who of the 295 writers is a party, who is public and who is tested, and draws the noise. What the scenario
 chose was chosen on images of other writers (simulations/scenarios/digits.toml).
@@ -9,79 +9,52 @@ chose was chosen on images of other writers (simulations/scenarios/digits.toml).
 from __future__ import annotations
 
 import argparse
-import json
-import math
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
+from benchmarks.results import spread, student_interval, table
+from consilium.report.disclosure import epsilon_text
+from consilium.report.words import STUDENT
+from consilium.simulations.report.models import LABELS, by_hand
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from docs.figures import figure
 
 SPLIT = (
-    "accuracy on 1,000 images of 13 writers who are not parties and not public; 250 parties x 80, 2,500 public images"
+    "accuracy on 1,000 images of 13 writers who are neither parties nor public; 250 parties x 80, 2,500 public images;"
+    " values were chosen on images of other writers"
 )
+COLUMNS = ("", "accuracy", "student less this, division by division")
 
 
-def measure(seed: int) -> dict[str, Any]:
-    """One run in a temporary folder: accuracy of each method, the guarantee, released labels that are right, seconds.
-
-    A private rival's accuracy is the mean over draws of its noise.
-    """
+def measure(seed: int) -> tuple[dict[str, float], float]:
+    """One run in a temporary folder: accuracy of each method, a private rival's in the mean over draws of its noise;
+    and the guarantee."""
     with tempfile.TemporaryDirectory() as folder:
         summary = run_scenario("digits", load_scenario("digits"), "local", seed, Path(folder) / "run")
-    baselines, worth = summary["baselines"], summary["worth"]
-    methods = {"student": summary["student"]} | {name: of for name, of in baselines.items() if name != "local_only"}
-    methods[f"{worth['released']['labels']} labels by hand, of the same rows"] = worth["released"]
-    return {
-        "seed": seed,
-        "epsilon": summary["privacy"]["epsilon_guaranteed"],
-        "labels_right": summary["privacy"]["released_label_accuracy"],
-        "seconds": summary["seconds"]["total"],
-        "accuracy": {name: round(metrics["accuracy"], 4) for name, metrics in methods.items()},
-    }
+    reached = summary["worth"]["released"]
+    methods = {STUDENT: summary["student"], by_hand(reached["labels"]): reached}
+    methods |= {LABELS[name]: of for name, of in summary["baselines"].items() if name in LABELS}
+    return {name: of["accuracy"] for name, of in methods.items()}, summary["privacy"]["epsilon_guaranteed"]
 
 
-def spread(values: list[float]) -> dict[str, Any]:
-    """mean, sd over divisions, and the interval of 95 % of the mean by Student's t (writers are shared by divisions, so
-    that it is narrow)."""
-    mean, sd = float(np.mean(values)), float(np.std(values, ddof=1))
-    half = float(stdtrit(len(values) - 1, 0.975)) * sd / math.sqrt(len(values))
-    return {"mean": round(mean, 4), "sd": round(sd, 4), "interval": [round(mean - half, 4), round(mean + half, 4)]}
-
-
-def tabled(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of `measure`d runs: `spread` of each method, and of the student less it, division by division."""
-    names = list(runs[0]["accuracy"])
-    of = {name: np.array([run["accuracy"][name] for run in runs]) for name in names}
-    less = {name: spread(list(of["student"] - of[name])) for name in names if name != "student"}
-    return {"split": SPLIT, "accuracy": {name: spread(list(of[name])) for name in names}, "student_less": less}
-
-
-def record(runs: list[dict[str, Any]]) -> None:
-    """The table as a figure of the pages."""
-    table, seeds = tabled(runs), [run["seed"] for run in runs]
-    columns = ("method", "accuracy, mean", "sd", "95 %", "student less this", "95 %, paired")
-    command = f"python -m benchmarks.digits --seeds {' '.join(map(str, seeds))}"
-    with figure("results/digits", command, columns, seeds=seeds, split=SPLIT, quick=False) as made:
-        for name, of in table["accuracy"].items():
-            less = table["student_less"].get(name, {"mean": 0.0, "interval": [0.0, 0.0]})
-            ends = ["{:.3f} to {:.3f}".format(*each["interval"]) for each in (of, less)]
-            made.add(name, f"{of['mean']:.3f}", f"{of['sd']:.3f}", ends[0], f"{less['mean']:+.3f}", ends[1])
-
-
-def main() -> None:
-    """Measure, print and write."""
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    runs = [measure(seed) for seed in parser.parse_args().seeds]
-    print(json.dumps({**tabled(runs), "runs": runs}, indent=2))
-    record(runs)
+    seeds = parser.parse_args(arguments).seeds
+    runs, epsilons = zip(*map(measure, seeds), strict=True)
+    with table("digits", "python -m benchmarks.digits", COLUMNS, split=SPLIT, seeds=seeds) as rows:
+        rows.add("guarantee", epsilon_text(max(epsilons)), None)
+        student = np.array([run[STUDENT] for run in runs])
+        for name in runs[0]:
+            values = np.array([run[name] for run in runs])
+            low, high = student_interval((student - values).tolist())
+            apart = None if name == STUDENT else f"{(student - values).mean():+.3f} ({low:+.3f} to {high:+.3f})"
+            rows.add(name, spread(values.tolist()), apart)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

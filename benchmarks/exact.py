@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import results
 from consilium import accounting
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.aggregators import Aggregator
@@ -38,7 +39,6 @@ from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.scenario import load_scenario
-from docs.figures import figure
 
 LABELLED = {
     "stroke": ("Confident, at most 300", ()),
@@ -220,7 +220,7 @@ def promises() -> Iterator[list[str]]:
         before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
         now, student = promised(federation), promised_to_student(federation)
         seen = epsilon_text(now.epsilon) if now.towards is Towards.COORDINATOR else "none"
-        yield [name, labels, epsilon_text(before), seen, f"**{epsilon_text(student.epsilon)}**"]
+        yield [name, labels, epsilon_text(before), seen, epsilon_text(student.epsilon)]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -234,7 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
         speed()
     elif chosen.promises:
         command = "python -m benchmarks.exact --promises"
-        with figure("results/label-promises", command, PROMISES, split="a function of public settings alone") as made:
+        with results.table("label-cost", command, PROMISES, split="a function of public settings alone") as made:
             for row in promises():
                 made.add(*row)
     else:

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cells import command_of, spread, student_interval
-from benchmarks.papers import Kept, Place, Row, queries, shares, student, teachers_votes, worst_case
+from benchmarks.papers import Place, Row, queries, shares, student, teachers_votes, worst_case
+from benchmarks.results import Kept, command_of, spread, student_interval, table
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from docs.figures import figure
 
 FOLDS = 10
 
@@ -64,7 +63,6 @@ def fit(place: Place, row: Row, votes: np.ndarray, truth: np.ndarray, fold: int)
 
 COLUMNS = ("thousand", "student, %", "labels right, %", "plurality, %")
 SPLIT = "each thousand judges a student of its own, which learnt from the nine others; all have the same teachers"
-NOTE = "The interval is Student's over the thousands: it says how much they differ, and nothing of other teachers"
 
 
 def over_thousands(values: Sequence[float]) -> str:
@@ -102,11 +100,10 @@ def main(arguments: list[str] | None = None) -> None:
         measure(chosen.scenario, seed, chosen.folds, kept)
     found = [item for item in kept.found if item["scenario"] == chosen.scenario]
     seeds = sorted({item["seed"] for item in found})
-    name, command = f"results/{chosen.scenario}-held-out", command_of("benchmarks.held_out", arguments or [])
-    with figure(name, command, COLUMNS, seeds=seeds, split=SPLIT, note=NOTE, quick=False) as table:
+    command = command_of("benchmarks.held_out", arguments or [])
+    with table(f"{chosen.scenario}-held-out", command, COLUMNS, seeds=seeds, split=SPLIT) as made:
         for row in rows(found):
-            table.add(*row)
-        table.seconds = kept.seconds
+            made.add(*row)
 
 
 if __name__ == "__main__":

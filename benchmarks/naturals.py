@@ -1,18 +1,22 @@
 """The natural divisions: how many owners, how unlike they are, and what a model of all rows reaches.
 
-    python -m benchmarks naturals            (or: python -m benchmarks.naturals [--seeds 4] [--only NAME ...])
+    python -m benchmarks.naturals [--seeds 4] [--only NAME ...]
+    consilium study naturals; python -m benchmarks.naturals --study runs/study-naturals
 
 A fifth of the owners is held out whole, drawn by the seed (in the last line, of the rows); models are trained on the
 rows of the others, of at most 60,000 of them, and tested on all that was held out. Nothing is tuned: logistic
 regression with C 1, and scikit-learn's gradient boosting as it comes. The Hellinger distance is of the labels of an
 owner to those of all owners with 20 rows or more: the mean over these owners, and the mean over their rows.
+With `--study` it makes the table of results.md of a finished study.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,12 +25,15 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.results import table
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.naturals import NATURALS
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data
+from consilium.simulations.study.results import open_study
+from consilium.simulations.study.summaries.view import study_view
 
 LEAST_ROWS = 20
 MOST_ROWS = 60_000
@@ -112,15 +119,54 @@ def lines(seeds: int, names: Iterable[str] = tuple(DIVISIONS)) -> Iterator[str]:
         )
 
 
-def main() -> None:
+MANY = 40
+METHODS = {
+    "local": "alone", "pate": "student", "fedavg, private": "private FedAvg",
+    "private_gradient": "private gradient descent", "pooled": "pooled",
+}  # fmt: skip
+SPLIT = (
+    "test rows are half of the rows of held-out owners; nothing was tuned on these sets; mean over seeds ± half of its"
+    " 95 % interval over seeds and test rows"
+)
+
+
+def study_table(folder: Path) -> None:
+    """A line for each division of a finished `consilium study naturals`, at its first epsilon, the largest first."""
+    files = open_study(folder)
+    view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
+    epsilon, metric = view.order["epsilon"][0], view.metric or ""
+    sizes = {name: view.mean((epsilon, name), "division", "parties") or 0.0 for name in view.order["division"]}
+    groups = {"mean, 40 parties or more": [name for name in sizes if sizes[name] >= MANY]}
+    groups["mean, fewer parties"] = [name for name in sizes if sizes[name] < MANY]
+    columns = ["division", "parties", *METHODS.values(), "manual labels"]
+    with table("naturals", "python -m benchmarks.naturals --study", columns, split=SPLIT, seeds=view.seeds) as rows:
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            point, cells = (epsilon, name), []
+            for method in METHODS:
+                row = view.means.get((point, method, metric))
+                half = "" if row is None or row["low"] is None else f" ± {(row['high'] - row['low']) / 2:.3f}"
+                cells.append(None if row is None else f"{row['mean']:.3f}{half}")
+            worth = view.mean(point, "pate", "hand_labels")
+            rows.add(name, f"{sizes[name]:,.0f}", *cells, None if worth is None else f"{worth:,.0f}")
+        for label, names in groups.items():
+            found = [[view.mean((epsilon, name), method, metric) for name in names] for method in METHODS]
+            means = [None if None in line else f"{np.mean(np.array(line, dtype=float)):.3f}" for line in found]
+            rows.add(label, "", *means, "")
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="The natural divisions.")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--only", nargs="*", choices=tuple(DIVISIONS), default=tuple(DIVISIONS))
-    args = parser.parse_known_args()[0]
-    for line in lines(args.seeds, args.only):
+    parser.add_argument("--study", type=Path, help="folder of a finished `consilium study naturals`")
+    chosen = parser.parse_args(arguments or [])
+    if chosen.study:
+        study_table(chosen.study)
+        return
+    for line in lines(chosen.seeds, chosen.only):
         print(line, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

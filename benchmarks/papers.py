@@ -11,8 +11,6 @@ one JSON line each, so that the script goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells import command_of
+from benchmarks.results import Kept, command_of, table
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, NoiseError
@@ -47,7 +45,6 @@ from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs
 from consilium.student.learn import train as train_student
 from consilium.student.selection import BY_ROWS, Strategy, choose
-from docs.figures import figure
 
 DELTA = 1e-5
 PUBLISHED = 250
@@ -79,8 +76,7 @@ ROWS = {
     "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
-chosen on the published 2018 votes (docs/laboratory/results.md). `typical-30` is what the scenario did up to version
-0.3, `histogram-30` what it does now."""
+chosen on the published 2018 votes. `typical-30` releases labels, `histogram-30` counts, of the same queries."""
 
 
 class Remembered:
@@ -181,35 +177,6 @@ def worst_case(event: ReleaseEvent) -> float:
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(event)
     return accountant.guarantee(DELTA, Kind.WORST_CASE).epsilon
-
-
-class Kept:
-    """Results in a file of JSON lines, one for each measurement; printed as they come."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.found = [json.loads(line) for line in lines]
-        self._before = sum(os.times()[:4])
-
-    @property
-    def seconds(self) -> float:
-        """Processor seconds, with child processes, of all measurements in the file."""
-        return sum(item.get("processor_seconds", 0.0) for item in self.found)
-
-    def has(self, **keys: object) -> bool:
-        """Whether something was measured with these keys."""
-        return any(all(item.get(key) == value for key, value in keys.items()) for item in self.found)
-
-    def add(self, **values: object) -> None:
-        """Keep one measurement."""
-        now = sum(os.times()[:4])
-        values["processor_seconds"], self._before = round(now - self._before, 1), now
-        self.found.append(values)
-        line = json.dumps(values)
-        print(line, flush=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
 
 
 def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) -> None:
@@ -322,11 +289,10 @@ def main(arguments: list[str] | None = None) -> None:
     right = [spread(teachers, key, 100) for key in ("teacher", "plurality")]
     note, command = "one teacher {} %, plurality {} %".format(*right), command_of("benchmarks.papers", arguments or [])
     for name, columns, rows in zip(("votes", "students"), (COSTS, STUDENTS), tables(found), strict=True):
-        name = f"results/{chosen.scenario}-{name}"
-        with figure(name, command, columns, seeds=chosen.seeds, split=SPLIT, note=note, quick=False) as table:
+        split = f"{SPLIT}; {note}"
+        with table(f"{chosen.scenario}-{name}", command, columns, seeds=chosen.seeds, split=split) as made:
             for row in rows:
-                table.add(*row)
-            table.seconds = kept.seconds
+                made.add(*row)
 
 
 if __name__ == "__main__":

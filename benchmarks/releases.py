@@ -13,14 +13,13 @@ import argparse
 import json
 import math
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.cells import student_interval
+from benchmarks.results import student_interval, table
 from consilium.models import base
 from consilium.models.evaluation import area_under_curve
 from consilium.report.disclosure import epsilon_text
@@ -30,7 +29,6 @@ from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.vote import train_ensemble
-from docs.figures import figure
 
 COUNTS = "noisy counts"
 AS_LABELS = "Confident, noise of labels not used"
@@ -48,8 +46,8 @@ RIVALS = {
     "one party alone": "local",
     "private gradient descent": "private_gradient",
     "noisy average": "noisy_average",
-    "300 manual labels": {"name": "hand_labels", "labels": 300, "draws": 20},
-    "non-private ensemble": "plurality",
+    "300 labels by hand": {"name": "hand_labels", "labels": 300, "draws": 20},
+    "plurality": "plurality",
     "pooled": "pooled",
 }
 """Name -> method of a study."""
@@ -83,7 +81,7 @@ def measure(seed: int) -> dict[str, list[float | None]]:
 
 def lines(runs: Sequence[dict[str, list[float | None]]]) -> list[list[str]]:
     """Under COLUMNS."""
-    table = []
+    made = []
     counts = np.array([run[COUNTS][0] for run in runs], dtype=float)
     for name in runs[0]:
         aucs, epsilons, released = (np.array([run[name][place] for run in runs], dtype=float) for place in range(3))
@@ -91,8 +89,8 @@ def lines(runs: Sequence[dict[str, list[float | None]]]) -> list[list[str]]:
         epsilon = "none" if np.isnan(epsilons).any() else epsilon_text(float(epsilons.max()))
         number = "none" if np.isnan(released).any() else f"{released.mean():.0f}"
         apart = "0" if name == COUNTS else f"{(aucs - counts).mean():+.4f} ({least:+.3f} to {most:+.3f})"
-        table.append([name, epsilon, number, f"{aucs.mean():.4f}", f"{low:.3f} to {high:.3f}", apart])
-    return table
+        made.append([name, epsilon, number, f"{aucs.mean():.4f}", f"{low:.3f} to {high:.3f}", apart])
+    return made
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -102,16 +100,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kept", type=Path, default=Path("releases.jsonl"))
     chosen = parser.parse_args(arguments or [])
     kept = [json.loads(line) for line in chosen.kept.read_text().splitlines()] if chosen.kept.exists() else []
-    with figure("releases/equal-epsilon", COMMAND, COLUMNS, seeds=chosen.seeds, split=SPLIT, quick=False) as table:
+    with table("releases", COMMAND, COLUMNS, split=SPLIT, seeds=chosen.seeds) as rows:
         for seed in set(chosen.seeds) - {item["seed"] for item in kept}:
-            start = time.process_time()
-            kept.append({"seed": seed, "found": measure(seed), "seconds": time.process_time() - start})
+            kept.append({"seed": seed, "found": measure(seed)})
             with chosen.kept.open("a") as file:
                 file.write(json.dumps(kept[-1]) + "\n")
         runs = [item for item in kept if item["seed"] in chosen.seeds]
         for line in lines([item["found"] for item in runs]):
-            table.add(*line)
-        table.seconds = sum(item["seconds"] for item in runs)
+            rows.add(*line)
 
 
 if __name__ == "__main__":

@@ -1,57 +1,43 @@
 """What was tuned, on which rows, chosen anew on development rows, and what that does to the headline.
 
-    python -m benchmarks.tuned [--part development headline digits listed]
+    python -m benchmarks.tuned [--part development headline]
 
 `development`: what was tuned on stroke, on development hospitals, which are those whose SHA-256 says so
 (`is_development`): three in ten. A federation of them alone has a public part of its own, and students and teachers are
 judged there by their AUC on all of its public rows, whose labels nobody is told. The noise is as large a share of the
 votes as in the whole federation. The student, and what is released, also on Adult and Diabetes, on the labels of the
 rows that may be asked, which judge nothing; teachers are logistic regressions there, for speed. `headline`: the default
-scenario, seeds 0 to 9, judged on all test rows and on those of hospitals that are not development hospitals. `digits`:
-what version 0.1 chose with a look at test images, on MNIST's training images alone: two splits by writers, 3,000 images
-to ask about, 2,000 of the same writers to judge, others' for 60 ridge teachers; the graph and the last kernel on
-scattering, without networks. `listed`: what the scenarios that ship say themselves. Tables need CONSILIUM_DATA.
+scenario, seeds 0 to 9, judged on all test rows and on those of hospitals that are not development hospitals. Tables
+need CONSILIUM_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from benchmarks.results import Rows, table
 from consilium.coordinator.mechanisms import Confident
 from consilium.models import evidence
 from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import fit_softmax
-from consilium.models.images.graph_cnn import smooth_shares
-from consilium.models.kernel import kernel_ridge, principal_places
 from consilium.models.tabular import LinearTrainer
-from consilium.models.teachers import RidgeTeacher
-from consilium.protocol.images import represent
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.embedded import load_stroke
-from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.shipped import Shipped
 from consilium.simulations.vote import Ensemble, train_ensemble
 from consilium.student.learn import train
-from consilium.student.selection import choose
-from docs.figures import Table, figure
 
 SEEDS = range(10)
 TABLE_SEEDS = range(3)
@@ -77,14 +63,6 @@ LINEAR = "federation.teacher={model='logistic_regression', C=0.3}"
 DEVELOPMENT = 77
 """Of 256."""
 LOT = 0x74756E65
-SPLITS = range(2)
-WRITERS, POOL, JUDGES, DIGIT_PARTIES, DIGIT_DRAWS, KERNEL_ROWS = 66, 3000, 2000, 60, 5, 1000
-"""Writers to show, of 256; images to ask about, to judge; parties of 240 images; draws of noise; rows of a kernel."""
-SHIPPED_ALPHA = 0.0015
-TEACHERS_ALPHA = (0.00015, 0.0005, SHIPPED_ALPHA, 0.005, 0.015, 0.05, 0.5)
-NEIGHBOURS = (5, 10, 20)
-GAMMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
-KERNEL_ALPHAS = (0.03, 0.1, 0.3)
 
 
 def is_development(hospital: int) -> bool:
@@ -157,14 +135,14 @@ def student_with(power: float, scaled: bool) -> Iterator[None]:
         evidence.POWER, evidence.column_scales = before
 
 
-def judged(table: Table, value: str, rows: str, cells: dict[str, list[float]], shipped: str, measure: str) -> None:
+def judged(made: Rows, value: str, rows: str, cells: dict[str, list[float]], shipped: str, measure: str) -> None:
     """Mean of each setting and its difference from what ships, seed by seed; of the best a row of the table."""
     print_table(f"{value}, {rows}", cells, shipped)
     best = max(cells, key=lambda name: np.mean(cells[name]))
     apart = np.array(cells[best]) - np.array(cells[shipped])
     error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else 0.0
     told = "–" if best == shipped else f"{apart.mean():+.4f} ± {error:.4f}"
-    table.add(value, rows, f"{shipped} ({np.mean(cells[shipped]):.4f})", len(cells), best, f"{measure} {told}")
+    made.add(f"{value}, {rows}", f"{shipped} ({np.mean(cells[shipped]):.4f})", len(cells), best, f"{measure} {told}")
 
 
 def print_table(title: str, cells: dict[str, list[float]], shipped: str) -> None:
@@ -177,18 +155,18 @@ def print_table(title: str, cells: dict[str, list[float]], shipped: str) -> None
         print(f"| {name}{mark} | {np.mean(aucs):.4f} | {apart.mean():+.4f} ± {error:.4f} |", flush=True)
 
 
-def student_part(table: Table) -> None:
+def student_part(made: Rows) -> None:
     """Power of the prior's lengths and scales of columns, on development hospitals."""
-    _student(table, HOSPITALS, [("stroke", seed, development()) for seed in SEEDS], 300, SHARE_NOISE)
+    _student(made, HOSPITALS, [("stroke", seed, development()) for seed in SEEDS], 300, SHARE_NOISE)
 
 
-def tables_part(table: Table) -> None:
+def tables_part(made: Rows) -> None:
     """The same on Adult and Diabetes, on rows that may be asked; teachers are logistic regressions, for speed."""
     for name, noise in TABLES.items():
-        _student(table, f"pool of `{name}`", [(name, seed, None) for seed in TABLE_SEEDS], 2000, noise)
+        _student(made, f"pool of `{name}`", [(name, seed, None) for seed in TABLE_SEEDS], 2000, noise)
 
 
-def _student(table: Table, rows: str, places: list[tuple[str, int, Source | None]], queries: int, noise: float) -> None:
+def _student(made: Rows, rows: str, places: list[tuple[str, int, Source | None]], queries: int, noise: float) -> None:
     cells: dict[str, list[float]] = {}
     for name, seed, source in places:
         case, said = case_of(name, seed, source, [] if source is not None else [LINEAR])
@@ -199,10 +177,10 @@ def _student(table: Table, rows: str, places: list[tuple[str, int, Source | None
                 with student_with(power, scaled):
                     key = f"power {power:g}, columns {'by' if scaled else 'not by'} mean absolute deviation"
                     cells.setdefault(key, []).append(students_auc(case, votes, queries, noise, judge, labels=False))
-    judged(table, "student, prior", rows, cells, "power 0.25, columns by mean absolute deviation", "AUC")
+    judged(made, "student, prior", rows, cells, "power 0.25, columns by mean absolute deviation", "AUC")
 
 
-def teachers_part(table: Table) -> None:
+def teachers_part(made: Rows) -> None:
     """Penalty of the hospitals' teachers and rule of the voting rule, on development hospitals."""
     cells: dict[str, list[float]] = {}
     for seed in SEEDS:
@@ -212,10 +190,10 @@ def teachers_part(table: Table) -> None:
                 case, said = case_of("stroke", seed, development(), [f"federation.teacher.C={penalty}", *voting_rule])
                 auc = students_auc(case, votes_on_pool(case, said), 300, SHARE_NOISE, public_rows(case), labels=False)
                 cells.setdefault(f"C {penalty:g}, voting rule {rule}", []).append(auc)
-    judged(table, "teachers' C and voting rule", HOSPITALS, cells, "C 0.3, voting rule relative", "AUC")
+    judged(made, "teachers' C and voting rule", HOSPITALS, cells, "C 0.3, voting rule relative", "AUC")
 
 
-def queries_part(table: Table) -> None:
+def queries_part(made: Rows) -> None:
     """How many queries, at the same epsilon, on development hospitals."""
     cells: dict[str, list[float]] = {}
     for seed in SEEDS:
@@ -224,10 +202,10 @@ def queries_part(table: Table) -> None:
         for queries in QUERIES:
             noise = SHARE_NOISE * float(np.sqrt(queries / 300))
             cells.setdefault(f"{queries} queries", []).append(students_auc(case, votes, queries, noise, judge, False))
-    judged(table, "queries", HOSPITALS, cells, "300 queries", "AUC")
+    judged(made, "queries", HOSPITALS, cells, "300 queries", "AUC")
 
 
-def release_part(table: Table) -> None:
+def release_part(made: Rows) -> None:
     """Noisy histograms, or labels at the same epsilon, on development hospitals and on pools of tables."""
     places: list[tuple[str, str, int, Source | None]] = [(HOSPITALS, "stroke", seed, development()) for seed in SEEDS]
     places += [(f"pool of `{name}`", name, seed, None) for name in TABLES for seed in TABLE_SEEDS]
@@ -243,10 +221,10 @@ def release_part(table: Table) -> None:
         labels = students_auc(case, votes, few, noise * LESS_FOR_LABELS, judge, labels=True)
         own.setdefault("labels, a sixth less noise", []).append(labels)
     for title, own in cells.items():
-        judged(table, "what is released", title, own, "histograms", "AUC")
+        judged(made, "what is released", title, own, "histograms", "AUC")
 
 
-def labels_part(table: Table) -> None:
+def labels_part(made: Rows) -> None:
     """Threshold and queries of the default scenario's labels at its epsilon, and its C with as many true labels."""
     thresholds: dict[str, list[float]] = {}
     by_hand: dict[str, list[float]] = {}
@@ -277,8 +255,8 @@ def labels_part(table: Table) -> None:
             model = LinearTrainer(penalty).fit(inputs[own], truth[own], 2, seed)
             auc = area_under_curve(model.predict_proba(inputs[others])[:, 1], truth[others] == 1)
             by_hand.setdefault(f"C {penalty:g}", []).append(auc)
-    judged(table, "queries and threshold of 300 labels", HOSPITALS, thresholds, "800 queries, threshold 250", "AUC")
-    judged(table, "C, 300 true labels", HOSPITALS, by_hand, "C 0.01", "AUC")
+    judged(made, "queries and threshold of 300 labels", HOSPITALS, thresholds, "800 queries, threshold 250", "AUC")
+    judged(made, "C, 300 true labels", HOSPITALS, by_hand, "C 0.01", "AUC")
 
 
 def _labels_auc(
@@ -297,14 +275,14 @@ def headline_part() -> None:
     """The default scenario's student, on all test rows and without those of development hospitals."""
     columns = ("AUC", "on all test rows", "on hospitals that are not development hospitals")
     split = "all test rows, and those of hospitals on which nothing was chosen anew"
-    with figure("results/tuned-headline", f"{COMMAND} headline", columns, seeds=SEEDS, split=split) as table:
+    with table("tuned-headline", f"{COMMAND} headline", columns, seeds=SEEDS, split=split) as rows:
         found = []
         for seed in SEEDS:
             case, said = case_of("stroke", seed)
             others = ~np.array([is_development(int(each)) for each in case.dataset.owner[case.partition.test]])
             student = replay(case, said.pool).student.predict_proba(case.test_x)[:, 1]
-            rows, ids = np.arange(len(case.test_x)), query_ids(case.test_x)
-            plurality = said.test.totals(rows, case.parties, case.config.digest(), ids, 2)[:, 1]
+            places, ids = np.arange(len(case.test_x)), query_ids(case.test_x)
+            plurality = said.test.totals(places, case.parties, case.config.digest(), ids, 2)[:, 1]
             masks = np.ones(len(others), dtype=bool), others
             truth = case.test_y == 1
             found.append([area_under_curve(each[mask], truth[mask]) for each in (student, plurality) for mask in masks])
@@ -312,148 +290,32 @@ def headline_part() -> None:
         apart = cells[:, :2] - cells[:, 2:]
         for name, values in (("student", cells[:, :2]), ("plurality", cells[:, 2:]), ("student less plurality", apart)):
             mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
-            table.add(name, *(f"{m:.4f} ± {d:.4f}" for m, d in zip(mean, deviation, strict=True)))
+            rows.add(name, *(f"{m:.4f} ± {d:.4f}" for m, d in zip(mean, deviation, strict=True)))
 
 
-def digits_part(kept: Path | None) -> None:
-    """The teachers' penalty, and neighbours, gamma and alpha of the student's graph and kernel, on training images."""
-    done, seconds = _done({f"split {split}": partial(_of_split, split) for split in SPLITS}, kept)
-    with figure("results/tuned-digits", f"{COMMAND} digits", COLUMNS, seeds=SPLITS, split=DIGITS_SPLIT) as table:
-        table.seconds = seconds
-        found: dict[str, dict[str, list[float]]] = {}
-        for of_split in done.values():
-            for value, cells in of_split.items():
-                for setting, right in cells.items():
-                    found.setdefault(value, {}).setdefault(setting, []).append(right)
-        settings = (f"alpha {SHIPPED_ALPHA:g}", "10 neighbours", "gamma 2, alpha 0.1")
-        for (value, cells), ships in zip(found.items(), settings, strict=True):
-            judged(table, value, "MNIST's training images", cells, ships, "share right")
-
-
-def _of_split(split: int) -> dict[str, dict[str, float]]:
-    """Value -> setting -> share that is right: of images to judge, and for the graph of those that may be asked."""
-    whole = load_dataset("mnist-writers")
-    public = np.concatenate([whole.public.queries, whole.public.test]) if whole.public else np.zeros(0, dtype=np.int64)
-    training = np.setdiff1d(np.arange(len(whole.y)), public)
-    writers = [digest(f"writer {split} {each}") < WRITERS for each in range(int(whole.owner.max()) + 1)]
-    is_open, generator = np.array(writers)[whole.owner[training]], np.random.default_rng([split, LOT])
-    shown, private = generator.permutation(training[is_open]), generator.permutation(training[~is_open])
-    pool, judges = (
-        represent("scattering", whole.x[shown[:POOL]]),
-        represent("scattering", whole.x[shown[POOL : POOL + JUDGES]]),
-    )
-    pool_truth, truth = whole.y[shown[:POOL]], whole.y[shown[POOL : POOL + JUDGES]]
-    sums = np.zeros((len(pool), 10), dtype=np.int64)
-    judged_sums = {alpha: np.zeros((len(judges), 10), dtype=np.int64) for alpha in TEACHERS_ALPHA}
-    for part in np.array_split(private[: DIGIT_PARTIES * 240], DIGIT_PARTIES):
-        own = represent("scattering", whole.x[part])
-        for alpha, counts in judged_sums.items():
-            teacher = RidgeTeacher(alpha).fit(own, whole.y[part])
-            counts[np.arange(len(judges)), teacher.predict(judges)] += 1
-            if alpha == SHIPPED_ALPHA:
-                sums[np.arange(len(pool)), teacher.predict(pool)] += 1
-    inputs, nobody = pool.astype(np.float32), np.zeros(0, dtype=np.int64)
-    asked = choose("typical", np.arange(len(pool)), 30, inputs, nobody, None, generator, np.arange(len(pool)))
-    order = np.concatenate([asked, np.setdiff1d(np.arange(len(pool)), asked)])
-    places, sigma = principal_places(inputs, 256)[order], 67 / 250 * DIGIT_PARTIES
-
-    def by_graph(neighbours: int) -> float:
-        right = []
-        for draw in range(DIGIT_DRAWS):
-            counts = sums[asked] + SeededNoise(1000 * split + draw).gaussian(sigma, (len(asked), 10))
-            told = Shares(counts / DIGIT_PARTIES, np.full(len(asked), sigma / DIGIT_PARTIES))
-            right.append((smooth_shares(places, told, neighbours).argmax(axis=1) == pool_truth[order]).mean())
-        return float(np.mean(right))
-
-    few = order[:KERNEL_ROWS]
-    labels = np.eye(10, dtype=np.float32)[sums[few].argmax(axis=1)]
-
-    def by_kernel(gamma: float, alpha: float) -> float:
-        model = kernel_ridge(inputs[few], labels, gamma, alpha)
-        return float((model.predict_proba(judges.astype(np.float32)).argmax(axis=1) == truth).mean())
-
-    return {
-        "teachers' alpha, plurality": {
-            f"alpha {alpha:g}": float((counts.argmax(axis=1) == truth).mean()) for alpha, counts in judged_sums.items()
-        },
-        "graph on scattering alone": {f"{neighbours} neighbours": by_graph(neighbours) for neighbours in NEIGHBOURS},
-        f"kernel around {KERNEL_ROWS:,} rows with the plurality's labels": {
-            f"gamma {gamma:g}, alpha {alpha:g}": by_kernel(gamma, alpha) for gamma in GAMMAS for alpha in KERNEL_ALPHAS
-        },
-    }
-
-
-def development_part(kept: Path | None) -> None:
+def development_part() -> None:
     """Everything that was tuned on stroke."""
-
-    def rows_of(step: Callable[[Table], None]) -> Callable[[], list[tuple[str, ...]]]:
-        def measure() -> list[tuple[str, ...]]:
-            table = Table(COLUMNS)
-            step(table)
-            return table.rows
-
-        return measure
-
-    steps = (student_part, tables_part, release_part, teachers_part, queries_part, labels_part)
-    done, seconds = _done({step.__name__: rows_of(step) for step in steps}, kept)
-    with figure("results/tuned", f"{COMMAND} development", COLUMNS, seeds=SEEDS, split=DEVELOPMENT_SPLIT) as table:
-        table.seconds = seconds
-        for rows in done.values():
-            for row in rows:
-                table.add(*row)
-
-
-def _done(steps: Mapping[str, Callable[[], Any]], kept: Path | None) -> tuple[dict[str, Any], float]:
-    """What each step gives, and their processor seconds; `kept` has those that were done, so that it goes on there."""
-    known: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
-    for name, step in steps.items():
-        if name not in known:
-            start = time.process_time()
-            known[name] = {"gives": step(), "seconds": time.process_time() - start}
-            if kept:
-                kept.write_text(json.dumps(known), encoding="utf-8")
-    return {name: known[name]["gives"] for name in steps}, sum(known[name]["seconds"] for name in steps)
-
-
-def listed_part() -> None:
-    """What the scenarios that ship, and the trainers of their students, say themselves."""
-    told: dict[tuple[str, str, str], list[str]] = {}
-    for name in Shipped.SCENARIO.files():
-        for entry in load_scenario(name).tuned:
-            told.setdefault((", ".join(entry.keys), entry.chosen, entry.where), []).append(name)
-    with figure("results/provenance", f"{COMMAND} listed", LISTED, split="as the files say") as table:
-        for (keys, chosen, where), names in told.items():
-            values = ", ".join(f"`{key}`" for key in keys.split(", "))
-            table.add(", ".join(f"`{name}`" for name in names), values, chosen, where)
+    with table("tuned", f"{COMMAND} development", COLUMNS, seeds=SEEDS, split=DEVELOPMENT_SPLIT) as made:
+        for step in (student_part, tables_part, release_part, teachers_part, queries_part, labels_part):
+            step(made)
 
 
 COMMAND = "python -m benchmarks.tuned --part"
-COLUMNS = ("value", "development rows", "ships (there)", "settings tried", "best there", "best less what ships")
-LISTED = ("scenario", "values", "chosen", "where")
+COLUMNS = ("value, development rows", "ships (there)", "settings tried", "best there", "best less what ships")
 DEVELOPMENT_SPLIT = (
     "judged on public rows of development hospitals, ten divisions of them, and on the rows of Adult and Diabetes that"
     " may be asked, seeds 0 to 2; mean and standard error over seeds"
 )
-DIGITS_SPLIT = (
-    "judged on 2,000 training images of other writers than those of the 60 teachers, the graph on the 3,000 that may be"
-    " asked; two splits by writers"
-)
-PARTS: dict[str, Callable[[Path | None], None]] = {
-    "development": development_part,
-    "headline": lambda kept: headline_part(),
-    "digits": digits_part,
-    "listed": lambda kept: listed_part(),
-}
+PARTS: dict[str, Callable[[], None]] = {"development": development_part, "headline": headline_part}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description="What was tuned, chosen anew on development rows.")
     parser.add_argument("--part", nargs="*", default=list(PARTS), choices=list(PARTS))
-    parser.add_argument("--kept", type=Path, help="file in which steps of `development` and `digits` are kept")
     chosen = parser.parse_args(arguments or [])
     for part in chosen.part:
-        PARTS[part](chosen.kept)
+        PARTS[part]()
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class Privacy(Terse, Frozen):
         ge=1,
         le=MOST_CANDIDATES,
         description="runs on these parties' votes among which this one is chosen, itself among them: all are charged"
-        " ([why](decisions/tuning.md)); no `sanitised` beside it",
+        "; no `sanitised` beside it",
     )
 
     @model_validator(mode="after")

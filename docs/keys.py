@@ -1,4 +1,4 @@
-"""The tables of keys in docs/*.md, written from the models that read those keys, and those of `docs.disclosed`.
+"""The tables of keys in docs/*.md, written from the models that read those keys.
 
 `python -m docs.keys` writes them between `<!-- keys NAME -->` and `<!-- end keys -->`; `--check` says which are stale.
 """
@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -19,34 +20,21 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
-from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
-from consilium.node.log import LogSettings, MonitorSettings
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.report.glossary import GLOSSARY, Term
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.specs import (
-    DataSpec,
-    LackingShare,
-    PolicyShare,
-    ScannerShare,
-    ShiftSpec,
-    SimulationSpec,
-    TeacherShare,
-    UnitsShare,
-)
-from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
+from consilium.simulations.population.specs import DataSpec, SimulationSpec
+from consilium.simulations.study.spec import StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
-from docs import disclosed
-from docs.marked import pattern, stale_pages, with_parts
 
-MARKS = pattern("keys")
+DOCS = Path(__file__).resolve().parent
+MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
 PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
@@ -90,10 +78,6 @@ def glossary(terms: Iterable[Term]) -> str:
 TABLES = {
     **{f"glossary: {title}": lambda terms=terms: glossary(terms) for title, terms in GLOSSARY.items()},
     "data": lambda: of_model(DataSpec, "data"),
-    "shift": lambda: of_model(ShiftSpec, "data.shift"),
-    "units": lambda: of_model(UnitsShare, "data.shift.units"),
-    "scanners": lambda: of_model(ScannerShare, "data.shift.scanners"),
-    "lacking": lambda: of_model(LackingShare, "data.shift.lacking"),
     "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),
@@ -102,34 +86,24 @@ TABLES = {
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
     "voting rules": lambda: of_kinds(VOTING_RULES, "rule", "federation.voting_rule"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
-    "mechanisms": lambda: of_kinds((*ALL_MECHANISMS, PlannedMechanism), "name", "federation.mechanism"),
+    "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
-    "provenance": lambda: of_model(Provenance, ""),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
-    "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
-    "policies": lambda: of_model(PolicyShare, "simulation.policies"),
     "study": lambda: of_model(StudyTable, "study"),
     "axis": lambda: of_model(StudyAxis, "axis"),
-    "range": lambda: of_model(AxisRange, "axis.range"),
     "rows": lambda: of_model(RowsPlan, "rows"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),
-    "monitor": lambda: of_model(MonitorSettings, ""),
-    "log": lambda: of_model(LogSettings, "log"),
     "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),
     "refusals": refusals,
-    "releases": disclosed.releases,
-    "views": disclosed.views,
-    "unprotected": disclosed.unprotected,
-    "counts": disclosed.counts,
 }
 
 
 def with_tables(text: str) -> str:
     """A page with its tables as the models are now."""
-    return with_parts(text, MARKS, lambda name: TABLES[name]())
+    return MARKS.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[4], text)
 
 
 def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
@@ -208,9 +182,11 @@ def _one_line(text: str) -> str:
 def main() -> int:
     """Write the tables, or only say which pages are stale."""
     check = "--check" in sys.argv
-    stale = stale_pages(with_tables, write=not check)
+    stale = [path for path in sorted(DOCS.glob("*.md")) if with_tables(text := path.read_text("utf-8")) != text]
     for path in stale:
         print(f"{'stale' if check else 'written'}: {path.name}")
+        if not check:
+            path.write_text(with_tables(path.read_text("utf-8")), encoding="utf-8")
     return 1 if stale and check else 0
 
 

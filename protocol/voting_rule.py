@@ -65,7 +65,7 @@ class TopRule(VotingRule):
 HALF = 0.5
 """Weight of a teacher's own class shares in its threshold, the rest being the median's. On development divisions, by a
 party's promise, it costs a student .004 of its AUC in the mean, .026 where one row in eight is of the rarer class; a
-weight of 1 would cost .019 and .084 (`benchmarks.voting_rules`)."""
+weight of 1 would cost .019 and .084."""
 
 
 _POINTS, _LEAST_NOISE = 2000, 1e-3

@@ -1,7 +1,7 @@
 """Charts as HTML and as files, of the same marks: no scripts, no network, nothing that scales letters.
 
 Positions are shares of the width, letters and marks are in pixels: a chart is as wide as its place, and its text is as
-large on a telephone as on a screen (why no library draws them: docs/decisions/charts.md). Colours are names that the
+large on a telephone as on a screen. Colours are names that the
 page's style gives for light, dark and print, and `FILE_STYLE` for files. Colour never carries a difference alone:
 shape, dash, position or a written label says the same. Long series are thinned.
 """

@@ -27,7 +27,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "party",
             "an organisation that holds rows: a hospital, a school, a bank",
             "client, site, data owner, silo",
-            "[parties](parties.md)",
+            "[parties](deploy.md)",
         ),
         Term(
             "coordinator",
@@ -39,7 +39,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "second aggregator",
             "a second organisation that checks votes without seeing them",
             "helper, non-colluding server",
-            "[verified votes](verified.md)",
+            "[two aggregators](secure-aggregation.md#two-aggregators)",
         ),
         Term(
             "student node",
@@ -61,7 +61,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "private aggregation of teacher ensembles: models of private rows vote on public ones, and noisy "
             "votes teach a student",
             "private knowledge transfer, private distillation",
-            "[first principles](notebooks/first_principles.md)",
+            "[tutorial](tutorial.md)",
         ),
         Term(
             "teacher",
@@ -110,7 +110,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "return path",
             "what a party gets back: the student brought to its own rows, at home",
             "personalisation, fine-tuning",
-            "[what you get back](parties.md#what-you-get-back)",
+            "[what you get back](python.md)",
         ),
     ),
     "Privacy": (
@@ -125,7 +125,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "unit",
             "whose data are protected: a record, a patient or a whole party",
             "granularity, user-level, record-level, client-level",
-            "[unit](planning.md)",
+            "[for privacy officers](for-privacy-officers.md#what-is-guaranteed)",
         ),
         Term(
             "relation",
@@ -170,7 +170,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "attack",
             "who could find a record, a patient or a hospital in what was released",
             "membership inference, poisoning, backdoor, malicious or Byzantine client",
-            "[attacks](attacks.md)",
+            "[threat model](threat-model.md)",
         ),
     ),
     "Studies": (
@@ -184,13 +184,13 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "division",
             "how rows belong to parties: as nature divided them, or made: Dirichlet, shards, by time",
             "partition, split, non-iid, heterogeneity",
-            "[divisions](scenarios.md#divisions)",
+            "[divisions](scenarios.md#partitions)",
         ),
         Term(
             "shift",
             "which kind of difference parties have: label, covariate, concept, quantity, units, annotators",
             "distribution shift, domain shift, batch effect",
-            "[which kind](study-measures.md#which-kind-of-difference)",
+            "[which kind](study.md#what-is-measured)",
         ),
         Term(
             "one party alone, plurality, pooled",
@@ -214,7 +214,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "plan",
             "how many hospitals, queries and how much epsilon are needed, from public facts alone",
             "power analysis, forecast",
-            "[planning](planning.md)",
+            "[Python](python.md#will-it-be-worth-anything)",
         ),
     ),
 }

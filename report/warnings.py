@@ -1,6 +1,6 @@
 """What a run may warn of, by its code, and which of it may be shown.
 
-`docs/warnings.md` explains each. Before anything is spent (`before_run`), of the rows of a simulation (`row_warnings`)
+`docs/report.md` explains each. Before anything is spent (`before_run`), of the rows of a simulation (`row_warnings`)
 and after it (`student_warnings`), functions say from plain numbers what is to be warned of, or nothing; a table of each
 of these modules gives it its code, the most important first.
 """

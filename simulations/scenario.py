@@ -213,7 +213,7 @@ def planned_scenario(
 
 ROWS_PER_TEACHER = 10
 """Of an owner's rows, for each of its teachers, where a plan chooses how many it has. On development divisions more
-teachers gain down to about so many rows, and with fewer they gain little or lose (`benchmarks.voting_rules`)."""
+teachers gain down to about so many rows, and with fewer they gain little or lose."""
 MOST_PLANNED_TEACHERS = 25
 
 

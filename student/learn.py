@@ -155,7 +155,7 @@ def spread_over_noise(
 
     Students are trained again on halves of what was released, in pairs whose noise is independent and of twice the
     variance. How far two of them differ says how far the student of the whole may lie from another one (McCarthy,
-    Pseudo-replication: half samples, 1969). Why no redraws of the noise: docs/decisions/spread-over-noise.md.
+    Pseudo-replication: half samples, 1969).
 
     Parameters
     ----------

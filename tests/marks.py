@@ -26,7 +26,7 @@ COMMANDS = {
 
 
 WHOLE = os.environ.get("TESTS") == "whole"
-"""All cases of brute force and all random examples are run, as `make proofs` and `make nightly` do; else a third."""
+"""All cases of brute force and all random examples are run, as `make proofs` does; else a third."""
 
 
 def third(cases: Sequence[Case], first: int = 0) -> Sequence[Case]:

@@ -64,19 +64,12 @@ def test_codes_that_scripts_rest_on() -> None:
 
 
 def as_table() -> str:
-    """For docs/exit-codes.md: code, meaning and the classes of errors that set it, as Markdown."""
-    names: dict[int, list[str]] = {code: [] for code in exit_codes()}
-    for kind in error_classes():
-        if "exit_code" in vars(kind):
-            names[vars(kind)["exit_code"]].append(kind.__name__)
-    rows = [
-        f"| {code} | {meaning} | {', '.join(f'`{name}`' for name in sorted(names[code])) or '-'} |"
-        for code, meaning in exit_codes().items()
-    ]
-    return "\n".join(["| code | meaning | errors |", "|---|---|---|", *rows]) + "\n"
+    """For docs/for-it.md, as Markdown."""
+    rows = [f"| {code} | {meaning} |" for code, meaning in exit_codes().items()]
+    return "\n".join(["| code | meaning |", "|---|---|", *rows]) + "\n"
 
 
 def test_help_and_documents_list_them_all() -> None:
     listed = " ".join(consilium("--help").stdout.split())
     assert in_a_sentence() in listed
-    assert as_table() in (ROOT / "docs" / "exit-codes.md").read_text()
+    assert as_table() in (ROOT / "docs" / "for-it.md").read_text()

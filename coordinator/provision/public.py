@@ -85,7 +85,7 @@ def array_rows(path: Path, key: str = "rows.public") -> tuple[tuple[str, ...], n
     except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
         raise DataError(
             f"{key}: {path} is no table of numbers",
-            "Give .npz with features and queries (docs/tables.md), or .csv, or .parquet",
+            "Give .npz with features and queries (docs/data.md), or .csv, or .parquet",
         ) from None
     if cells.ndim != 2 or cells.shape[1] != len(names) or len(cells) < LEAST_ROWS:
         raise DataError(

@@ -25,23 +25,10 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (
-    "accounting",
-    "protocol",
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-    "party",
-    "aggregator",
-    "coordinator",
-    "student",
-    "simulations",
-)
+ROOMS = tuple(sorted(path.name for path in (ROOT / "consilium").iterdir() if path.is_symlink()))
 RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
 """What the repository has and the site has not."""
-FIRST = ("glossary.md", "data.md", "tables.md", "planning.md", "tutorial-5.md")
+FIRST = ("glossary.md", "data.md", "tutorial.md")
 """Pages that a search finds before others."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")

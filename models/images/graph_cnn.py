@@ -58,7 +58,7 @@ NETWORKS_PROVENANCE = Provenance(
     rows="development",
     votes="simulated",
     where="Training images of MNIST, two splits by writers, and of Fashion-MNIST. A forerunner was measured on MNIST's"
-    " last thousand test images while it was built (docs/decisions/image-students.md)",
+    " last thousand test images while it was built",
 )
 
 
@@ -178,7 +178,7 @@ GRAPH_PROVENANCE = Provenance(
     keys=("FUNCTIONS", "_DECAY", "_VARIANCE"),
     rows="development",
     votes="simulated",
-    where="Training images of Fashion-MNIST, three splits (docs/decisions/image-students.md, scores-and-residuals.md)",
+    where="Training images of Fashion-MNIST, three splits",
 )
 
 _VARIANCES = np.geomspace(1e-4, 3.0, 18)

@@ -14,7 +14,7 @@ gaussian : where the release is Gaussian noise on counts, it is mu-GDP (Dong, Ro
     it.
 
 One game may have one of several targets, drawn by lot: a mixture of pairs that cannot be told apart by more than
-(epsilon, delta) cannot be either. docs/decisions/attacks.md says which libraries were looked at.
+(epsilon, delta) cannot be either.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Run:
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """What the run warned of: code and text, see `docs/warnings.md`. Some are computed from private rows."""
+        """What the run warned of: code and text, see `docs/report.md`. Some are computed from private rows."""
         return well_formed(self.summary.get("warnings"))
 
     @cached_property

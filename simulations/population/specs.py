@@ -197,7 +197,7 @@ class DataSpec(SourceSpec):
         default="owners",
         description="`owners`: each hospital or writer is a party; `iid`: equal shards by lot; `groups`: the same with"
         " whole owners, where these are patients; `dirichlet`: parties differ in their classes, see `alpha`;"
-        " `shuffled`, `matched`, `time`, `flwr`: see [divisions](#divisions)",
+        " `shuffled`, `matched`, `time`, `flwr`: see [partitions](#partitions)",
     )
     parties: int | None = Field(
         default=None,
@@ -224,12 +224,9 @@ class DataSpec(SourceSpec):
         " logarithm; 0: not at all",
     )
     partitioner: dict[str, Any] = Field(
-        default={},
-        description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options, see [divisions](#divisions)",
+        default={}, description="of `flwr`: `name` of a partitioner of flwr-datasets, and its options"
     )
-    shift: ShiftSpec = Field(
-        default=ShiftSpec(), description="noise on features, or swapped labels, at parties; see [divisions](#divisions)"
-    )
+    shift: ShiftSpec = Field(default=ShiftSpec(), description="noise on features, or swapped labels, at parties")
     unbalanced: float = Field(
         default=1.0,
         ge=1,

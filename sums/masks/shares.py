@@ -10,7 +10,7 @@ value w(u) = z(u) + r b(u) + r^2 k(u), where r is a hash of all it is committed 
 coordinator checks that the values lie on one polynomial of degree below t, and that w(0) G = z G + r b G + r^2 k G;
 a receiver checks that its own three shares give its value. False shares pass if the dealer has guessed r, and w tells
 nothing but what the points tell: z hides it. This is Feldman's check (FOCS 1987) of one random combination instead of
-every coefficient, made without interaction (Fiat and Shamir 1986); see docs/decisions/secagg-verified-shares.md."""
+every coefficient, made without interaction (Fiat and Shamir 1986)."""
 
 from __future__ import annotations
 

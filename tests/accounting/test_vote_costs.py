@@ -292,7 +292,7 @@ def test_a_comparison_is_a_table_of_results():
 
 def test_the_import_brings_nothing_heavy():
     """Not even with the names at hand; charts and frames bring theirs when they are made."""
-    heavy = ("torch", "flwr", "altair", "polars", "dp_accounting", "sklearn")
+    heavy = ("torch", "flwr", "polars", "dp_accounting", "sklearn")
     program = (
         "import sys; from consilium import accounting as face; names = [getattr(face, one) for one in face.__all__];"
         f" print([one for one in {heavy} if one in sys.modules])"

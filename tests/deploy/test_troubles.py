@@ -1,4 +1,4 @@
-"""docs/deploy-troubles.md: each trouble is provoked, and what is said is what the table has, with its advice."""
+"""docs/for-it.md, its troubles: each trouble is provoked, and what is said is what the table has, with its advice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.deploy.kits import make_kits, write_pool
 from tests.deploy.test_kits_doctor import Https
 from tests.deploy.troubles import PROVOKED, Proxy, Site, behind, proxy, served
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploy-troubles.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "for-it.md"
 
 
 def rows() -> dict[str, tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Each trouble of docs/deploy-troubles.md as a node meets it, and what the node says of it."""
+"""Each trouble of docs/for-it.md as a node meets it, and what the node says of it."""
 
 from __future__ import annotations
 

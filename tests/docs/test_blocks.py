@@ -21,29 +21,20 @@ import pytest
 import tomli_w
 
 import consilium
-from consilium.models.published.model import load_model
+from consilium.coordinator.provision.plan import Plan
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
-from consilium.node.log import MonitorSettings
 from consilium.party.home import LIMITS, Policy, open_home
-from consilium.protocol.config_files import validate
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.spec import load_study
-from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
-from tests.simulations.council.warm import hospitals
-
-LONG = ("run_scenario(", "Council(teacher=", "calibrate(", "[[federation.schedule]]")
-"""A block with one of these runs a whole scenario, as tests/simulations/test_cli.py does, or calibrates: `make proofs`.
-"""
 
 
 def of(language: str) -> list[Any]:
     """All blocks of a language, by their place; what several pages show alike counts once."""
-    shown = [block for block in blocks() if not block.page.name.startswith("tutorial-")]  # test_tutorials runs those
-    once = {block.text: block for block in shown if block.language == language}
+    once = {block.text: block for block in blocks() if block.language == language}
     return [pytest.param(block, id=block.place) for block in once.values()]
 
 
@@ -60,7 +51,7 @@ def as_scenario(shown: dict[str, Any], folder: Path, base: str) -> None:
     """A fragment of a scenario, over a shipped one."""
     shipped = resources.files("consilium.simulations.scenarios").joinpath(f"{base}.toml").read_text(encoding="utf-8")
     path, table = folder / "shown.toml", tomllib.loads(shipped)
-    del table["provenance"]  # of other values than those that are shown
+    table.pop("provenance", None)
     path.write_text(tomli_w.dumps(merged(table, shown)), encoding="utf-8")
     load_scenario(str(path), [])
 
@@ -85,16 +76,31 @@ def as_model(shown: dict[str, Any], folder: Path) -> None:
 
 
 def as_own_data(shown: dict[str, Any], folder: Path) -> None:
-    """A scenario of the user's own table, or a fragment about an installed package's, which is not installed."""
+    """A party's file, a scenario of the user's own table, or a fragment about R's."""
     if "federation" not in shown:
-        assert set(shown) == {"data"} and shown["data"].keys() <= DataSpec.model_fields.keys()
+        if "columns" in shown:
+            as_party(shown, folder)
+        assert "columns" in shown or shown["data"].keys() <= DataSpec.model_fields.keys()
         return
-    write_heart(folder)
+    generator = np.random.default_rng(5)
+    rows = ["age,cp,thal,hospital,disease"]
+    for hospital in ("cleveland", "budapest", "zurich", "long-beach"):
+        for age in generator.integers(30, 80, 100):
+            rows.append(f"{age},{generator.integers(1, 5)},{generator.choice([3, 6, 7])},{hospital},{int(age > 55)}")
+    (folder / "heart.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     path = folder / "heart.toml"
     path.write_text(tomli_w.dumps(shown), encoding="utf-8")
-    load_scenario(
-        str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.query_budget={queries=2, answers=2}"]
-    )
+    load_scenario(str(path), [])
+
+
+def as_plan(shown: dict[str, Any], folder: Path) -> None:
+    """A policy, or tables of federation.toml; tests/deploy provisions whole ones."""
+    if "policy" in shown:
+        Policy.model_validate(shown["policy"])
+        return
+    assert shown.keys() <= {field.alias or name for name, field in Plan.model_fields.items()}
+    if "federation" in shown:
+        as_scenario({"data": {"least_rows": 100}, "federation": shown["federation"]}, folder, "stroke")
 
 
 def as_study(shown: dict[str, Any], folder: Path) -> None:
@@ -105,10 +111,9 @@ def as_study(shown: dict[str, Any], folder: Path) -> None:
 
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
-    "docs/console.md": lambda shown, _: validate(shown, MonitorSettings, "monitor.toml"),
     "docs/data.md": as_own_data,
+    "docs/deploy.md": as_plan,
     "docs/models.md": as_model,
-    "docs/parties.md": as_party,
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/study.md": as_study,
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
@@ -117,23 +122,11 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
 """Page -> what its TOML is."""
 
 
-def toml_blocks() -> list[Any]:
-    """A schedule, and a mechanism without its scales, are calibrated where they are read."""
-    found = [param.values[0] for param in of("toml")]
-    long = [any(each in block.text for each in LONG) or "threshold = 150\n" in block.text for block in found]
-    marks = [pytest.mark.proofs if each else [] for each in long]
-    return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
-
-
-@pytest.mark.parametrize("block", toml_blocks())
-def test_toml_is_valid(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """The operator's file, first on its page, is provisioned; others are read as what their pages are about."""
-    shown, page = tomllib.loads(block.text), block.page.relative_to(ROOT).as_posix()
-    if page in MEANING:
-        MEANING[page](shown, tmp_path)
-    else:
-        assert page == "docs/deploy.md"
-        assert request.getfixturevalue("kits").is_dir()
+@pytest.mark.slow
+@pytest.mark.parametrize("block", of("toml"))
+def test_toml_is_valid(block: Block, tmp_path: Path) -> None:
+    """Read as what its page is about; noise that is left out is calibrated."""
+    MEANING[block.page.relative_to(ROOT).as_posix()](tomllib.loads(block.text), tmp_path)
 
 
 @pytest.mark.parametrize("block", of("json"))
@@ -141,22 +134,10 @@ def test_json_is_valid(block: Block) -> None:
     json.loads(block.text)
 
 
-def python_blocks() -> list[Any]:
-    """What works on the short run of the desk is slow."""
-    found = [param.values[0] for param in of("python")]
-    marks = [pytest.mark.proofs if any(each in block.text for each in LONG) else pytest.mark.slow for block in found]
-    return [pytest.param(block, id=block.place, marks=mark) for block, mark in zip(found, marks, strict=True)]
-
-
-@pytest.mark.parametrize("block", python_blocks())
-def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a student, and with patients of many hospitals; `rows` are rows for the student."""
-    desk.lay_out(["student"])
-    monkeypatch.chdir(desk.folder)
-    hospitals(240, rows=6).write_csv("patients.csv")
-    (desk.folder / "teacher.pkl").unlink(missing_ok=True)
-    rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
-    exec(compile(block.text, block.place, "exec"), {"rows": rows})
+@pytest.mark.parametrize("block", of("python"))
+def test_python_compiles(block: Block) -> None:
+    """tools/blocks.py runs those of README and of the tutorial."""
+    compile(block.text, block.place, "exec")
 
 
 LEAST = 60

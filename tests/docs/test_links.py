@@ -1,7 +1,6 @@
 """Links within the repository lead to a file and, on a page, to a heading that is there.
 
-`mkdocs build --strict` looks at the site alone; this looks at its pages, the laboratory, decisions, and the files at
-the top.
+`mkdocs build --strict` looks at the site alone; this looks at all pages.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def broken(page: Path, text: str) -> list[str]:
     for link in LINK.finditer(FENCE.sub("", text)):
         path = (page.parent / link["target"]).resolve() if link["target"] else page
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
-        notebook = path.with_suffix(".ipynb")
-        if name.startswith(MADE) or (path.suffix == ".md" and notebook.exists()):
+        if name.startswith(MADE):
             continue
         if not path.exists() or (path.suffix == ".md" and link["anchor"] and link["anchor"] not in anchors(path)):
             wrong.append(link[0])

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from pydantic import TypeAdapter
-from safetensors.torch import save_file
 
-from consilium.models.naming import resolve
 from consilium.models.specs import OwnTeacher
 from consilium.party.teach import check
 from consilium.protocol.schema import Schema
@@ -27,7 +24,7 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(144)), ("well", "
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch) -> Path:
-    """A folder with the page's modules, the package that offers one, and weights of the page's backbone."""
+    """A folder with the page's modules, and the package that offers one."""
     for block in PAGE:
         first = block.text.splitlines()[0]
         if block.language == "python" and first.startswith("# "):
@@ -40,9 +37,6 @@ def desk(tmp_path: Path, monkeypatch) -> Path:
     (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in offered.items()))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "backbone").mkdir()
-    torch.manual_seed(0)
-    save_file(resolve("my_networks:Body", "")().state_dict(), tmp_path / "backbone" / "model.safetensors")
     return tmp_path
 
 

@@ -78,14 +78,6 @@ def test_tests_that_are_named() -> None:
     assert faults_by_page(faults) == {}
 
 
-def test_every_attack_names_a_test() -> None:
-    """That it exists is looked at above."""
-    page = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
-    tables = [part.splitlines() for part in re.split(r"\n\s*\n", page) if part.startswith("| attack |")]
-    rows = [line for table in tables for line in table[2:]]
-    assert len(rows) > 40 and [row for row in rows if not re.search(r"tests/[\w/]+\.py", row)] == []
-
-
 def test_benchmarks() -> None:
     modules = {path.stem for path in (ROOT / "benchmarks").iterdir()}
 
@@ -103,13 +95,15 @@ def test_make_targets() -> None:
     assert named - targets == set()
 
 
-def test_commands_within_sentences() -> None:
-    """`consilium node keys` may lack its arguments, but there must be such a command, and its options."""
+def test_commands() -> None:
+    """In blocks and within sentences. Arguments may lack, but there must be such a command, and its options."""
     root = typer.main.get_command(app)
 
     def faults(page: Path) -> list[str]:
         wrong = []
-        for code in inline_code(page):
+        place = page.relative_to(ROOT).as_posix()
+        shown = [each.text for each in commands() if each.place.startswith(f"{place}:")]
+        for code in (*inline_code(page), *shown):
             if not code.startswith("consilium ") or "COMMAND" in code:
                 continue
             command, words = root, code.split()[1:]

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.house import ROOMS
+from tests.rooms import ROOMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SECRETS = (
     "runs/stroke-1/private/votes.json",
     "runs/stroke-1/manifest.json",

@@ -18,6 +18,7 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import load_and_validate
 
 from tests.packaging.conftest import PLANTED, ROOMS, ROOT, build
+from tests.packaging.test_rooms import BUNDLED
 
 IMPORTS = """
 import sys
@@ -40,19 +41,7 @@ def test_the_bundle_holds_code_only(bundle: zipfile.ZipFile) -> None:
     for name in names:
         assert PLANTED.encode() not in bundle.read(name), name
     code = [name for name in names if name not in ("pyproject.toml", ".info/CONTENT")]
-    assert {name.split("/")[0] for name in code} == {
-        "consilium",
-        "accounting",
-        "protocol",
-        "report",
-        "data",
-        "models",
-        "sums",
-        "node",
-        "party",
-        "aggregator",
-        "coordinator",
-    }
+    assert {name.split("/")[0] for name in code} == {"consilium", *BUNDLED}
     assert all(name.endswith(".py") for name in code)
     assert "coordinator/server_app.py" in names
     assert "party/client_app.py" in names

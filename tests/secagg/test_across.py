@@ -271,7 +271,7 @@ def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_sign(tmp_path: Pa
         federation.serve("party-000", Stage.CONSISTENCY, wide)
 
 
-# The rule alone, against random histories: `python -m benchmarks sessions` plays a hundred thousand.
+# The rule alone, against random histories.
 
 
 def test_modulo_a_prime_a_combination_that_is_one_column_is_found() -> None:
@@ -288,7 +288,7 @@ def test_no_history_of_rosters_and_sums_tells_one_vote() -> None:
 
 @pytest.mark.proofs
 def test_no_history_of_a_hundred_thousand_tells_one_vote() -> None:
-    """As `python -m benchmarks.sessions histories` prints them, with those of the other rules."""
+    """Beside those of the other rules."""
     for seed in range(100_000):
         outcome = play(seed, Kept)
         assert outcome.read == 0 and outcome.twins, seed

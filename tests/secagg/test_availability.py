@@ -1,5 +1,4 @@
-"""A tenth of the parties away and one that lies: every sum comes out, and the liar is named or changes labels alone.
-The table of more parties, and of each lie by itself, is that of `benchmarks.availability`."""
+"""A tenth of the parties away and one that lies: every sum comes out, and the liar is named or changes labels alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fifteen hundred mutated messages; `python -m benchmarks secagg_fuzz` sends a hundred thousand."""
+"""Fifteen hundred mutated messages."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "plaintext") ->
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_and_resumed_runs_end_like_one_that_was_left_alone(tmp_path: Path) -> None:
-    """Three kills at most; `python -m benchmarks crash_loop` does a hundred."""
+    """Three kills at most."""
     crash_loop(tmp_path, kills=some(3), seed=1)
 
 

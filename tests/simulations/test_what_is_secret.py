@@ -60,7 +60,7 @@ RUN = {
     "student/MODEL_CARD.md": PUBLIC,
     "student/plan.json": PUBLIC,
 }
-"""Files of a run folder and who may read them, as docs/run-folder.md says."""
+"""Files of a run folder and who may read them."""
 STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.json": SECRET, "study.html": SECRET}
 STUDY_FOLDER |= {"matrices/*.npz": SECRET, "lock": PUBLIC}
 HOME = {"accounts.pickle": SECRET, "teachers.pickle": SECRET, "keys.bin": SECRET, "parties/*/state/*": SECRET}
@@ -201,22 +201,3 @@ def test_who_may_read_what_a_party_writes(made: Path) -> None:
             name: why for name, why in modes(home, HOME).items() if name not in ("rows.npz", "block.json", "lock")
         }
         assert written == {}
-
-
-def test_the_page_says_the_same() -> None:
-    """docs/run-folder.md calls those files open to anybody that are, and no other."""
-    page = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text()
-    rows = re.findall(r"^\| (`[^|]*) \|.*\| ([^|]+) \|$", page.split("## Resume and audit")[0], re.MULTILINE)
-    who = {name: what for names, what in rows for name in re.findall(r"`([^`]+)`", names.partition(" | ")[0])}
-    unlisted = []
-    for name, mode in RUN.items():
-        described = [
-            what
-            for each, what in who.items()
-            if fnmatchcase(each, name) or (each.endswith("/") and name.startswith(each))
-        ]
-        if described:
-            assert described[-1].startswith(("anybody", "student")) == (mode == PUBLIC), name
-        else:
-            unlisted.append(name)
-    assert unlisted == ["lock", "report-public.html"]

@@ -1,6 +1,6 @@
 """What a party gives in verified sessions, and to whom its policy lets it give at all.
 
-A lying second aggregator that shifts a count learns nothing of it from all that follows (`benchmarks.oracle`).
+A lying second aggregator that shifts a count learns nothing of it from all that follows (`tests.verified.oracle`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import oracle
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.party import hidden_votes
 from consilium.party.expectation import agreed_weight
@@ -20,6 +19,7 @@ from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import StageOrder
 from tests import federation
+from tests.verified import oracle
 from tests.verified.small import VerifiedSmall, made, make_aggregators, queries_of
 
 QUERIES = queries_of(7)

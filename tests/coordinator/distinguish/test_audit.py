@@ -12,17 +12,6 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from benchmarks.audit import (
-    SOUND,
-    ChargesARecord,
-    ExactCheck,
-    ForgetsCheck,
-    Planted,
-    SameNoiseInACall,
-    SameNoiseInEveryCall,
-    SameNoiseOnEveryCount,
-    TooLittleNoise,
-)
 from consilium.accounting.units import Unit
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, pair
@@ -39,6 +28,17 @@ from consilium.coordinator.mechanisms import (
 )
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from tests.coordinator.distinguish.planted import (
+    SOUND,
+    ChargesARecord,
+    ExactCheck,
+    ForgetsCheck,
+    Planted,
+    SameNoiseInACall,
+    SameNoiseInEveryCall,
+    SameNoiseOnEveryCount,
+    TooLittleNoise,
+)
 from tests.marks import third
 
 SMALL = GameSetup(queries=20, runs=2_000, one_call=True)
@@ -100,8 +100,7 @@ class TestFalseAlarms:
         ids=lambda each: each.name,
     )
     def test_sound_mechanisms_hold_up(self, mechanism: Mechanism) -> None:
-        """4 audits each with a stated rate of 0.001: one of the 28 fails by chance once in 35 at most; seeds fixed.
-        `python -m benchmarks audit` does 200 of each."""
+        """4 audits each with a stated rate of 0.001: one of the 28 fails by chance once in 35 at most; seeds fixed."""
         accused = [seed for seed in range(4) if audit_mechanism(mechanism, SeededNoise(seed), SMALL).violated]
         assert accused == []
 

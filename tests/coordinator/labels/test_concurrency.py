@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.slow
 def test_two_processes_and_many_students(tmp_path: Path) -> None:
-    """Two hundred requests here; `python -m benchmarks label_service` sends a thousand."""
+    """Two hundred requests here."""
     result = storm(tmp_path, requests=200, rows=150)
     assert result["queries"] == 150 or result["queries"] > 120
     assert result["batches"] > 10

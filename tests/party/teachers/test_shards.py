@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
-from benchmarks.teacher_shards import by_position, divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.stages import Privacy
@@ -34,6 +33,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from tests.federation import make_config, make_home, make_rows
+from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
 from tests.specs import teacher_of

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.attack import PLANTED, RELEASES, SHARED_ROWS
-from benchmarks.attack_audits import audit_of_mechanism, audit_of_run, audit_of_teachers
+from tests.simulations.attack.planted import (
+    PLANTED,
+    RELEASES,
+    SHARED_ROWS,
+    audit_of_mechanism,
+    audit_of_run,
+    audit_of_teachers,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from benchmarks.attack import PLANTED, RELEASES, votes_of
 from consilium.simulations.attack.faults import KNOWN, LESS, REUSED, look_for_faults
 from consilium.simulations.attack.shadows import Shadows
+from tests.simulations.attack.planted import PLANTED, RELEASES, votes_of
 
 NAMED_TOO = {"all queries of a batch have the same noise": {LESS}}
 """One draw for all queries has the spread of one."""

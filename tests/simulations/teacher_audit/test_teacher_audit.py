@@ -14,7 +14,6 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from benchmarks.teacher_shards import divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
@@ -38,6 +37,7 @@ from consilium.simulations.audit_teachers import (
     open_rows,
 )
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows
+from tests.party.teachers.positions import divided_by_position
 from tests.specs import teacher_of
 
 TEACHERS = 6

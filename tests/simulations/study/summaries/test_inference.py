@@ -1,4 +1,4 @@
-"""Inference over seeds and test rows: its parts by loops, ends and p by each other, and how often it errs."""
+"""Inference over seeds and test rows: its parts by loops, ends and p by each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.inference import DIFFERENCES, FIGURES, outside, outside_of_shares
 from consilium.simulations.study.row_scores import UnitScores
 from consilium.simulations.study.summaries.inference import Spread, minus, spread
 
@@ -140,37 +139,3 @@ def test_shares_stay_between_0_and_1() -> None:
     low, high = Spread(0.01, 2, 0.001, 50).share_interval(0.97)
     assert low is not None and high is not None and 0 < low < 0.97 < high < 1
     assert 0.97 - low > high - 0.97
-
-
-@pytest.mark.statistics
-@pytest.mark.parametrize(
-    ("world", "seeds", "control"),
-    [
-        ("discordant rows, 1,000 shared", 5, 0.2),
-        ("discordant rows, 1,000 shared", 20, 0.5),
-        ("redrawn, a fifth of 50 owners", 10, 0.08),
-        ("redrawn, a fifth of 15 owners", 20, 0.15),
-    ],
-)
-def test_the_test_keeps_its_level_and_the_one_over_seeds_does_not(world: str, seeds: int, control: float) -> None:
-    """1,000 studies without a difference: with an error of 6 % more than 8.5 % would be found once in 1,500 times.
-    Student's over seeds, the rule up to 0.9, errs more often than `control`."""
-    found = outside(DIFFERENCES[world], seeds, 1000, ["seeds (0.9)", "crossed"])
-    assert 0.015 < found["crossed"] / 1000 < 0.085
-    assert found["seeds (0.9)"] / 1000 > control
-
-
-@pytest.mark.statistics
-def test_a_true_difference_is_covered() -> None:
-    """1,000 studies: as above."""
-    found = outside(DIFFERENCES["the same 1,000, true difference .02"], 5, 1000, ["crossed"])
-    assert 0.015 < found["crossed"] / 1000 < 0.085
-
-
-@pytest.mark.statistics
-@pytest.mark.parametrize("world", list(FIGURES)[:5])
-def test_intervals_of_one_method_cover(world: str) -> None:
-    """1,000 studies: as above. The wider of two parts, the rule up to 0.9, misses more where both are alike."""
-    wider, both = outside_of_shares(FIGURES[world], 10, 1000)
-    assert 0.015 < both / 1000 < 0.085
-    assert (wider / 1000 > 0.07) == ("seeds differ" in world)

@@ -1,0 +1,86 @@
+"""Each benchmark behind a table writes it: from measurements that were made before, or from a made-up study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import default_scenario, exact, held_out, naturals, papers, results
+from tests.simulations.study.made_up import MadeUp
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    """What was written, by its id."""
+    found: dict[str, dict[str, Any]] = {}
+    monkeypatch.setenv("RECORD", "1")
+    monkeypatch.setattr(results, "record", lambda name, result: found.update({name: result}))
+    return found
+
+
+RUN = {"promised": 0.8, "released": 300, "student": 0.7, "mean_teacher": 0.6, "plurality": 0.7, "pooled": 0.8}
+RIVALS = {"by_hand": 0.7, "hand_labels": 100, "low": 0, "high": None, "noisy_average": 0.7, "private_gradient": 0.7}
+PAPER = {"scenario": "mnist-250", "seed": 0, "row": "lnmax-100", "asked": 100, "answered": 100, "right": 0.9}
+EPSILONS = {"data-dependent": 0.5, "worst": 3.0, "promised": 3.0, "accuracy": 0.9}
+KEPT: dict[str, tuple[Callable[[list[str]], None], list[str], list[dict[str, Any]], set[str]]] = {
+    "default_scenario": (
+        default_scenario.main,
+        ["--seeds", "0", "1"],
+        [{"setting": name, "seed": seed, **RUN, **RIVALS} for name in default_scenario.SETTINGS for seed in (0, 1)],
+        {"stroke", "stroke-runs"},
+    ),
+    "papers": (
+        papers.main,
+        ["--seeds", "--rows"],
+        [
+            {"scenario": "mnist-250", "seed": 0, "row": "teachers", "teacher": 0.96, "plurality": 0.98, "trainer": ""},
+            *({**PAPER, **EPSILONS, "trainer": trainer} for trainer in ("", "cnn")),
+        ],
+        {"mnist-250-votes", "mnist-250-students"},
+    ),
+    "held_out": (
+        held_out.main,
+        ["--seeds", "0"],
+        [
+            {"scenario": "mnist-250", "seed": 0, "fold": fold, "accuracy": 0.98, "right": 1.0, "plurality": 0.97}
+            for fold in range(10)
+        ],
+        {"mnist-250-held-out"},
+    ),
+}
+"""Its main function, arguments, what was measured before, and the tables."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_was_measured_before_makes_the_tables(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: dict[str, dict[str, Any]]
+) -> None:
+    monkeypatch.setattr(held_out, "measure", lambda *_: None)  # it would train teachers before it looks
+    main, arguments, items, tables = KEPT[name]
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
+    main([*arguments, "--out", str(kept)])
+    assert set(recorded) == tables
+    assert all(result["values"] and "kept.jsonl" not in result["command"] for result in recorded.values())
+
+
+def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str, dict[str, Any]]) -> None:
+    monkeypatch.setattr(exact, "LABELLED", {"mnist-250": exact.LABELLED["mnist-250"]})
+    exact.main(["--promises"])
+    cells = recorded["label-cost"]["values"]
+    assert float(cells["mnist-250 / towards the student"]) < float(cells["mnist-250 / as a whole histogram"])
+
+
+def test_a_study_of_natural_partitions(tmp_path: Path, recorded: dict[str, dict[str, Any]]) -> None:
+    points = {"schools": 0.0, "states": 0.03}
+    folder = MadeUp(axes={"epsilon": {"1.0": 0.0, "3.0": 0.02}, "division": points}, parties=4).write(
+        tmp_path / "study"
+    )
+    naturals.main(["--study", str(folder)])
+    cells = recorded["naturals"]["values"]
+    assert {key.partition(" / ")[0] for key in cells} == {*points, "mean, 40 parties or more", "mean, fewer parties"}
+    assert "±" in cells["schools / student"]

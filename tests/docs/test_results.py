@@ -1,0 +1,64 @@
+"""What pages show of docs/results.json is what stands there, and everything there is shown."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import held_out, results
+
+PAGE = "AUC <!-- result one student -->.7<!-- end -->\n\n<!-- results one: row | B -->\nold\n<!-- end -->\n"
+ONE: results.Results = {"one": {"values": {"student": ".8", "x / A": "1", "x / B": "2"}}}
+
+
+def test_marks_are_filled() -> None:
+    shown = {"one": {"values": {"x / A": "1", "x / B": "2"}}}
+    table = "<!-- results one: row | B -->\n| row | B |\n| --- | --- |\n| x | 2 |\n<!-- end -->\n"
+    assert results.filled(PAGE.partition("\n\n")[2], shown) == table
+    assert results.filled(PAGE.partition("\n\n")[0], ONE) == "AUC <!-- result one student -->.8<!-- end -->"
+    with pytest.raises(KeyError):
+        results.filled(PAGE, {})
+
+
+@pytest.mark.parametrize("page", results.pages(), ids=lambda page: page.name)
+def test_each_mark_equals_the_file(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    same = results.filled(text, results.read()) == text
+    assert same, "run make results"
+
+
+def test_no_result_is_kept_that_no_page_shows() -> None:
+    shown = set().union(*(results.ids(page.read_text(encoding="utf-8")) for page in results.pages()))
+    assert shown == set(results.read())
+
+
+def test_every_result_says_where_it_is_from() -> None:
+    for name, result in results.read().items():
+        assert set(result) == {"values", "split", "seeds", "command"}, name
+        assert result["split"] and all(isinstance(value, str) for value in result["values"].values()), name
+
+
+def test_a_table_is_recorded_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "results.json"
+    monkeypatch.setattr(results, "record", lambda name, result: RECORD(name, result, file))
+    for asked in ("", "1"):
+        monkeypatch.setenv("RECORD", asked)
+        with results.table("t", "python -m t", ["row", "A"], split="none", seeds=range(2)) as rows:
+            rows.add("x", 1000)
+            with pytest.raises(TypeError, match="digits"):
+                rows.add("y", 0.5)  # pyright: ignore[reportArgumentType]
+        assert file.exists() == bool(asked)
+    kept = {"values": {"x / A": "1,000"}, "split": "none", "seeds": [0, 1], "command": "python -m t"}
+    assert json.loads(file.read_text()) == {"t": kept}
+
+
+RECORD = results.record
+
+
+@pytest.mark.parametrize("module", [results, held_out])
+def test_examples(module: object) -> None:
+    outcome = doctest.testmod(module)  # pyright: ignore[reportArgumentType]
+    assert outcome.attempted > 0 and outcome.failed == 0

@@ -1,0 +1,39 @@
+"""The mistake that keyed shards do not make: a party's rows divided by their position, as a control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import Rows, load_rows
+from consilium.party import node
+from consilium.protocol.schema import Schema
+
+
+def by_position(y: np.ndarray, count: int, seed: int = 0) -> list[np.ndarray]:
+    """Row indices of each shard by their position: a permutation, sorted by label, strided."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    return [np.sort(order[start::count]) for start in range(count)]
+
+
+@contextmanager
+def divided_by_position() -> Iterator[None]:
+    """Parties of this process divide their rows by position."""
+    labels: list[np.ndarray] = []
+
+    def load(path: Path, schema: Schema, rules: DataRules) -> Rows:
+        rows = load_rows(path, schema, rules)
+        labels[:] = [rows.y]
+        return rows
+
+    def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
+        return by_position(labels[0], count)
+
+    with mock.patch.object(node, "load_rows", load), mock.patch.object(node, "split", split):
+        yield
