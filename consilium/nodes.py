@@ -88,16 +88,13 @@ def keys(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name in the federation.")],
     out: Annotated[Path, typer.Option(help="New folder for the keys.")],
     kind: Annotated[Kind, typer.Option(help="What the node will be.")] = Kind.party,
-    replaces: Annotated[
-        Path | None, typer.Option(metavar="OLD", help="Folder with the node's keys until now, which sign the new ones.")
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Make this node's own keys, and a small file for the operator. Nobody else ever has the private ones."""
     from consilium.node.keys import enrolment_file, make
 
     with writing(out):
-        enrolment = make(kind.value, name, out, replaces)
+        enrolment = make(kind.value, name, out)
     send = enrolment_file(name, out)
     show(
         output,
@@ -454,7 +451,7 @@ _COMMON = {
     "start": Renamed(start, "consilium node start", {"go_on": False}),
 }
 OLD_OF_PARTY = {
-    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party, "replaces": None}),
+    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}),
     "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
     "audit": Renamed(_party_audit, "consilium audit KIT --statement FILE.json"),
     **_COMMON,
@@ -469,7 +466,7 @@ OLD_OF_PROVISION = {
     )
 }
 OLD_OF_AGGREGATOR = {
-    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator, "replaces": None}),
+    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator}),
     "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
     **_COMMON,
 }

@@ -33,7 +33,7 @@ from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.protocol.tls import TlsFiles, load_authorities, load_certificate, tls_cure, why_no_connection
+from consilium.protocol.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.versions import program_versions
 from consilium.report.warnings import RunWarning
 from consilium.sums.roster import SumRoster
@@ -44,6 +44,10 @@ Check = tuple[str, Callable[[], str]]
 Result = TypeVar("Result")
 
 SOON = timedelta(days=30)
+NEW_KIT = (
+    "Ask the operator for a new kit: a student's by another name (consilium provision revoke, add), a coordinator's by"
+    " provisioning anew"
+)
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
 
@@ -103,10 +107,8 @@ def check_private(folder: Path, names: Sequence[str]) -> str:
 
 
 def check_authority(path: Path, now: datetime | None = None) -> str:
-    """The federation's authority, and the former one where it was handed over."""
-    first, *former = load_authorities(path)
-    both = "; its former authority holds too, until the operator's second update" if former else ""
-    return _validity(first, path, now) + both
+    """The federation's authority."""
+    return _validity(load_certificate(path), path, now)
 
 
 def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
@@ -127,7 +129,7 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime 
         raise ConfigError(f"{files.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
     if key.public_key() != certificate.public_key():
         raise ConfigError(f"{files.key} is not the key of {files.certificate.name}", "Unpack the kit again")
-    if not any(_issued_by(authority, certificate) for authority in load_authorities(files.authority)):
+    if not _issued_by(load_certificate(files.authority), certificate):
         raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", "Unpack the kit again")
     missing = [host for host in hosts if host not in alternative_names(certificate)]
     if missing:
@@ -362,11 +364,9 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
             "Set this machine's clock by NTP",
         )
     if now > end:
-        raise ConfigError(
-            f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator for a new one: consilium provision renew"
-        )
+        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", NEW_KIT)
     if end - now < SOON:
-        raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
+        raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_KIT)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from consilium.protocol.proxies import LABELS, ProxyRefused, connect, proxy_for
 
 if TYPE_CHECKING:
     import grpc
-
-log = logging.getLogger("consilium.tls")
 
 
 @dataclass(frozen=True)
@@ -53,59 +50,12 @@ class TlsFiles:
         return key, _public(self.certificate), _public(self.authority)
 
 
-class RenewedFiles:
-    """Notices that a server's certificate was replaced while the server runs."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        self.files = files
-        self._stamp = self._stamp_now()
-
-    def look(self) -> tuple[bytes, bytes, bytes] | None:
-        """Key, certificate and authority if the file of the certificate has changed since, and is of use; else None."""
-        stamp = self._stamp_now()
-        if stamp == self._stamp:
-            return None
-        try:
-            parts = self.files.read()
-        except ConfigError as error:
-            if stamp is not None:  # half an update: the old one stays until the next handshake
-                log.warning("the certificate was replaced, and the new one cannot be used yet: %s", error)
-            return None
-        self._stamp = stamp
-        log.warning("a new certificate is shown from now on: %s", self.files.certificate)
-        return parts
-
-    def _stamp_now(self) -> int | None:
-        try:
-            return self.files.certificate.stat().st_mtime_ns
-        except OSError:
-            return None
-
-
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError.
-
-    A certificate that is renewed in its file is shown from the next handshake on.
-    """
+    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError."""
     import grpc  # a tenth of a second, which a simulation does not need
 
-    renewed = RenewedFiles(files)
-
-    def fetch() -> grpc.ServerCertificateConfiguration | None:
-        parts = renewed.look()
-        return None if parts is None else _configuration(*parts)
-
-    return grpc.dynamic_ssl_server_credentials(
-        _configuration(*files.read()),
-        fetch,  # type: ignore[arg-type]  # None stands for no change, which gRPC's stubs do not say
-        require_client_authentication=True,
-    )
-
-
-def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:
-    import grpc
-
-    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
+    key, certificate, authority = files.read()
+    return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
@@ -125,14 +75,6 @@ def load_certificate(path: Path) -> x509.Certificate:
     """One PEM certificate. Raises ConfigError."""
     try:
         return x509.load_pem_x509_certificate(_public(path))
-    except ValueError:
-        raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
-
-
-def load_authorities(path: Path) -> list[x509.Certificate]:
-    """Those of a ca.crt, in order: the authority, and while it is handed over the former one. Raises ConfigError."""
-    try:
-        return x509.load_pem_x509_certificates(_public(path))
     except ValueError:
         raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
 
@@ -158,7 +100,7 @@ class AllowList:
 
 CURES = {
     9: "set this machine's clock by NTP: by it the certificate is not valid yet",
-    10: "check this machine's clock; if it is right, the operator renews the certificate (consilium provision renew)",
+    10: "check this machine's clock; if it is right, ask the operator for a new kit",
     **dict.fromkeys(
         (18, 19, 20, 21),
         "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"

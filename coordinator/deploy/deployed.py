@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.deploy.console import watched
-from consilium.coordinator.deploy.ready import ports, roster_of, set_up
+from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import ROSTER, configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
 from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
@@ -23,7 +23,7 @@ from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import monitored
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, FederationOpen
+from consilium.protocol.errors import ConfigError
 from consilium.report.before_run import before_run
 from consilium.sums.roster import load_roster
 
@@ -39,13 +39,6 @@ class CoordinatorKind(NodeKind):
         roster = load_roster(configuration(kit).collection, kit / ROSTER)
         if roster is not None and roster.coordinator_key.hex() != keys.identity:
             raise ConfigError("the kit's roster lists another key for the coordinator", NOT_OURS)
-        run = current_run(kit)
-        served = roster_of(kit, run) if run.begun and not run.closed else None
-        if served is not None and served.coordinator_key.hex() != keys.identity:
-            raise FederationOpen(
-                f"federation {run.short} is open, and signed with the former keys",
-                f"Close it first: consilium node close {kit.folder}",
-            )
         put_into(kit, keys)
 
     def kit_checks(self, kit: Kit) -> list[Check]:

@@ -33,8 +33,7 @@ from consilium.coordinator.kit_runs import (
 )
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.rosters import AnyRoster
-from consilium.node.keys import ENROLMENT, held_keys
-from consilium.node.kit import THE_COORDINATOR, Kit
+from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen, LedgerError
 from consilium.protocol.files import private_folder, replace_text
@@ -175,19 +174,11 @@ def begin(kit: Kit, go_on: bool = False) -> KitRun:
 
 def still_open(kit: Kit, now: KitRun, held: KitRun) -> FederationOpen:
     """What to do where the kit was updated while a federation is open."""
-    go_on = f"; or serve it on: consilium node start {kit.folder} --go-on"
     return FederationOpen(
         f"federation {now.short} is open, and the kit holds another one by now, {held.short}: an update was unpacked",
-        f"Close the open one first: consilium node close {kit.folder}{'' if _has_new_keys(kit) else go_on}",
+        f"Close the open one first: consilium node close {kit.folder}; or serve it on: consilium node start"
+        f" {kit.folder} --go-on",
     )
-
-
-def _has_new_keys(kit: Kit) -> bool:
-    """Whether the update brought keys that the coordinator made: with them the open federation cannot go on."""
-    try:
-        return (kit / ENROLMENT).exists() and not held_keys(kit, THE_COORDINATOR)
-    except ConfigError:
-        return True
 
 
 def close_unserved(run: KitRun) -> dict[str, Any]:

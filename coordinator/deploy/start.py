@@ -75,12 +75,7 @@ def gateway(kit: Kit) -> Program:
         folder=kit.state,
         log=kit.logs / "gateway.log",
         environment=flower_environment(kit.state / "flower"),
-        news={
-            "address already in use": "superlink_port in kit.json is taken by another program",
-            "does its kit run twice?": "a node is connected from several addresses at once; its name is in"
-            " state/logs/gateway.log. If its kit runs twice, stop one of the two",
-            "a new certificate is shown": "the renewed certificate is in use",
-        },
+        news={"address already in use": "superlink_port in kit.json is taken by another program"},
     )
 
 

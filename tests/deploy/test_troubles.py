@@ -14,7 +14,7 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.node import checks
 from consilium.node.kit import open_kit
 from consilium.student.deployed import StudentKind
-from tests.deploy.kits import make_kits, write_pool
+from tests.deploy.kits import make_kits, server_of, write_pool
 from tests.deploy.test_kits_doctor import Https
 from tests.deploy.troubles import PROVOKED, Proxy, Site, behind, proxy, served
 
@@ -71,7 +71,7 @@ def test_a_proxy_that_lets_it_through_is_named(site: Site) -> None:
 
     (site.coordinator / "server.key").unlink()
     authority = Authority.load(site.out / "operator")
-    authority.server(["coordinator.example.org"]).save(site.coordinator.folder, "server")
+    server_of(authority, ["coordinator.example.org"]).save(site.coordinator.folder, "server")
     with proxy(Through) as address, Https(site.coordinator):
         behind(site, address.replace("://", "://user:secret@"))
         told = checks.check_coordinator(open_kit(site.party.folder))

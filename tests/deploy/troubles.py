@@ -51,7 +51,7 @@ from consilium.sums.errors import AggregatorWentBack, SecAggError
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.labels.test_service import T, Votes
-from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
+from tests.deploy.kits import SECOND, STUDENT, edit, free_ports, server_of
 from tests.deploy.spoiled import DOCTORS
 from tests.deploy.test_kits_doctor import Https
 from tests.federation import hello_of
@@ -326,7 +326,7 @@ def refusing_proxy(site: Site) -> str:
 
 def reading_proxy(site: Site) -> str:
     (site.coordinator / "server.key").unlink()
-    Authority.create("proxy").server(["127.0.0.1"]).save(site.coordinator.folder, "server")
+    server_of(Authority.create("proxy"), ["127.0.0.1"]).save(site.coordinator.folder, "server")
     with Https(site.coordinator):
         return site.doctor(site.party, "coordinator")
 

@@ -28,11 +28,11 @@ NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory) -> Path:
-    """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a certificate."""
+    """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a student."""
     out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], accepted=False, **NOISY)
     kits.add_party(out, "ward-d")
     kits.revoke(out, "ward-d")
-    kits.renew(out, "coordinator")
+    kits.add_student(out, "institute")
     return out
 
 
@@ -144,7 +144,7 @@ def test_updates_are_unpacked_in_order_and_again(out: Path) -> None:
     open_archive(update(out, 3, "coordinator"), "x", kit)
     for _ in range(2):
         opened = open_archive(update(out, 4, "coordinator"), "x", kit)
-        assert (opened.update, opened.version, opened.files) == (True, 4, ("server.crt",))
+        assert (opened.update, opened.version, opened.files) == (True, 4, ("students.json",))
         assert check_signed(open_kit(kit)) is not None
     with pytest.raises(ConfigError, match="is update 0003, the kit has 0004"):
         open_archive(update(out, 3, "coordinator"), "x", kit)
@@ -246,7 +246,7 @@ def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
     for version in (2, 3, 4):
         open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
     kits.revoke(out, "ward-c")
-    kits.renew(out, "coordinator")
+    kits.add_student(out, "clinic")
     with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
         open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
     assert "earlier updates first" in caught.value.action
@@ -279,7 +279,7 @@ def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: py
     with monkeypatch.context() as full, pytest.raises(OSError, match="full"):
         full.setattr(kits.Registry, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
         kits.revoke(out, "ward-a")
-    made = kits.renew(out, "coordinator")
+    made = kits.add_student(out, "clinic")
     for version in (2, 3, 4, 5):
         open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
     assert [path.parent.name for path in made.updates] == ["0005"]

@@ -18,7 +18,7 @@ from consilium.node.log import Heard
 from consilium.node.supernode import BACK, CONNECTED, NEWS, NodeWatch, read_connection
 from consilium.node.supervisor import Program
 from consilium.party.deployed import PARTY
-from tests.deploy.kits import make_kits
+from tests.deploy.kits import make_kits, server_of
 from tests.deploy.test_kits_doctor import Https
 
 REFUSED = NEWS["Failed to activate SuperNode"]
@@ -57,7 +57,7 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
     coordinator.server_tls.key.unlink()
     past = datetime.now(UTC) - timedelta(days=3)
     authority = Authority.load(out / "operator")
-    authority.server(coordinator.coordinator.hosts, days=1, now=past).save(coordinator.folder, "server")
+    server_of(authority, coordinator.coordinator.hosts, days=1, now=past).save(coordinator.folder, "server")
     with Https(coordinator):
         watch.look()
     watch.tell("supernode", CONNECTED)
