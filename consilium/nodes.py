@@ -120,9 +120,6 @@ def join(
     keys: Annotated[
         Path | None, typer.Option(help="The folder that `consilium node keys` made, to be put into the kit.")
     ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with the password of a sealed kit; else it is asked for.")
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Unpack a kit, or an update over one, held against the authority's signature; and put the node's own keys in."""
@@ -139,7 +136,7 @@ def join(
     elif into is None:
         raise ConfigError(f"{path} is a file: where it is to be unpacked is not given", "Give --into")
     else:
-        values, lines, kit = _unpack(path, into, password_file)
+        values, lines, kit = _unpack(path, into)
     if keys is not None:
         from consilium.node.kit import open_kit
 
@@ -150,15 +147,12 @@ def join(
     show(output, values, lines)
 
 
-def _unpack(file: Path, into: Path, password_file: Path | None) -> tuple[dict[str, Any], list[str], Path]:
+def _unpack(file: Path, into: Path) -> tuple[dict[str, Any], list[str], Path]:
     """What is told of it as values and as lines, and the kit's folder."""
     from consilium.node.sending import open_file
 
-    def ask() -> str:
-        return typer.prompt("password", hide_input=True, err=True)
-
     with writing(into):
-        opened = open_file(file, into, ask if password_file is None else password_file)
+        opened = open_file(file, into)
     values = {**asdict(opened), "files": list(opened.files)}
     values = {"kit": str(values.pop("folder")), **values}
     lines = [
@@ -223,8 +217,7 @@ def start(
 ) -> None:
     """Serve the federation of the kit until SIGTERM; a coordinator until it is closed. A later start goes on."""
     from consilium.node.kit import open_kit
-    from consilium.node.log import load_monitor, log_of
-    from consilium.node.supervisor import stop_on_signals
+    from consilium.node.supervisor import stop_on_signals, tell_time
     from consilium.protocol.errors import ConfigError
 
     node = open_kit(kit)
@@ -232,7 +225,7 @@ def start(
         raise ConfigError(f"--go-on is a coordinator's, this is the kit of {node.kind} {node.name}", "Leave it out")
     start_of = partial(_kind_of(node).start, **({"go_on": True} if go_on else {}))
     with writing(kit), stop_on_signals() as stop:
-        outcome = start_of(node, log_of(node, load_monitor(node).log), stop)
+        outcome = start_of(node, tell_time, stop)
     show(output, dict(outcome.values), outcome.lines)
 
 
@@ -396,19 +389,6 @@ def _party_audit(
     audit(kit, None, file, output)
 
 
-def _seal(
-    archives: Annotated[list[Path], typer.Argument(metavar="KIT.tar.gz...", help="Kits as `provision` packed them.")],
-    passwords: Annotated[Path, typer.Option(help="File that the new passwords are added to, for you alone.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Seal kits with a password each, so that they can be sent over a way that others read."""
-    from consilium.node.sending import seal_all
-
-    with writing(passwords):
-        sealed = [str(path) for path in seal_all(archives, passwords)]
-    show(output, {"sealed": sealed, "passwords": str(passwords)}, [f"sealed     {path}" for path in sealed])
-
-
 @dataclass(frozen=True)
 class Renamed:
     """A command that had another name. options: those that the old name stood for."""
@@ -444,7 +424,7 @@ def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
 
 
 _COMMON = {
-    "join": Renamed(join, "consilium node join", {"into": None, "password_file": None}),
+    "join": Renamed(join, "consilium node join", {"into": None}),
     "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
     "accept": Renamed(accept, "consilium node accept"),
     "status": Renamed(status, "consilium status", {"statement": None}),
@@ -475,9 +455,6 @@ OLD_OF_COORDINATOR = {
     "close": Renamed(close, "consilium node close"),
     "statement": Renamed(_statement, "consilium status KIT --statement FILE.json"),
 }
-OLD_OF_KIT = {
-    "open": Renamed(join, "consilium node join", {"keys": None}),
-    "seal": Renamed(_seal, "consilium provision ... --seal PASSWORDS"),
-}
+OLD_OF_KIT = {"open": Renamed(join, "consilium node join", {"keys": None})}
 OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
 """Groups that are no more."""

@@ -20,12 +20,10 @@ from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.coordinator.planning.plan import PlannedMechanism
-from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
+from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
-from consilium.node.kit import Coordinator
-from consilium.node.log import LogSettings, MonitorSettings
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
@@ -113,10 +111,8 @@ TABLES = {
     "axis": lambda: of_model(StudyAxis, "axis"),
     "range": lambda: of_model(AxisRange, "axis.range"),
     "rows": lambda: of_model(RowsPlan, "rows"),
-    "coordinator": lambda: of_model(Coordinator, "coordinator"),
+    "coordinator": lambda: of_model(CoordinatorPlan, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),
-    "monitor": lambda: of_model(MonitorSettings, ""),
-    "log": lambda: of_model(LogSettings, "log"),
     "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),
     "refusals": refusals,

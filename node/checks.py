@@ -312,20 +312,20 @@ def check_clock(kit: Kit, now: float | None = None) -> str:
     return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC, after all that this node wrote"
 
 
-def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
-    """A port that can be bound; `key` of `file` says which."""
+def check_port(port: int, host: str, key: str) -> str:
+    """A port that can be bound; `key` of kit.json says which."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             known = {
-                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {file}",
-                errno.EACCES: f"Change {key} in {file} to one above 1023, or allow the node's service lower ones",
+                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {KIT_FILE}",
+                errno.EACCES: f"Change {key} in {KIT_FILE} to one above 1023, or allow the node's service lower ones",
             }
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {file}"),
+                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {KIT_FILE}"),
             ) from None
     return f"port {port} is free"
 

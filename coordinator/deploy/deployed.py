@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.deploy.console import watched
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import ROSTER, configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
@@ -19,8 +18,6 @@ from consilium.node.checks import Advice, Check, check_coordinator, check_kit, c
 from consilium.node.keys import IDENTITY, NOT_OURS, SEALING, SERVER_KEY, own_keys_for, put_into
 from consilium.node.kinds import NodeKind, StartResult
 from consilium.node.kit import THE_COORDINATOR, Kit, joined
-from consilium.node.log import Heard, load_monitor
-from consilium.node.monitor import monitored
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -67,8 +64,7 @@ class CoordinatorKind(NodeKind):
 
     def start(self, kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> StartResult:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
-        heard = Heard(tell)
-        summary = start(kit, heard.tell, stop, go_on, monitored(load_monitor(kit), watched(kit, heard)))
+        summary = start(kit, tell, stop, go_on)
         return StartResult({"closed": False}, ()) if summary is None else closed(summary)
 
 

@@ -13,11 +13,14 @@ import contextlib
 import logging
 import ssl
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import httpx
 import uvicorn
@@ -33,7 +36,6 @@ from consilium.coordinator.rosters import NodeKeys
 from consilium.coordinator.run_state import NOT_LISTED
 from consilium.node import standing
 from consilium.node.kit import Kit, open_kit
-from consilium.node.monitor import Lasting
 from consilium.node.standing import NodeStanding
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError
@@ -94,6 +96,29 @@ class Quota:
 
 
 QUOTA = Quota()
+
+
+FRESH_SECONDS = 2.0
+"""So long the account of all nodes is given again: who asks faster costs no work."""
+
+Value = TypeVar("Value")
+
+
+class Lasting(Generic[Value]):
+    """Made by `make` at most every `FRESH_SECONDS`, and by one thread at a time."""
+
+    def __init__(self, make: Callable[[], Value], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: tuple[float, Value] | None = None
+
+    def __call__(self) -> Value:
+        with self._lock:
+            now = self._clock()
+            if self._made is None or now - self._made[0] >= FRESH_SECONDS:
+                self._made = (now, self._make())
+            return self._made[1]
 
 
 class Slow(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,21 +21,11 @@ app = typer.Typer(no_args_is_help=True, help="Make kits for all nodes (`provisio
 
 Kits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder that `consilium provision` made.")]
 
-SealOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PASSWORDS",
-        help="Seal each kit with a new password, for a way that others read. File that the passwords are added to, for"
-        " you alone: each is told by telephone.",
-    ),
-]
-
 
 @app.command()
 def make(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="What the operator decides.")],
     out: Annotated[Path, typer.Option(help="New folder for the authority and the kits.")],
-    seal: SealOption = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Keys, certificates and settings of a new federation: one kit for each node."""
@@ -44,8 +33,7 @@ def make(
 
     with writing(out):
         made = kits.make(federation, out)
-        sealed = _sealed(made, seal)
-    _tell(made, output, sealed)
+    _tell(made, output)
     print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
 
 
@@ -76,7 +64,6 @@ def add(
     new_patients: Annotated[
         bool, typer.Option("--new-patients", help="Of a party: none of its patients was another's that left.")
     ] = False,
-    seal: SealOption = None,
     output: FormatOption = Format.text,
 ) -> None:
     """A kit for one more party or student, or another second aggregator; kits that are deployed stay as they are."""
@@ -96,8 +83,7 @@ def add(
             made = make_kits.add_aggregator(kits, name, port, keys)
         else:
             made = make_kits.add_student(kits, name)
-        sealed = _sealed(made, seal)
-    _tell(made, output, sealed)
+    _tell(made, output)
 
 
 @app.command()
@@ -110,13 +96,7 @@ def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     _tell(made, output)
 
 
-def _sealed(made: Made, passwords: Path | None) -> list[Path]:
-    from consilium.node.sending import seal_all
-
-    return [] if passwords is None else seal_all([kit.with_name(f"{kit.name}.tar.gz") for kit in made.kits], passwords)
-
-
-def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
+def _tell(made: Made, output: Format) -> None:
     lines = []
     if made.promised is not None:
         lines.append(f"federation         {made.federation}, as status, logs and the page to sign have it")
@@ -128,7 +108,6 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
     if made.authority:
         lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
-    lines += [f"sealed  {path}" for path in sealed]
     lines += [f"update  {update}  (at the node: consilium node join FILE --into KIT)" for update in made.updates]
     lines += made.planned.lines() if made.planned is not None else []
     for name, fingerprint in made.enrolled.items():
@@ -141,7 +120,6 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
         "towards_nodes": made.towards_nodes,
         "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
-        "sealed": [str(path) for path in sealed],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
         "planned": None if made.planned is None else made.planned.to_json(),

@@ -227,10 +227,6 @@ def damaged_earlier(kit: Path) -> None:
         connection.commit()
 
 
-def own_port(kit: Path) -> None:
-    (kit / "monitor.toml").write_text(f"port = {open_kit(kit).node_port}\n")
-
-
 def other_roster(kit: Path) -> None:
     """One of the same keys, with other terms than the federation asks for."""
     roster = VerifiedRoster.load(kit / "roster.json")

@@ -51,7 +51,7 @@ from consilium.sums.errors import AggregatorWentBack, SecAggError
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.labels.test_service import T, Votes
-from tests.deploy.kits import SECOND, STUDENT, edit, free_ports, server_of
+from tests.deploy.kits import SECOND, STUDENT, edit, server_of
 from tests.deploy.spoiled import DOCTORS
 from tests.deploy.test_kits_doctor import Https
 from tests.federation import hello_of
@@ -359,13 +359,6 @@ def second_port(site: Site) -> str:
         return site.doctor(site.second, "port")
 
 
-def monitor_port(site: Site) -> str:
-    (port,) = free_ports(1)
-    (site.party / "monitor.toml").write_text(f"port = {port}\n")
-    with taken(port):
-        return site.doctor(site.party, "monitor")
-
-
 def moved_labels(site: Site) -> str:
     port = site.coordinator.coordinator.label_port
     edit(site.coordinator / "kit.json", f'"label_port": {port}', '"label_port": 8499')
@@ -467,7 +460,6 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "port: `internal_port` is taken": port_of("internal port", "internal_port"),
     "port: a party's `node_port` is taken": party_port,
     "port: the second aggregator's `node_port` is taken": second_port,
-    "port: that of `monitor.toml` is taken": monitor_port,
     "port: `label_port` was changed at the coordinator": moved_labels,
     "port: nobody listens where the kit says": nobody_listens,
     "copy: a kit is started twice on one machine": started_twice,

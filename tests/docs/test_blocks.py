@@ -24,9 +24,7 @@ import consilium
 from consilium.models.published.model import load_model
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
-from consilium.node.log import MonitorSettings
 from consilium.party.home import LIMITS, Policy, open_home
-from consilium.protocol.config_files import validate
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
@@ -105,7 +103,6 @@ def as_study(shown: dict[str, Any], folder: Path) -> None:
 
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
-    "docs/console.md": lambda shown, _: validate(shown, MonitorSettings, "monitor.toml"),
     "docs/data.md": as_own_data,
     "docs/models.md": as_model,
     "docs/parties.md": as_party,

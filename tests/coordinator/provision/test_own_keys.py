@@ -339,7 +339,7 @@ def test_another_key_that_is_there_already_stays(folder: Path) -> None:
     kit = folder / "kits" / f"party-{NAME}"
     Identity.generate().save(kit / "identity.pem")
     there = (kit / "identity.pem").read_bytes()
-    with pytest.raises(OutputExists, match="identity.pem is already there"):
+    with pytest.raises(OutputExists, match=r"identity\.pem is already there"):
         PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
     assert (kit / "identity.pem").read_bytes() == there
     (kit / "identity.pem").unlink()

@@ -13,7 +13,6 @@ import pytest
 
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
-from consilium.node import sending
 from consilium.node.kit import KIT_FILE, open_kit
 from consilium.node.manifest import ALGORITHM, MANIFEST, SignedManifest, authority_fingerprint, check_signed
 from consilium.node.sending import open_archive
@@ -285,22 +284,10 @@ def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: py
     assert [path.parent.name for path in made.updates] == ["0005"]
 
 
-def test_sealed_kits_by_the_command_line(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sending.COST, "n", 2**7)
-    archives = [out / "party-ward-a.tar.gz", out / "coordinator.tar.gz"]
-    done = consilium("kit", "seal", *archives, "--passwords", out / "operator" / "passwords.txt", "--format", "json")
-    assert done.exit_code == 0, done.stderr
-    sealed = [Path(path) for path in done.json()["sealed"]]
-    assert [path.name for path in sealed] == ["party-ward-a.tar.gz.sealed", "coordinator.tar.gz.sealed"]
-    password = (out / "operator" / "passwords.txt").read_text().split()[1]
-    assert password not in done.stdout + done.stderr
-    (tmp_path / "password").write_text(password)
-    arguments = ["--into", tmp_path / "srv", "--password-file", tmp_path / "password"]
-    wrong = consilium("kit", "open", sealed[1], *arguments, "--format", "json")
-    assert (wrong.exit_code, wrong.json()["error"]["type"]) == (2, "WrongPassword")
-    opened = consilium("kit", "open", sealed[0], *arguments)
+def test_a_kit_and_its_update_by_the_command_line(out: Path, tmp_path: Path) -> None:
+    opened = consilium("node", "join", out / "party-ward-a.tar.gz", "--into", tmp_path / "srv")
     assert opened.exit_code == 0, opened.stderr
     assert "read the authority's fingerprint" in opened.stdout
     newer = out / "updates" / "0002" / "party-ward-a.tar.gz"
-    again = consilium("kit", "open", newer, "--into", tmp_path / "srv" / "party-ward-a")
+    again = consilium("node", "join", newer, "--into", tmp_path / "srv" / "party-ward-a")
     assert again.exit_code == 0 and again.stdout.startswith("updated"), again.stderr
