@@ -21,10 +21,8 @@ from consilium.simulations.cli import audit_run
 from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
-    from consilium.node.checks import Check
     from consilium.node.kinds import MemberKind, NodeKind
     from consilium.node.kit import Kit
-    from consilium.protocol.ledger_statement import LedgerStatement
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -245,41 +243,13 @@ def close(
     show(output, dict(outcome.values), outcome.lines)
 
 
-def status(
-    kit: KitArgument,
-    statement: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Of a coordinator: also write here, for the parties, what its ledger was charged, signed. No votes, no"
-            " labels and no evidence are in it. Replaced if it is there.",
-        ),
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
+def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Where a node stands: a coordinator's parties, stage, budget left and last errors; what another has given."""
     from consilium.node.kit import open_kit
 
-    node = open_kit(kit, None if statement is None else "coordinator")
-    values, lines = {}, []
-    if statement is not None:
-        values, lines = _state(node, statement)
+    node = open_kit(kit)
     current = _kind_of(node).status(node)
-    show(output, {**current.to_json(), **values}, [*current.lines(), *lines])
-
-
-def _state(node: Kit, file: Path) -> tuple[dict[str, Any], list[str]]:
-    """Write a coordinator's statement; what is told of it."""
-    from consilium.coordinator.deploy.runs import write_statement
-
-    with writing(file):
-        written = write_statement(node, file)
-    batches, queries = len(written.batches), sum(len(batch.queries) for batch in written.batches)
-    lines = [
-        f"statement    {file}: {batches} batches, {queries} queries",
-        f"Whoever gets it checks it with: consilium audit KIT --statement {file.name}",
-    ]
-    return {"statement": str(file), "batches": batches, "queries": queries}, lines
+    show(output, current.to_json(), current.lines())
 
 
 def doctor(
@@ -311,82 +281,14 @@ def doctor(
 
 
 def audit(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it; or another's kit."),
-    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it.")],
     student: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
     ] = None,
-    statement: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Of another node's kit: what the coordinator's `status --statement` wrote, to be checked.",
-        ),
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Check a run against its ledger; or, from where one stands, the ledger. Exit code 1: something does not hold."""
-    if statement is None:
-        return audit_run(path, student or [], output)
-    from consilium.node.checks import examine
-    from consilium.node.kit import open_kit
-    from consilium.protocol.ledger_statement import read_statement
-
-    results = examine(_statement_checks(open_kit(path), read_statement(statement), student or []))
-    holds = not any(result.level == "wrong" for result in results)
-    conclusion = "the ledger is what this node was told" if holds else "THE LEDGER IS NOT WHAT THIS NODE WAS TOLD"
-    values = {"kit": str(path), "statement": str(statement), "holds": holds}
-    findings = {"findings": [asdict(result) for result in results]}
-    show(output, {**values, **findings}, [*(result.line for result in results), conclusion])
-    if not holds:
-        raise typer.Exit(1)
-
-
-def _statement_checks(node: Kit, statement: LedgerStatement, students: list[Path]) -> list[Check]:
-    """By the kind of node. Raises ConfigError."""
-    from consilium.protocol.errors import ConfigError
-
-    if node.kind == "student" and len(students) != 1:
-        raise ConfigError("a student's labels are in the folder that it wrote", "Give that one folder: --student DIR")
-    if node.kind != "student" and students:
-        raise ConfigError(f"{node.folder} is no student's kit", "Leave --student out")
-    match node.kind:
-        case "party":
-            from consilium.party.home import open_home
-            from consilium.party.statement import StatementCheck
-
-            return StatementCheck(open_home(node.folder), statement).checks
-        case "aggregator":
-            from consilium.aggregator.home import open_home as open_second
-            from consilium.aggregator.statement import StatementAtAggregator
-
-            return StatementAtAggregator(open_second(node.folder), statement).checks
-        case "student":
-            from consilium.student.statement import StatementAtStudent
-
-            return StatementAtStudent(node, statement, students[0]).checks
-        case "coordinator":
-            raise ConfigError(f"{node.folder} holds the ledger itself", f"Run: consilium audit {node.folder}")
-
-
-def _statement(
-    kit: KitArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="For the parties; replaced if it is there.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Write what the ledger was charged, signed, for parties to check."""
-    status(kit, file, output)
-
-
-def _party_audit(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The party's kit.")],
-    file: Annotated[Path, typer.Argument(metavar="STATEMENT.json", help="What the coordinator wrote.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
-    audit(kit, None, file, output)
+    """Check a run against its ledger. Exit code 1: something does not hold."""
+    audit_run(path, student or [], output)
 
 
 @dataclass(frozen=True)
@@ -427,13 +329,12 @@ _COMMON = {
     "join": Renamed(join, "consilium node join", {"into": None}),
     "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
     "accept": Renamed(accept, "consilium node accept"),
-    "status": Renamed(status, "consilium status", {"statement": None}),
+    "status": Renamed(status, "consilium status"),
     "start": Renamed(start, "consilium node start", {"go_on": False}),
 }
 OLD_OF_PARTY = {
     "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}),
     "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
-    "audit": Renamed(_party_audit, "consilium audit KIT --statement FILE.json"),
     **_COMMON,
 }
 OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}
@@ -450,11 +351,7 @@ OLD_OF_AGGREGATOR = {
     "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
     **_COMMON,
 }
-OLD_OF_COORDINATOR = {
-    "start": Renamed(start, "consilium node start"),
-    "close": Renamed(close, "consilium node close"),
-    "statement": Renamed(_statement, "consilium status KIT --statement FILE.json"),
-}
+OLD_OF_COORDINATOR = {"start": Renamed(start, "consilium node start"), "close": Renamed(close, "consilium node close")}
 OLD_OF_KIT = {"open": Renamed(join, "consilium node join", {"keys": None})}
 OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
 """Groups that are no more."""

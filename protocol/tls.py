@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies_environment, proxy_bypass_environment
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -16,10 +18,27 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
-from consilium.protocol.proxies import LABELS, ProxyRefused, connect, proxy_for
 
 if TYPE_CHECKING:
     import grpc
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""No program of a node goes to these by way of a proxy."""
+
+
+def host_of(address: str) -> str:
+    """Of host:port.
+
+    >>> host_of("[::1]:8443")
+    '::1'
+    """
+    return address.rpartition(":")[0].strip("[]")
+
+
+def by_proxy(host: str) -> bool:
+    """Whether `https_proxy` and `no_proxy` of the environment lead there by way of a proxy."""
+    return "https" in getproxies_environment() and host not in LOOPBACK and not proxy_bypass_environment(host)
 
 
 @dataclass(frozen=True)
@@ -119,19 +138,20 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
 def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
-    gRPC only says that it is not available. This tries the same connection, by way of the proxy that gRPC would take,
-    with Python's own TLS.
+    gRPC only says that it is not available. This tries the same connection with Python's own TLS; not by way of a
+    proxy, which gRPC takes where https_proxy names one.
     """
-    host = address.rpartition(":")[0]
-    proxy = proxy_for(host.strip("[]"), LABELS)
+    host = host_of(address)
+    if by_proxy(host):
+        return ""
     try:
-        with connect(address, seconds, proxy) as plain:
+        with socket.create_connection((host, int(address.rpartition(":")[2])), timeout=seconds) as plain:
             if files is None:
                 return ""
             context = ssl.create_default_context(cafile=str(files.authority))
             context.load_cert_chain(files.certificate, files.key)
             context.set_alpn_protocols(["h2"])
-            with context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured:
+            with context.wrap_socket(plain, server_hostname=host) as secured:
                 # under TLS 1.3 a server refuses a client's certificate only after the handshake, by closing; one that
                 # takes it speaks first
                 secured.settimeout(2)
@@ -143,8 +163,6 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
         return f"the server's certificate is not accepted: {error.verify_message} ({tls_cure(error)})"
     except ssl.SSLError as error:
         return f"TLS failed: {error.reason or 'the connection was closed'}"
-    except ProxyRefused as error:
-        return f"the proxy {proxy} does not let it through: {error}"
     except OSError as error:
         return error.strerror or "no connection"
     return ""

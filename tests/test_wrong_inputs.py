@@ -183,7 +183,6 @@ ROWS = [
     Wrong(f"node start {PARTY} --go-on", 2, "--go-on is a coordinator's"),
     Wrong(f"node close {COORDINATOR} --wait -1", 2, "-1"),
     Wrong("status absent", 2, "absent is no kit"),
-    Wrong(f"status {PARTY} --statement s.json", 2, "not of a coordinator"),
     Wrong(f"status {STUDENT}", 2, "it runs once, and has no status"),
     Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
     Wrong("doctor absent", 2, "absent is no kit"),

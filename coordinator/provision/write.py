@@ -24,7 +24,6 @@ from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
-from consilium.node.signed_statement import SIGNING, SigningKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
@@ -160,7 +159,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
         if registry.public:
             shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
 
-    files = {"schema.json": _json(registry.rows), SIGNING: signing(registry)}
+    files = {"schema.json": _json(registry.rows)}
     return _kit(out, registry, authority, ("student", name), files, fill)
 
 
@@ -245,9 +244,4 @@ def common_files(registry: Registry) -> dict[str, str]:
 
 def member_files(registry: Registry) -> dict[str, str]:
     """The same, and the terms that a party and the second aggregator pin."""
-    return {**common_files(registry), "terms.json": _json(registry.federation().terms()), SIGNING: signing(registry)}
-
-
-def signing(registry: Registry) -> str:
-    """signing.json."""
-    return _json(SigningKey(coordinator=registry.coordinator_identity))
+    return {**common_files(registry), "terms.json": _json(registry.federation().terms())}

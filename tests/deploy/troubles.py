@@ -23,7 +23,7 @@ from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.exchange import no_node
 from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.start import Room, gateway
+from consilium.coordinator.deploy.start import Room
 from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
@@ -398,11 +398,6 @@ def copy_of_second(site: Site) -> str:
     return told
 
 
-def copy_noticed(site: Site) -> str:
-    (told,) = News(gateway(site.coordinator)).of("ward-a from 192.0.2.1 and 192.0.2.2: does its kit run twice?\n")
-    return told
-
-
 # Clocks.
 
 
@@ -466,7 +461,6 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "copy: the second aggregator's kit is started twice on one machine": second_started_twice,
     "copy: a kit runs on two machines, seen by the second": copy_refused,
     "copy: the second aggregator's kit runs on two machines, seen by the second": copy_of_second,
-    "copy: a kit runs on two machines, seen by the coordinator": copy_noticed,
     "clock: ahead of the coordinator's by more than 4 s": clock(8),
     "clock: behind it by more than 240 s": clock(-500),
     "clock: the second aggregator's is not the coordinator's": clock_of_second,
