@@ -198,7 +198,7 @@ class NodeKind(ABC):
 class MemberKind(NodeKind):
     """A kind of node that connects with a SuperNode and answers the coordinator by its own people's policy.
 
-    app: module whose `app` answers messages. model, limits: of its policy. counted: what the queries of its status are.
+    app: module whose `app` answers messages. model, limits: of its policy.
     promise_checks: checks whose words a start tells also where nothing is wrong.
     """
 
@@ -206,7 +206,6 @@ class MemberKind(NodeKind):
     app: ClassVar[str]
     model: ClassVar[type[Frozen]]
     limits: ClassVar[Mapping[str, Limit]]
-    counted: ClassVar[str]
     promise_checks: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod

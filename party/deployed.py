@@ -54,7 +54,6 @@ class Party(MemberKind):
     app = "consilium.party.client_app"
     model = Policy
     limits = LIMITS
-    counted = "that this party ever answered"
     promise_checks = frozenset({"promise"})
 
     def open_home(self, folder: Path) -> Home:
