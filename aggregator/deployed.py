@@ -28,7 +28,6 @@ class AggregatorKind(MemberKind):
     app = "consilium.aggregator.client_app"
     model = AggregatorPolicy
     limits = LIMITS
-    counted = "ever in sums that it gave its half of"
 
     def open_home(self, folder: Path) -> AggregatorHome:
         return open_home(folder)

@@ -81,15 +81,6 @@ class GivenSums:
             return None
         return OpenSession(row[0], _ids(row[1]), row[2])
 
-    def sessions(self, federation: str) -> list[tuple[bytes, tuple[str, ...], bool]]:
-        """Terms, ids of the queries, and whether the half was given, of each session, in the order of their opening."""
-        rows = self._connection.execute(
-            "SELECT terms, ids, sid IN (SELECT sid FROM records) FROM sessions LEFT JOIN opened USING (sid)"
-            " WHERE json_extract(CAST(terms AS TEXT), '$.federation') = ? ORDER BY moment",
-            (federation,),
-        ).fetchall()
-        return [(terms, _ids(ids), bool(signed)) for terms, ids, signed in rows]
-
     def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
         """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
         self._connection.execute(

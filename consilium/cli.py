@@ -58,9 +58,7 @@ class AuditGroup(DefaultGroup):
     def means_path(self, args: list[str]) -> bool:
         """A folder of that name wins where no other word follows: without one the command could do nothing."""
         alone = (
-            len(args) == 1
-            or args[1] in ("--student", "--statement", "--format")
-            or args[1].startswith(("--student=", "--format="))
+            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
         )
         if not alone or not Path(args[0]).is_dir():
             return False

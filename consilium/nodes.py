@@ -21,10 +21,8 @@ from consilium.simulations.cli import audit_run
 from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
-    from consilium.node.checks import Check
     from consilium.node.kinds import MemberKind, NodeKind
     from consilium.node.kit import Kit
-    from consilium.protocol.ledger_statement import LedgerStatement
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,16 +86,13 @@ def keys(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name in the federation.")],
     out: Annotated[Path, typer.Option(help="New folder for the keys.")],
     kind: Annotated[Kind, typer.Option(help="What the node will be.")] = Kind.party,
-    replaces: Annotated[
-        Path | None, typer.Option(metavar="OLD", help="Folder with the node's keys until now, which sign the new ones.")
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Make this node's own keys, and a small file for the operator. Nobody else ever has the private ones."""
     from consilium.node.keys import enrolment_file, make
 
     with writing(out):
-        enrolment = make(kind.value, name, out, replaces)
+        enrolment = make(kind.value, name, out)
     send = enrolment_file(name, out)
     show(
         output,
@@ -123,9 +118,6 @@ def join(
     keys: Annotated[
         Path | None, typer.Option(help="The folder that `consilium node keys` made, to be put into the kit.")
     ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with the password of a sealed kit; else it is asked for.")
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Unpack a kit, or an update over one, held against the authority's signature; and put the node's own keys in."""
@@ -142,7 +134,7 @@ def join(
     elif into is None:
         raise ConfigError(f"{path} is a file: where it is to be unpacked is not given", "Give --into")
     else:
-        values, lines, kit = _unpack(path, into, password_file)
+        values, lines, kit = _unpack(path, into)
     if keys is not None:
         from consilium.node.kit import open_kit
 
@@ -153,15 +145,12 @@ def join(
     show(output, values, lines)
 
 
-def _unpack(file: Path, into: Path, password_file: Path | None) -> tuple[dict[str, Any], list[str], Path]:
+def _unpack(file: Path, into: Path) -> tuple[dict[str, Any], list[str], Path]:
     """What is told of it as values and as lines, and the kit's folder."""
     from consilium.node.sending import open_file
 
-    def ask() -> str:
-        return typer.prompt("password", hide_input=True, err=True)
-
     with writing(into):
-        opened = open_file(file, into, ask if password_file is None else password_file)
+        opened = open_file(file, into)
     values = {**asdict(opened), "files": list(opened.files)}
     values = {"kit": str(values.pop("folder")), **values}
     lines = [
@@ -226,8 +215,7 @@ def start(
 ) -> None:
     """Serve the federation of the kit until SIGTERM; a coordinator until it is closed. A later start goes on."""
     from consilium.node.kit import open_kit
-    from consilium.node.log import load_monitor, log_of
-    from consilium.node.supervisor import stop_on_signals
+    from consilium.node.supervisor import stop_on_signals, tell_time
     from consilium.protocol.errors import ConfigError
 
     node = open_kit(kit)
@@ -235,7 +223,7 @@ def start(
         raise ConfigError(f"--go-on is a coordinator's, this is the kit of {node.kind} {node.name}", "Leave it out")
     start_of = partial(_kind_of(node).start, **({"go_on": True} if go_on else {}))
     with writing(kit), stop_on_signals() as stop:
-        outcome = start_of(node, log_of(node, load_monitor(node).log), stop)
+        outcome = start_of(node, tell_time, stop)
     show(output, dict(outcome.values), outcome.lines)
 
 
@@ -255,41 +243,13 @@ def close(
     show(output, dict(outcome.values), outcome.lines)
 
 
-def status(
-    kit: KitArgument,
-    statement: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Of a coordinator: also write here, for the parties, what its ledger was charged, signed. No votes, no"
-            " labels and no evidence are in it. Replaced if it is there.",
-        ),
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
+def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Where a node stands: a coordinator's parties, stage, budget left and last errors; what another has given."""
     from consilium.node.kit import open_kit
 
-    node = open_kit(kit, None if statement is None else "coordinator")
-    values, lines = {}, []
-    if statement is not None:
-        values, lines = _state(node, statement)
+    node = open_kit(kit)
     current = _kind_of(node).status(node)
-    show(output, {**current.to_json(), **values}, [*current.lines(), *lines])
-
-
-def _state(node: Kit, file: Path) -> tuple[dict[str, Any], list[str]]:
-    """Write a coordinator's statement; what is told of it."""
-    from consilium.coordinator.deploy.runs import write_statement
-
-    with writing(file):
-        written = write_statement(node, file)
-    batches, queries = len(written.batches), sum(len(batch.queries) for batch in written.batches)
-    lines = [
-        f"statement    {file}: {batches} batches, {queries} queries",
-        f"Whoever gets it checks it with: consilium audit KIT --statement {file.name}",
-    ]
-    return {"statement": str(file), "batches": batches, "queries": queries}, lines
+    show(output, current.to_json(), current.lines())
 
 
 def doctor(
@@ -321,95 +281,14 @@ def doctor(
 
 
 def audit(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it; or another's kit."),
-    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it.")],
     student: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
     ] = None,
-    statement: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Of another node's kit: what the coordinator's `status --statement` wrote, to be checked.",
-        ),
-    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Check a run against its ledger; or, from where one stands, the ledger. Exit code 1: something does not hold."""
-    if statement is None:
-        return audit_run(path, student or [], output)
-    from consilium.node.checks import examine
-    from consilium.node.kit import open_kit
-    from consilium.protocol.ledger_statement import read_statement
-
-    results = examine(_statement_checks(open_kit(path), read_statement(statement), student or []))
-    holds = not any(result.level == "wrong" for result in results)
-    conclusion = "the ledger is what this node was told" if holds else "THE LEDGER IS NOT WHAT THIS NODE WAS TOLD"
-    values = {"kit": str(path), "statement": str(statement), "holds": holds}
-    findings = {"findings": [asdict(result) for result in results]}
-    show(output, {**values, **findings}, [*(result.line for result in results), conclusion])
-    if not holds:
-        raise typer.Exit(1)
-
-
-def _statement_checks(node: Kit, statement: LedgerStatement, students: list[Path]) -> list[Check]:
-    """By the kind of node. Raises ConfigError."""
-    from consilium.protocol.errors import ConfigError
-
-    if node.kind == "student" and len(students) != 1:
-        raise ConfigError("a student's labels are in the folder that it wrote", "Give that one folder: --student DIR")
-    if node.kind != "student" and students:
-        raise ConfigError(f"{node.folder} is no student's kit", "Leave --student out")
-    match node.kind:
-        case "party":
-            from consilium.party.home import open_home
-            from consilium.party.statement import StatementCheck
-
-            return StatementCheck(open_home(node.folder), statement).checks
-        case "aggregator":
-            from consilium.aggregator.home import open_home as open_second
-            from consilium.aggregator.statement import StatementAtAggregator
-
-            return StatementAtAggregator(open_second(node.folder), statement).checks
-        case "student":
-            from consilium.student.statement import StatementAtStudent
-
-            return StatementAtStudent(node, statement, students[0]).checks
-        case "coordinator":
-            raise ConfigError(f"{node.folder} holds the ledger itself", f"Run: consilium audit {node.folder}")
-
-
-def _statement(
-    kit: KitArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="For the parties; replaced if it is there.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Write what the ledger was charged, signed, for parties to check."""
-    status(kit, file, output)
-
-
-def _party_audit(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The party's kit.")],
-    file: Annotated[Path, typer.Argument(metavar="STATEMENT.json", help="What the coordinator wrote.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
-    audit(kit, None, file, output)
-
-
-def _seal(
-    archives: Annotated[list[Path], typer.Argument(metavar="KIT.tar.gz...", help="Kits as `provision` packed them.")],
-    passwords: Annotated[Path, typer.Option(help="File that the new passwords are added to, for you alone.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Seal kits with a password each, so that they can be sent over a way that others read."""
-    from consilium.node.sending import seal_all
-
-    with writing(passwords):
-        sealed = [str(path) for path in seal_all(archives, passwords)]
-    show(output, {"sealed": sealed, "passwords": str(passwords)}, [f"sealed     {path}" for path in sealed])
+    """Check a run against its ledger. Exit code 1: something does not hold."""
+    audit_run(path, student or [], output)
 
 
 @dataclass(frozen=True)
@@ -447,16 +326,15 @@ def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
 
 
 _COMMON = {
-    "join": Renamed(join, "consilium node join", {"into": None, "password_file": None}),
+    "join": Renamed(join, "consilium node join", {"into": None}),
     "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
     "accept": Renamed(accept, "consilium node accept"),
-    "status": Renamed(status, "consilium status", {"statement": None}),
+    "status": Renamed(status, "consilium status"),
     "start": Renamed(start, "consilium node start", {"go_on": False}),
 }
 OLD_OF_PARTY = {
-    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party, "replaces": None}),
+    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}),
     "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
-    "audit": Renamed(_party_audit, "consilium audit KIT --statement FILE.json"),
     **_COMMON,
 }
 OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}
@@ -469,18 +347,11 @@ OLD_OF_PROVISION = {
     )
 }
 OLD_OF_AGGREGATOR = {
-    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator, "replaces": None}),
+    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator}),
     "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
     **_COMMON,
 }
-OLD_OF_COORDINATOR = {
-    "start": Renamed(start, "consilium node start"),
-    "close": Renamed(close, "consilium node close"),
-    "statement": Renamed(_statement, "consilium status KIT --statement FILE.json"),
-}
-OLD_OF_KIT = {
-    "open": Renamed(join, "consilium node join", {"keys": None}),
-    "seal": Renamed(_seal, "consilium provision ... --seal PASSWORDS"),
-}
+OLD_OF_COORDINATOR = {"start": Renamed(start, "consilium node start"), "close": Renamed(close, "consilium node close")}
+OLD_OF_KIT = {"open": Renamed(join, "consilium node join", {"keys": None})}
 OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
 """Groups that are no more."""

@@ -2,8 +2,7 @@
 
 One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
-chained by SHA-256 to the batch before, so that the chain can be followed without what is secret in it
-(`protocol.ledger_statement`). Beside it, table `evidence` keeps per query the votes' sum and the two log q of
+chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the votes' sum and the two log q of
 the published analysis, where they decide what is charged at the votes at hand. Those are functions of the votes: the
 file is secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one:
 after it nothing is charged any more.
@@ -12,11 +11,12 @@ after it nothing is charged any more.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,14 +28,6 @@ import numpy as np
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
-from consilium.protocol.ledger_statement import (
-    GENESIS,
-    ChargedBatch,
-    LedgerStatement,
-    chain_link,
-    charged_query,
-    open_event,
-)
 from consilium.protocol.messages import LedgerPosition
 
 TABLES = """
@@ -188,6 +180,8 @@ class ReleaseLedger(Protocol):
     def batches(self) -> list[Batch]: ...
 
 
+GENESIS = "0" * 64
+"""Hash before the first batch."""
 FORMAT = "4"
 OLD_FORMAT = "3"
 """Of 0.9: its chain cannot be followed without votes. Such a ledger is read and gone on with as it is."""
@@ -209,8 +203,9 @@ def chain_hash(
     return chain_link([previous, seq, moment, event, counted, _plain(rows), *([] if phase is None else [phase])])
 
 
-def open_batch(
-    meta: Mapping[str, str],
+def batch_hash(
+    salt: str,
+    previous: str,
     seq: int,
     moment: str,
     event: str,
@@ -219,16 +214,39 @@ def open_batch(
     left_over: Sequence[str],
     votes: int | None,
     phase: int | None,
-) -> ChargedBatch:
-    """What everybody may see of a batch, and a commitment to the rest under the ledger's secret. Nothing is validated:
-    of a forged ledger the chain is followed first."""
-    return ChargedBatch.model_construct(
-        event=open_event(json.loads(event)),
-        queries=[charged_query(meta["id"], row[0]) for row in rows],
-        left_over=[charged_query(meta["id"], query_id) for query_id in left_over],
-        phase=phase,
-        secret=chain_link([meta["salt"], seq, moment, event, parties, votes, _plain(rows), list(left_over)]),
-    )
+) -> str:
+    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, under the ledger's
+    secret: parties see it, and could try votes out."""
+    return chain_link([salt, previous, seq, moment, event, parties, votes, phase, _plain(rows), list(left_over)])
+
+
+_WITHOUT_SPACES = json.JSONEncoder(separators=(",", ":"))
+
+
+def chain_link(value: Iterable[Any]) -> str:
+    """SHA-256 (hex) of a list as JSON without spaces.
+
+    An iterator among its elements is a list as well, of which one element at a time is in memory.
+
+    >>> chain_link(["a", iter([[1, 2], [3, 4]])]) == chain_link(["a", [[1, 2], [3, 4]]])
+    True
+    """
+    digest = hashlib.sha256()
+    for part in _json_parts(iter(value)):
+        digest.update(part.encode())
+    return digest.hexdigest()
+
+
+def _json_parts(elements: Iterator[Any]) -> Iterator[str]:
+    yield "["
+    for number, element in enumerate(elements):
+        if number:
+            yield ","
+        if isinstance(element, Iterator):
+            yield from _json_parts(element)
+        else:
+            yield _WITHOUT_SPACES.encode(element)
+    yield "]"
 
 
 def _of_queries(query_ids: Sequence[str]) -> str:
@@ -582,10 +600,10 @@ class Ledger:
         if self._meta["format"] == OLD_FORMAT:
             rows, _, votes, phase = content
             return chain_hash(previous, seq, moment, event, parties, rows, votes, phase)
-        return open_batch(self._meta, seq, moment, event, parties, *content).link(previous, seq)
+        return batch_hash(self._meta["salt"], previous, seq, moment, event, parties, *content)
 
     def _chained(self) -> Iterator[tuple[Any, ...]]:
-        """Arguments of `open_batch` for each batch in order, from its number on.
+        """Arguments of `batch_hash` for each batch in order, from its number on.
 
         Raises
         ------
@@ -633,30 +651,6 @@ class Ledger:
             )
             for _, _, event, parties, rows, left_over, votes, phase in self._chained()
         ]
-
-    def statement(self) -> LedgerStatement:
-        """What was charged, for the parties: nothing of it is secret. Unsigned.
-
-        Raises
-        ------
-        LedgerError : the hash chain is broken, or it is a ledger of 0.9.
-        """
-        if self._meta["format"] == OLD_FORMAT:
-            raise LedgerError(
-                f"ledger {self.path} was begun by version 0.9: its chain cannot be followed without the votes",
-                "A federation that is begun now can be checked by its parties",
-            )
-        batches = [open_batch(self._meta, *content) for content in self._chained()]
-        voted = self._connection.execute("SELECT DISTINCT query_id FROM voted") if self._has("voted") else ()
-        unanswered = {charged_query(self.id, row[0]) for row in voted}
-        unanswered.difference_update(query for batch in batches for query in batch.left_over)
-        return LedgerStatement(
-            federation=self._meta["federation"],
-            ledger=self.id,
-            made=_now(),
-            batches=batches,
-            unanswered=sorted(unanswered),
-        )
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

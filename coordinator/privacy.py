@@ -224,27 +224,6 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
     }
 
 
-def most_so_far(config: FederationConfig, queries: Mapping[int | None, int]) -> float:
-    """Epsilon of so many queries of each phase (`config.phase_numbers`) if each of them were answered, as far as the
-    query budget allows: how much of the promise questions have used, whatever came out. It is no guarantee: that is
-    `promised`.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
-    if not any(queries.values()):
-        return 0.0
-    events = [
-        config.event(count, min(count, config.phase(number).query_budget.answers), number)
-        for number, count in queries.items()
-    ]
-    try:
-        return min(worst_case(events, config.privacy.delta).epsilon, promised(config).epsilon)
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
-
-
 def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bool = False) -> float | None:
     """What the releases cost at the votes at hand by the bounds of the PATE papers, to stand beside `spent`. Secret.
 

@@ -1,12 +1,12 @@
 """What has become of a run so far, by its events in their order: its stage, what went wrong, where each party stands.
 
-For `status`, the console, metrics, `consilium watch`, the summary and the doctor. The event log is the one record: what
+For `status`, the summary and the doctor. The event log is the one record: what
 a killed coordinator knew is in it, and a new one goes on with it.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -37,7 +37,6 @@ from consilium.coordinator.events import (
     TakesPart,
     Voted,
     WaitingForParties,
-    Warned,
 )
 from consilium.protocol.refusals import CURES, Rule
 
@@ -50,10 +49,6 @@ AWAY_CURE = (
 )
 NOT_STARTED = "not started"
 NOT_LISTED = "it is not in nodes.json"
-STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", NOT_STARTED, "other")
-"""What metrics call them; stages of a secure sum are one."""
-TROUBLES = ("left-out", "excluded", "false-votes", "failed", "not-answered")
-"""Kinds of troubles, for metrics that count them."""
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 SECOND, AWAY = "aggregator ", "away"
@@ -250,17 +245,14 @@ class Trouble:
 class RunState:
     """After the events that it took. names: of the parties that may connect.
 
-    stage: its name; stage_words: for people. since: when that began. done, total: how far the stage is. last: time of
-    the last event. counts: of troubles by kind. warnings: by code. versions: by party, in words, where another runs.
+    stage: its name; stage_words: for people. since: when that began. last: time of the last event. versions: by party,
+    in words, where another runs.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.roll = Roll(names)
         self.stage = self.stage_words = NOT_STARTED
         self.since = self.last = ""
-        self.done = self.total = 0
-        self.counts: Counter[str] = Counter()
-        self.warnings: dict[str, str] = {}
         self.versions: dict[str, str] = {}
         self._troubles: deque[Trouble] = deque(maxlen=MOST_TROUBLES)
 
@@ -277,12 +269,6 @@ class RunState:
         """The last ones, newest first."""
         return list(reversed(self._troubles))
 
-    @property
-    def kind_of_stage(self) -> str:
-        """One of `STAGES`."""
-        head = self.stage.partition(":")[0]
-        return head if head in STAGES else "other"
-
     def take(self, event: Event) -> None:
         """One event. Of what is not known here nothing is kept."""
         self.last = event.at or self.last
@@ -290,13 +276,12 @@ class RunState:
         match event:
             case WaitingForParties():
                 words = f"waiting for parties; connected: {event.connected}, needed: {event.required}"
-                self._begin("waiting", words, event.connected, event.required)
+                self._begin("waiting", words)
             case StageBegins():
-                self._begin(event.stage, event.stage, 0, event.total)
+                self._begin(event.stage, event.stage)
             case StageGoesOn():
                 if event.stage != self.stage:
                     self._begin(event.stage, event.stage)
-                self.done, self.total = event.done, event.total
             case Serving():
                 self._begin("serving", f"serving students at {event.address}")
             case Released():
@@ -318,18 +303,15 @@ class RunState:
                 away = event.error in OF_WHO_IS_THERE
                 self._trouble(event, event.words, AWAY_CURE if away else "The event log of the run says more.")
                 self._begin("serving", "serving students")
-            case Warned():
-                self.warnings[event.code] = event.text
             case Awaiting():
                 self.versions.clear()
             case OtherConsilium():
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
 
-    def _begin(self, stage: str, words: str, done: int = 0, total: int = 0) -> None:
-        self.stage, self.stage_words, self.since, self.done, self.total = stage, words, self.last, done, total
+    def _begin(self, stage: str, words: str) -> None:
+        self.stage, self.stage_words, self.since = stage, words, self.last
 
     def _trouble(self, event: Event, message: str, cure: str) -> None:
-        self.counts[event.kind] += 1
         self._troubles.append(Trouble(self.last, event.kind, message, cure))
 
 

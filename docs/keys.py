@@ -20,10 +20,9 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
-from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
+from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.models.specs import TRAINERS
-from consilium.node.kit import Coordinator
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
@@ -93,7 +92,7 @@ TABLES = {
     "study": lambda: of_model(StudyTable, "study"),
     "axis": lambda: of_model(StudyAxis, "axis"),
     "rows": lambda: of_model(RowsPlan, "rows"),
-    "coordinator": lambda: of_model(Coordinator, "coordinator"),
+    "coordinator": lambda: of_model(CoordinatorPlan, "coordinator"),
     "party": lambda: of_model(PartyPlan, "party"),
     "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import errno
-import http.client
 import shutil
 import socket
 import ssl
@@ -31,9 +30,8 @@ from consilium.protocol.files import others_may_read, read_private, replace_text
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.protocol.tls import TlsFiles, load_authorities, load_certificate, tls_cure, why_no_connection
+from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.versions import program_versions
 from consilium.report.warnings import RunWarning
 from consilium.sums.roster import SumRoster
@@ -44,6 +42,10 @@ Check = tuple[str, Callable[[], str]]
 Result = TypeVar("Result")
 
 SOON = timedelta(days=30)
+NEW_KIT = (
+    "Ask the operator for a new kit: a student's by another name (consilium provision revoke, add), a coordinator's by"
+    " provisioning anew"
+)
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
 
@@ -103,10 +105,8 @@ def check_private(folder: Path, names: Sequence[str]) -> str:
 
 
 def check_authority(path: Path, now: datetime | None = None) -> str:
-    """The federation's authority, and the former one where it was handed over."""
-    first, *former = load_authorities(path)
-    both = "; its former authority holds too, until the operator's second update" if former else ""
-    return _validity(first, path, now) + both
+    """The federation's authority."""
+    return _validity(load_certificate(path), path, now)
 
 
 def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
@@ -127,7 +127,7 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime 
         raise ConfigError(f"{files.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
     if key.public_key() != certificate.public_key():
         raise ConfigError(f"{files.key} is not the key of {files.certificate.name}", "Unpack the kit again")
-    if not any(_issued_by(authority, certificate) for authority in load_authorities(files.authority)):
+    if not _issued_by(load_certificate(files.authority), certificate):
         raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", "Unpack the kit again")
     missing = [host for host in hosts if host not in alternative_names(certificate)]
     if missing:
@@ -150,17 +150,18 @@ def alternative_names(certificate: x509.Certificate) -> set[str]:
 
 def check_tls_server(address: str, files: TlsFiles) -> str:
     """A server that asks for this node's certificate, as the label service does."""
-    way = check_reachable(address, LABELS)
+    if by_proxy(host_of(address)):
+        return f"{address} is reached by way of the proxy that https_proxy names: see terms"
+    check_reachable(address)
     why = why_no_connection(address, files)
     if why:
         raise ServiceError(f"{address}: {why}", "Check the clock, and ca.crt and certificate of this kit")
-    return f"{address} answers{way} with the federation's certificate"
+    return f"{address} answers with the federation's certificate"
 
 
 def check_coordinator(kit: Kit) -> str:
     """The coordinator's port for parties: reachable, its certificate accepted, its clock near ours."""
     address = kit.coordinator.superlink
-    way = check_reachable(address, SUPERNODE)
     answer = asked_of_coordinator(kit, "GET", "/", {})
     skew = time.time() - email.utils.parsedate_to_datetime(answer.date).timestamp() if answer.date else 0.0
     if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
@@ -169,7 +170,7 @@ def check_coordinator(kit: Kit) -> str:
             "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures far from its own time",
         )
     end = _validity(x509.load_der_x509_certificate(answer.certificate), Path("the coordinator's certificate"), None)
-    return f"{address} answers{way}; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
+    return f"{address} answers; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
 class CoordinatorAnswer(NamedTuple):
@@ -183,70 +184,74 @@ class CoordinatorAnswer(NamedTuple):
 def asked_of_coordinator(
     kit: Kit, method: str, path: str, headers: Mapping[str, str], most_bytes: int = 0
 ) -> CoordinatorAnswer:
-    """One request without a body, the way that the node's program goes. Raises ServiceError."""
+    """One request without a body, the way that the node's program goes: by the proxy that https_proxy names. Raises
+    ServiceError."""
+    import httpx  # a tenth of a second
+
     address = kit.coordinator.superlink
-    host = address.rpartition(":")[0].strip("[]")
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {address}", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
+    host = host_of(address)
+    context = ssl.create_default_context(cafile=str(kit.authority))
+    client = httpx.Client(verify=context, trust_env=host not in LOOPBACK, timeout=httpx.Timeout(10, connect=5))
     try:
-        context = ssl.create_default_context(cafile=str(kit.authority))
-        with (
-            connect(address, 10, proxy_for(host, SUPERNODE)) as plain,
-            context.wrap_socket(plain, server_hostname=host) as secured,
-        ):
-            shown = secured.getpeercert(binary_form=True) or b""
-            secured.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
-            reply = http.client.HTTPResponse(secured)
-            reply.begin()
-            answer = CoordinatorAnswer(shown, reply.getheader("date"), reply.read(most_bytes) if most_bytes else b"")
-            reply.close()
-            return answer
-    except ssl.SSLCertVerificationError as error:
+        with client, client.stream(method, f"https://{address}{path}", headers=headers) as reply:
+            secured = reply.extensions["network_stream"].get_extra_info("ssl_object")
+            body = b""
+            for part in reply.iter_raw() if most_bytes else ():
+                body += part
+                if len(body) >= most_bytes:
+                    break
+            return CoordinatorAnswer(secured.getpeercert(True) or b"", reply.headers.get("date"), body[:most_bytes])
+    except httpx.ProxyError as error:
         raise ServiceError(
-            f"{address}: its certificate is not accepted: {error.verify_message}",
-            f"{tls_cure(error)[:1].upper()}{tls_cure(error)[1:]}",
+            f"{address}: the proxy that https_proxy names does not let it through: {error}",
+            f"Have the proxy allow CONNECT to {address}, without looking into TLS; or leave the proxy out:"
+            f" NO_PROXY={host} in the environment of the node's service",
         ) from None
-    except (OSError, http.client.HTTPException) as error:
+    except httpx.ConnectTimeout:
+        raise unreachable(address, TimeoutError()) from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        cause = _of_system(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise ServiceError(
+                f"{address}: its certificate is not accepted: {cause.verify_message}",
+                f"{tls_cure(cause)[:1].upper()}{tls_cure(cause)[1:]}",
+            ) from None
+        if isinstance(error, httpx.ConnectError) and cause is not None and not isinstance(cause, ssl.SSLError):
+            raise unreachable(address, cause) from None
         raise ServiceError(
             f"{address}: {type(error).__name__} on the way to the coordinator",
             "Something between breaks TLS, or the port is another program's: ask the network team",
         ) from None
 
 
-def check_reachable(address: str, variables: Sequence[str] = ()) -> str:
-    """Raise ServiceError unless somebody listens at host:port; else how it was reached, for the end of a sentence.
+def _of_system(error: BaseException) -> OSError | None:
+    """The system's error behind one of httpx."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, OSError):
+        found = found.__cause__ or found.__context__
+    return found
 
-    variables: of the environment, by which the program that will connect finds a proxy (`protocol.proxies`).
-    """
-    host = address.rpartition(":")[0].strip("[]")
-    proxy = proxy_for(host, variables)
-    somewhere = host if proxy is None else proxy.host
-    around = f"; or leave the proxy out: NO_PROXY={host} in the environment of the node's service" if proxy else ""
-    moved = f"; if its port was changed, change it in {KIT_FILE} here too"
+
+def check_reachable(address: str) -> None:
+    """Raise ServiceError unless somebody listens at host:port."""
     try:
-        connect(address, 5, proxy).close()
-    except ProxyRefused as error:
-        raise ServiceError(
-            f"{address}: the proxy {proxy} does not let it through: {error}",
-            f"Have the proxy allow CONNECT to {address}, without looking into TLS{around}",
-        ) from None
-    except socket.gaierror:
-        raise ServiceError(
-            f"host {somewhere} has no address", f"Check DNS, or put it into /etc/hosts{around}"
-        ) from None
-    except TimeoutError:
-        raise ServiceError(
-            f"{proxy or address}: no answer within 5 s", f"Open the port in the firewalls between{around}"
-        ) from None
+        socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=5).close()
     except OSError as error:
-        start = (
-            "Correct the variable"
-            if proxy
-            else "Start the coordinator (it opens the students' port once parties have trained), or open the port in"
-            " the firewalls between"
-        )
-        raise ServiceError(f"{proxy or address}: {error.strerror}", f"{start}{around or moved}") from None
-    return f" by way of the proxy {proxy}" if proxy else ""
+        raise unreachable(address, error) from None
+
+
+def unreachable(address: str, error: OSError) -> ServiceError:
+    """Why nobody answers at host:port, and what to do."""
+    if isinstance(error, socket.gaierror):
+        return ServiceError(f"host {host_of(address)} has no address", "Check DNS, or put it into /etc/hosts")
+    if isinstance(error, TimeoutError):
+        return ServiceError(f"{address}: no answer within 5 s", "Open the port in the firewalls between")
+    return ServiceError(
+        f"{address}: {error.strerror}",
+        "Start the coordinator (it opens the students' port once parties have trained), or open the port in the"
+        f" firewalls between; if its port was changed, change it in {KIT_FILE} here too; where https_proxy names a"
+        " proxy, it is that which does not answer",
+    )
 
 
 def check_disk(folder: Path, least: int) -> str:
@@ -310,20 +315,20 @@ def check_clock(kit: Kit, now: float | None = None) -> str:
     return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC, after all that this node wrote"
 
 
-def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
-    """A port that can be bound; `key` of `file` says which."""
+def check_port(port: int, host: str, key: str) -> str:
+    """A port that can be bound; `key` of kit.json says which."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             known = {
-                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {file}",
-                errno.EACCES: f"Change {key} in {file} to one above 1023, or allow the node's service lower ones",
+                errno.EADDRNOTAVAIL: f"This machine has no address {host}: correct listen in {KIT_FILE}",
+                errno.EACCES: f"Change {key} in {KIT_FILE} to one above 1023, or allow the node's service lower ones",
             }
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {file}"),
+                known.get(error.errno or 0, f"Stop what uses it, or change {key} in {KIT_FILE}"),
             ) from None
     return f"port {port} is free"
 
@@ -362,11 +367,9 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
             "Set this machine's clock by NTP",
         )
     if now > end:
-        raise ConfigError(
-            f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator for a new one: consilium provision renew"
-        )
+        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", NEW_KIT)
     if end - now < SOON:
-        raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
+        raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_KIT)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
 
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from consilium.models.devices import ONE_THREAD
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import EngineError
-from consilium.protocol.proxies import without_loopback
+from consilium.protocol.tls import LOOPBACK
 
 QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
@@ -115,6 +115,14 @@ def flower_environment(home: Path, *first: Path) -> dict[str, str]:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = os.pathsep.join([*map(str, first), sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     return {**without_loopback(os.environ), **QUIET, "FLWR_HOME": str(home), "PATH": path}
+
+
+def without_loopback(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which no proxy is asked for this machine itself, in both spellings of the variable."""
+    left_out = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    names = [name.strip() for name in left_out.split(",") if name.strip()]
+    text = ",".join([*names, *(name for name in LOOPBACK if name not in names)])
+    return {**environment, "NO_PROXY": text, "no_proxy": text}
 
 
 def program(name: str) -> str:

@@ -3,7 +3,6 @@ operator of them."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from collections.abc import Mapping
@@ -162,8 +161,7 @@ class Enrolment(Frozen):
     """identity: Ed25519, hex. node: P-384, one OpenSSH line; of a coordinator, that of its certificate. The signatures,
     hex, are of name and all keys.
 
-    sealing: X25519, hex, of both aggregators; a party has none. replaces: the identity of the keys before these, if
-    that signed too, with `replaces_signature`.
+    sealing: X25519, hex, of both aggregators; a party has none.
     """
 
     format: Literal[1] = 1
@@ -173,14 +171,10 @@ class Enrolment(Frozen):
     sealing: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     identity_signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
     node_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,104}$")]
-    replaces: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    replaces_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{128})?$")] = ""
 
     @classmethod
-    def create(
-        cls, name: str, identity: Identity, node: NodeKey, sealing: str = "", before: Identity | None = None
-    ) -> Enrolment:
-        """Of a node's own keys. before: the identity that they replace. Raises ConfigError if the name is none."""
+    def create(cls, name: str, identity: Identity, node: NodeKey, sealing: str = "") -> Enrolment:
+        """Of a node's own keys. Raises ConfigError if the name is none."""
         try:
             parts = _signed(name, identity.public.hex(), node.public, sealing)
             return cls(
@@ -190,8 +184,6 @@ class Enrolment(Frozen):
                 sealing=sealing,
                 identity_signature=identity.sign("enrolment", *parts).hex(),
                 node_signature=node.sign("enrolment", *parts).hex(),
-                replaces=before.public.hex() if before else "",
-                replaces_signature=before.sign("enrolment-replaces", *parts).hex() if before else "",
             )
         except ValueError:
             raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
@@ -210,8 +202,7 @@ class Enrolment(Frozen):
 
     def save(self, path: Path) -> None:
         """Write JSON."""
-        left_out = {name for name in ("sealing", "replaces", "replaces_signature") if not getattr(self, name)}
-        path.write_text(self.model_dump_json(indent=1, exclude=left_out) + "\n", encoding="utf-8")
+        path.write_text(self.model_dump_json(indent=1, exclude=set() if self.sealing else {"sealing"}) + "\n", "utf-8")
 
 
 def key_fingerprint(name: str, identity: str, node: str, sealing: str = "") -> str:
@@ -287,10 +278,6 @@ def read_enrolment(path: Path, name: str, kind: KeyKind = "party") -> Enrolment:
     signed = verify(bytes.fromhex(found.identity), bytes.fromhex(found.identity_signature), "enrolment", *parts)
     if not signed or not node_verify(found.node, bytes.fromhex(found.node_signature), "enrolment", *parts):
         raise ConfigError(f"{path}: its keys did not sign it: altered, or mixed from two files", AGAIN)
-    if found.replaces and not verify(
-        bytes.fromhex(found.replaces), bytes.fromhex(found.replaces_signature), "enrolment-replaces", *parts
-    ):
-        raise ConfigError(f"{path}: the key that it says it replaces did not sign it", AGAIN)
     if found.name != name:
         raise ConfigError(f"{path}: enrols {found.name!r}, not {name!r}", "Give each node its own file")
     return found
@@ -314,7 +301,6 @@ KEYS: Mapping[KeyKind, Mapping[str, Any]] = {
     "aggregator": {IDENTITY: Identity, NODE_KEY: NodeKey, SEALING: SealingKey},
 }
 """Private keys of a node, by its kind and their file. Only with verified votes a coordinator needs that for sealing."""
-REPLACED = ".replaced"
 FOREIGN = "identity.pem is not the one that was provisioned: ask the operator"
 
 
@@ -359,9 +345,9 @@ class OwnKeys:
         """X25519, public, hex; empty at a party."""
         return self.keys[SEALING].public.hex() if SEALING in self.keys else ""
 
-    def enrolment(self, name: str, before: Identity | None = None) -> Enrolment:
-        """What tells the operator of them. before: see `Enrolment.create`. Raises ConfigError if the name is none."""
-        return Enrolment.create(name, self.keys[IDENTITY], self._node, self.sealing, before)
+    def enrolment(self, name: str) -> Enrolment:
+        """What tells the operator of them. Raises ConfigError if the name is none."""
+        return Enrolment.create(name, self.keys[IDENTITY], self._node, self.sealing)
 
     def fingerprint(self, name: str) -> str:
         """As that of the enrolment."""
@@ -373,13 +359,12 @@ class OwnKeys:
             key.save(folder / name)
 
 
-def make(kind: KeyKind, name: str, out: Path, replaces: Path | None = None) -> Enrolment:
-    """All private keys of a node, and its enrolment, in the new folder `out`, mode 0700. replaces: folder with the keys
-    before these, which sign too.
+def make(kind: KeyKind, name: str, out: Path) -> Enrolment:
+    """All private keys of a node, and its enrolment, in the new folder `out`, mode 0700.
 
     Raises
     ------
-    OutputExists : `out` is there. ConfigError : the name is none, or another kind's, or the old key cannot be used.
+    OutputExists : `out` is there. ConfigError : the name is none, or another kind's.
     """
     if (kind == THE_COORDINATOR) != (name == THE_COORDINATOR):
         raise ConfigError(
@@ -387,7 +372,7 @@ def make(kind: KeyKind, name: str, out: Path, replaces: Path | None = None) -> E
             f"{THE_COORDINATOR!r} is the coordinator's, and its only one",
         )
     keys = OwnKeys.generate(kind)
-    enrolment = keys.enrolment(name, None if replaces is None else Identity.load(replaces / IDENTITY))
+    enrolment = keys.enrolment(name)
     try:
         out.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -426,19 +411,16 @@ def own_keys_for(kit: Kit, kind: KeyKind, folder: Path) -> OwnKeys:
 
 
 def put_into(kit: Kit, keys: OwnKeys) -> None:
-    """Copy private keys into the kit that lists them; again does nothing. Others that are there, whole or not, are set
-    aside.
+    """Copy private keys into the kit that lists them; again does nothing.
 
     Raises
     ------
-    ConfigError : they cannot be written.
+    OutputExists : another key is there. ConfigError : they cannot be written.
     """
     for name, key in keys.keys.items():
         path = kit / name
         try:
-            if path.exists() and not _holds(path, key):
-                path.rename(_aside(path))
-            if not path.exists():
+            if not (path.exists() and _holds(path, key)):
                 key.save(path)
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Run this as the owner of the kit") from None
@@ -449,12 +431,6 @@ def _holds(path: Path, key: Any) -> bool:
         return type(key).load(path).public == key.public
     except ConfigError:
         return False
-
-
-def _aside(path: Path) -> Path:
-    """A name that is free: one key after another may be set aside."""
-    names = (f"{path.name}{REPLACED}{'' if number == 1 else number}" for number in itertools.count(1))
-    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 def lacks_own_keys(kit: Kit, kind: KeyKind) -> bool:

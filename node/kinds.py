@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from consilium.node import keys as own_keys
 from consilium.node.acceptance import Limit, PolicyRequest, accepted_in_words, is_answered, read_policy
@@ -32,27 +32,20 @@ from consilium.node.checks import (
     wait_for_ports,
 )
 from consilium.node.flower import program
-from consilium.node.health import monitor_checks
 from consilium.node.installed_app import check_flower
 from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, grouped
 from consilium.node.kit import EnrolledKind, Kit, a_node
 from consilium.node.kit import NodeKind as KitKind
-from consilium.node.log import Heard, load_monitor
-from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
 from consilium.node.standing import NodeStanding, check_standing, last_standing
 from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
-from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import held, is_held
 from consilium.protocol.label_source import Unanswered
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
-from consilium.protocol.refusals import Refused
 from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import SumRoster
-
-if TYPE_CHECKING:
-    from consilium.node.metrics import MetricFamily
 
 WAIT_SECONDS = 10.0
 
@@ -197,7 +190,6 @@ class NodeKind(ABC):
             *self.set_up(kit),
             *self.further_checks(kit),
             ("disk", lambda: check_disk(kit.state, self.least_free_bytes)),
-            *monitor_checks(kit, running),
             *([] if running else self.ports(kit)),
             *self.way_checks(kit, running),
         ]
@@ -206,7 +198,7 @@ class NodeKind(ABC):
 class MemberKind(NodeKind):
     """A kind of node that connects with a SuperNode and answers the coordinator by its own people's policy.
 
-    app: module whose `app` answers messages. model, limits: of its policy. counted: what the queries of its status are.
+    app: module whose `app` answers messages. model, limits: of its policy.
     promise_checks: checks whose words a start tells also where nothing is wrong.
     """
 
@@ -214,7 +206,6 @@ class MemberKind(NodeKind):
     app: ClassVar[str]
     model: ClassVar[type[Frozen]]
     limits: ClassVar[Mapping[str, Limit]]
-    counted: ClassVar[str]
     promise_checks: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -343,7 +334,6 @@ class MemberKind(NodeKind):
         """
         check_flower()
         own_keys.check_present(kit, self.name)
-        settings = load_monitor(kit)
         enter(kit, tell)
         hold(self.set_up(kit), tell)
         with held(kit.state / "lock", f"{self.name} {kit.name}"):
@@ -353,55 +343,14 @@ class MemberKind(NodeKind):
                 if result.level != "ok" or result.name in self.promise_checks:
                     tell(result.name, f"{result.what}{f'. {result.action}' if result.action else ''}")
             tell(self.name, f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
-            heard = Heard(tell)
-            watch = NodeWatch(kit, heard.tell, lambda: self.standing(kit))
-            with (
-                monitored(settings, self.watched(kit, heard, lambda: watch.connected)),
-                Supervisor([supernode(kit, self.app)], watch.tell, backoff),
-            ):
+            watch = NodeWatch(kit, tell, lambda: self.standing(kit))
+            with Supervisor([supernode(kit, self.app)], watch.tell, backoff):
                 # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
                 threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
                 while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
                     pass
             tell(self.name, "stopped")
         return StartResult({"kit": str(kit.folder), "stopped": True}, ())
-
-    def watched(self, kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
-        """The node as it can be looked at by its own people. It is ready while it is connected."""
-        current = Lasting(lambda: self._status_if_readable(kit))
-
-        def waits_for() -> list[str]:
-            return [] if connected() else ["no connection to the coordinator"]
-
-        def metrics() -> Iterator[MetricFamily]:
-            from consilium.node.metrics import MetricFamily, one
-
-            yield one("connected", "1 while the SuperNode is connected to the coordinator.", connected())
-            status = current()
-            if status is None:
-                return
-            yield one("queries_given", f"Queries {self.counted}, of queries_most.", status.queries)
-            if said := status.coordinator:
-                yield one(
-                    "queries_unanswered", "Of the federation's, put to parties and not answered.", said.unanswered
-                )
-                yield MetricFamily(
-                    "standing", "1 for the state that the coordinator says it is in.", {(said.state,): 1.0}, ("state",)
-                )
-            yield one("queries_most", "Queries that its policy allows.", status.most_queries)
-            yield one("epsilon_most", "Epsilon that its policy allows over all federations.", status.most_epsilon)
-            if status.epsilon is not None:
-                yield one("epsilon_promised", "Epsilon that this federation may cost it at most.", status.epsilon)
-            if status.epsilon_student is not None:
-                yield one("epsilon_student", "Of it, towards the student and the public.", status.epsilon_student)
-
-        def page() -> Answer:
-            status = current()
-            if status is None:
-                return refused(503, f"The settings of this {self.name} cannot be read: consilium doctor.")
-            return as_json(status.to_json())
-
-        return Watched(kit, heard, waits_for, (kit.authority,), metrics, {"/status.json": page})
 
     def base_status(self, kit: Kit, home: Any, terms: Terms, queries: int, **more: Any) -> NodeStatus:
         """With what every kind of node knows alike. Raises NotAccepted where nothing was accepted yet."""
@@ -418,12 +367,6 @@ class MemberKind(NodeKind):
             coordinator=last_standing(kit),
             **more,
         )
-
-    def _status_if_readable(self, kit: Kit) -> NodeStatus | None:
-        try:
-            return self.status(kit)
-        except (ConsiliumError, Refused):  # doctor says why
-            return None
 
     def _place(self, kit: Kit) -> str:
         home = self.open_home(kit.folder)

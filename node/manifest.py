@@ -26,7 +26,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.identity import frame
 from consilium.protocol.models import Strict
-from consilium.protocol.tls import fingerprint, load_authorities
+from consilium.protocol.tls import fingerprint, load_certificate
 
 MANIFEST = "signed.json"
 SETTINGS = frozenset({KIT_FILE, "party.toml", "aggregator.toml", "start.sh", "compose.yaml"})
@@ -89,7 +89,7 @@ def read_manifest(folder: Path, authority: Path) -> Manifest | None:
     if not path.exists():
         return None
     found = load(path, SignedManifest)
-    if not any(_signed_by(certificate, found) for certificate in load_authorities(authority)):
+    if not _signed_by(load_certificate(authority), found):
         raise ConfigError(
             f"{path} is not signed by the authority in {authority}",
             "It was altered, or is of another federation: ask the operator, and compare the authority's fingerprint",

@@ -1,26 +1,15 @@
-"""Kits on their way to their nodes: sealed with a password, opened, and checked as a whole before they are in place.
-
-scrypt makes the key, AES-256-GCM seals. A sealed file is MAGIC, 16 bytes of salt, 12 of nonce, and the sealed archive
-with its tag. The password is made here, with 100 bits, and goes another way than the file: over the telephone. How
-costly scrypt is follows from MAGIC, so that no file can make its reader use more memory.
-"""
+"""Kits on their way to their nodes: opened, and checked as a whole before they are in place."""
 
 from __future__ import annotations
 
 import io
-import os
-import secrets
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from consilium.node.keys import IDENTITY, NODE_KEY, SEALING, SERVER_KEY
 from consilium.node.kit import KIT_FILE, POLICY_FILE, Kit, node_id, open_kit
@@ -34,77 +23,22 @@ from consilium.node.manifest import (
     is_setting,
     read_manifest,
 )
-from consilium.protocol.errors import ConfigError, OutputExists, WrongPassword
-from consilium.protocol.files import new_here, private_folder, replacing, unreadable, write_private
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import private_folder, replacing, unreadable
 from consilium.protocol.tls import load_certificate
 
-MAGIC = b"consilium kit 1\n"
-SALT_BYTES, NONCE_BYTES = 16, 12
-COST = {"n": 2**17, "r": 8, "p": 1}
-"""128 MiB and a fraction of a second."""
 MOST_BYTES = 1_000_000_000
-"""Of an archive: it is sealed in memory, and AES-GCM takes less than 2 GiB at once."""
-LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Nothing that is taken for another over the telephone."""
-MEANT = str.maketrans("OIL", "011")
-GROUPS, GROUP = 4, 5
+"""Of an archive: it is read as a whole."""
 SENT = "Give the file that the operator sent"
 
 
-def make_password() -> str:
-    """A new one: four groups of five letters, 100 bits."""
-    return "-".join("".join(secrets.choice(LETTERS) for _ in range(GROUP)) for _ in range(GROUPS))
-
-
-def seal(content: bytes, password: str) -> bytes:
-    """The content of a sealed file. Raises ConfigError for more than MOST_BYTES."""
-    if len(content) > MOST_BYTES:
-        raise ConfigError(
-            f"{len(content)} bytes are too many to be sealed, {MOST_BYTES} are the most",
-            "Send the public rows by themselves, or the kit over a channel that nobody else reads",
-        )
-    salt, nonce = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
-    return MAGIC + salt + nonce + AESGCM(_key(password, salt)).encrypt(nonce, content, MAGIC)
-
-
-def is_sealed(content: bytes) -> bool:
-    """Whether this is a sealed file's content."""
-    return content.startswith(MAGIC)
-
-
-def unseal(content: bytes, password: str, path: Path) -> bytes:
-    """What was sealed. path: of the file, for errors.
-
-    Raises
-    ------
-    WrongPassword : the password is another, or the file was altered; which of the two nobody can tell.
-    """
-    at = len(MAGIC)
-    salt, nonce = content[at : at + SALT_BYTES], content[at + SALT_BYTES : at + SALT_BYTES + NONCE_BYTES]
+def _content(path: Path) -> bytes:
     try:
-        if len(nonce) < NONCE_BYTES:
-            raise InvalidTag
-        return AESGCM(_key(password, salt)).decrypt(nonce, content[at + SALT_BYTES + NONCE_BYTES :], MAGIC)
-    except InvalidTag:
-        raise WrongPassword(
-            f"this password does not open {path}",
-            "Have it read out again; if it is right, the file was damaged or altered on its way: have it sent again",
-        ) from None
-
-
-def read_archive(path: Path) -> bytes:
-    """A file's content, sealed or not. Raises PathError, ConfigError."""
-    try:
-        if path.stat().st_size > MOST_BYTES + 1000:
+        if path.stat().st_size > MOST_BYTES:
             raise ConfigError(f"{path} has more than {MOST_BYTES} bytes: no kit", SENT)
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error, SENT) from None
-
-
-def _key(password: str, salt: bytes) -> bytes:
-    typed = "".join(letter for letter in password.upper().translate(MEANT) if letter.isalnum())
-    return Scrypt(salt=salt, length=32, **COST).derive(typed.encode())
 
 
 MOST_FILES, MOST_UNPACKED = 100, 4_000_000_000
@@ -251,57 +185,6 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> No
     target.chmod(member.mode & 0o755 | 0o600)
 
 
-SEALED = ".sealed"
-
-
-def seal_all(archives: Sequence[Path], passwords: Path) -> list[Path]:
-    """Write ARCHIVE.sealed beside each archive, and a line with its name and new password to the end of `passwords`.
-
-    Raises
-    ------
-    PathError : an archive cannot be read. OutputExists : one is sealed already. ConfigError : one is sealed itself.
-    """
-    contents = {archive: read_archive(archive) for archive in archives}
-    targets = {archive: archive.with_name(archive.name + SEALED) for archive in contents}
-    for archive, content in contents.items():
-        if is_sealed(content):
-            raise ConfigError(f"{archive} is sealed already", "Give the .tar.gz")
-        if targets[archive].exists():
-            raise OutputExists(f"{targets[archive]} is already there", "Remove it if its password is lost")
-    made = {archive: make_password() for archive in contents}
-    with new_here(passwords, *targets.values()):
-        _append(passwords, "".join(f"{targets[archive].name}  {made[archive]}\n" for archive in made))
-        for archive, password in made.items():
-            write_private(targets[archive], seal(contents[archive], password))
-    return list(targets.values())
-
-
-def open_file(path: Path, into: Path, password: Path | Callable[[], str]) -> OpenedKit:
-    """Unpack a kit or an update, see `unpacking.open_archive`. password: its file, or what asks for it if needed.
-
-    Raises
-    ------
-    WrongPassword, PathError, ConfigError, OutputExists
-    """
-    content = read_archive(path)
-    if is_sealed(content):
-        content = unseal(content, _read(password) if isinstance(password, Path) else password(), path)
-    return open_archive(content, path.name, into)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no text in UTF-8", "Put the password into it, and nothing else") from None
-
-
-def _append(path: Path, text: str) -> None:
-    """Add to a file that its owner alone can read; it is on disk when this returns."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+def open_file(path: Path, into: Path) -> OpenedKit:
+    """Unpack a kit or an update, see `open_archive`. Raises PathError, ConfigError, OutputExists."""
+    return open_archive(_content(path), path.name, into)

@@ -93,11 +93,6 @@ class NodeWatch:
         self._standing, self._stood = standing, standing()
         note_connection(kit, "not connected yet")
 
-    @property
-    def connected(self) -> bool:
-        """Whether the SuperNode said so, and has not ended since."""
-        return self._connected
-
     def tell(self, name: str, what: str) -> None:
         """A `Tell` that passes on every message, and notices whether there is a connection, else what is in its way.
 

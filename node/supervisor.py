@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -343,6 +344,10 @@ def wait_until(true: Callable[[], bool], seconds: float, what: str, stop: thread
             raise EngineError(f"{what} after {seconds:g} s", "See the logs in the kit's state/logs")
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
 def tell_time(name: str, what: str) -> None:
-    """A `Tell` that prints a line with the time to standard error."""
-    print(f"{time.strftime('%H:%M:%S')} {name}: {what}", file=sys.stderr, flush=True)
+    """A `Tell` that prints a line with the time to standard error, without line ends and control characters: nobody's
+    name or message can look like a line of its own."""
+    print(f"{time.strftime('%H:%M:%S')} {name}: {_CONTROL.sub(' ', what)}", file=sys.stderr, flush=True)

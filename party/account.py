@@ -29,8 +29,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS heads (federation TEXT, batch INTEGER, head TEXT NOT NULL,"
-    " PRIMARY KEY (federation, batch)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, enrolled INTEGER NOT NULL,"
     " enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
@@ -97,12 +95,6 @@ class Account(Protocol):
         """The ledger stands there, where votes were asked for."""
         ...
 
-    def keep_head(self, federation: str, position: LedgerPosition) -> None:
-        """The first hash that was ever said to be that of this batch."""
-        ...
-
-    def heads(self, federation: str) -> dict[int, str]: ...
-
     def asked_at(self, federation: str) -> int | None:
         """The last batch when votes were asked for."""
         ...
@@ -133,10 +125,6 @@ class Account(Protocol):
         ...
 
     def answered_in(self, federation: str, phase: int) -> int: ...
-
-    def queries_of(self, federation: str) -> frozenset[bytes]:
-        """Queries answered in this federation, in any phase."""
-        ...
 
     def scheduled(self, federation: str) -> set[Scheduled]:
         """What was counted for single releases of a schedule."""
@@ -245,15 +233,6 @@ class _Stored:
         )
         self._connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
 
-    def keep_head(self, federation: str, position: LedgerPosition) -> None:
-        row = federation, position.batch, position.head
-        self._connection.execute("INSERT OR IGNORE INTO heads VALUES (?, ?, ?)", row)
-
-    def heads(self, federation: str) -> dict[int, str]:
-        rows = self._connection.execute("SELECT batch, head FROM heads WHERE federation = ?", (federation,))
-        position = self.position(federation)  # what was kept before there was a table of all
-        return dict(rows) | ({} if position is None else {position.batch: position.head})
-
     def asked_at(self, federation: str) -> int | None:
         row = self._one("SELECT batch FROM asked_at WHERE federation = ?", federation)
         return None if row is None else row[0]
@@ -297,10 +276,6 @@ class _Stored:
 
     def _count(self, statement: str, *values: object) -> int:
         return self._connection.execute(statement, values).fetchone()[0]
-
-    def queries_of(self, federation: str) -> frozenset[bytes]:
-        rows = self._connection.execute("SELECT query FROM given WHERE federation = ?", (federation,))
-        return frozenset(query for (query,) in rows)
 
     def scheduled(self, federation: str) -> set[Scheduled]:
         return set(self._connection.execute("SELECT * FROM scheduled WHERE federation = ?", (federation,)))

@@ -54,7 +54,6 @@ class Party(MemberKind):
     app = "consilium.party.client_app"
     model = Policy
     limits = LIMITS
-    counted = "that this party ever answered"
     promise_checks = frozenset({"promise"})
 
     def open_home(self, folder: Path) -> Home:
@@ -87,7 +86,7 @@ class Party(MemberKind):
     def made_by_operator(self, kit: Kit) -> str:
         return (
             "the operator made this party's keys, and can sign in its name if it kept them; its own come from consilium"
-            " node keys, and the operator's consilium provision renew"
+            " node keys, before the kit is made"
         )
 
     def state(self, kit: Kit) -> str:

@@ -31,18 +31,6 @@ class Share(NamedTuple):
     epsilon: float
 
 
-class SeenLedger(NamedTuple):
-    """What a party knows of a federation's ledger. ledger: its id. heads: hash of the last batch, by its number, each
-    time that it was told. asked_at: the last batch when votes were asked for last, -1 where they never were. answered:
-    ids of the queries that it was asked, by the number of the release, from 1.
-    """
-
-    ledger: str
-    heads: dict[int, str]
-    asked_at: int
-    answered: dict[int, frozenset[str]]
-
-
 class Past(NamedTuple):
     """What other federations than one were charged: events at the party's weights there, of how many federations, and
     queries answered in them. weight: that the party has in the one, None before it enrols."""
@@ -171,7 +159,6 @@ class SpendStore:
             if starts.enrolled:
                 voted = starts._replace(voted=starts.enrolled, voted_token=starts.enrolled_token)
                 account.keep_starts(federation, voted)
-            account.keep_head(federation, position)
             account.move(federation, position)
 
     def seen(self, federation: str, position: LedgerPosition) -> int:
@@ -179,26 +166,8 @@ class SpendStore:
         `follow`."""
         with self._book.transaction() as account:
             _check_position(account, federation, position)
-            account.keep_head(federation, position)
             asked_at = account.asked_at(federation)
         return 0 if asked_at is None else asked_at + 1
-
-    def seen_ledger(self, federation: str) -> SeenLedger | None:
-        """What is known of the federation's ledger; None where the party never enrolled in it."""
-        if not self._book.exists():
-            return None
-        with self._book.transaction() as account:
-            position = account.position(federation)
-            if position is None:
-                return None
-            heads, asked_at = account.heads(federation), account.asked_at(federation)
-            answered: dict[int, set[str]] = {}
-            for _, _, release, _, query in account.scheduled(federation):
-                answered.setdefault(release, set()).add(query.hex())
-            if not answered and (queries := account.queries_of(federation)):
-                answered = {1: {query.hex() for query in queries}}
-        releases = {release: frozenset(ids) for release, ids in answered.items()}
-        return SeenLedger(position.ledger, heads, -1 if asked_at is None else asked_at, releases)
 
     def charge(
         self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1, release: int = 1

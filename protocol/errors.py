@@ -53,10 +53,6 @@ class PathError(ConfigError):
     """A path that was given is not there, is of another kind than it must be, or may not be read or written."""
 
 
-class WrongPassword(ConfigError):
-    """A sealed kit does not open with this password, or was altered."""
-
-
 class FederationOpen(ConfigError):
     """What was asked for has to wait until the federation that is open is closed."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies_environment, proxy_bypass_environment
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,12 +18,27 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
-from consilium.protocol.proxies import LABELS, ProxyRefused, connect, proxy_for
 
 if TYPE_CHECKING:
     import grpc
 
-log = logging.getLogger("consilium.tls")
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""No program of a node goes to these by way of a proxy."""
+
+
+def host_of(address: str) -> str:
+    """Of host:port.
+
+    >>> host_of("[::1]:8443")
+    '::1'
+    """
+    return address.rpartition(":")[0].strip("[]")
+
+
+def by_proxy(host: str) -> bool:
+    """Whether `https_proxy` and `no_proxy` of the environment lead there by way of a proxy."""
+    return "https" in getproxies_environment() and host not in LOOPBACK and not proxy_bypass_environment(host)
 
 
 @dataclass(frozen=True)
@@ -53,59 +69,12 @@ class TlsFiles:
         return key, _public(self.certificate), _public(self.authority)
 
 
-class RenewedFiles:
-    """Notices that a server's certificate was replaced while the server runs."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        self.files = files
-        self._stamp = self._stamp_now()
-
-    def look(self) -> tuple[bytes, bytes, bytes] | None:
-        """Key, certificate and authority if the file of the certificate has changed since, and is of use; else None."""
-        stamp = self._stamp_now()
-        if stamp == self._stamp:
-            return None
-        try:
-            parts = self.files.read()
-        except ConfigError as error:
-            if stamp is not None:  # half an update: the old one stays until the next handshake
-                log.warning("the certificate was replaced, and the new one cannot be used yet: %s", error)
-            return None
-        self._stamp = stamp
-        log.warning("a new certificate is shown from now on: %s", self.files.certificate)
-        return parts
-
-    def _stamp_now(self) -> int | None:
-        try:
-            return self.files.certificate.stat().st_mtime_ns
-        except OSError:
-            return None
-
-
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError.
-
-    A certificate that is renewed in its file is shown from the next handshake on.
-    """
+    """Of a server that asks every client for a certificate of the same authority. Raises ConfigError."""
     import grpc  # a tenth of a second, which a simulation does not need
 
-    renewed = RenewedFiles(files)
-
-    def fetch() -> grpc.ServerCertificateConfiguration | None:
-        parts = renewed.look()
-        return None if parts is None else _configuration(*parts)
-
-    return grpc.dynamic_ssl_server_credentials(
-        _configuration(*files.read()),
-        fetch,  # type: ignore[arg-type]  # None stands for no change, which gRPC's stubs do not say
-        require_client_authentication=True,
-    )
-
-
-def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:
-    import grpc
-
-    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
+    key, certificate, authority = files.read()
+    return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
@@ -125,14 +94,6 @@ def load_certificate(path: Path) -> x509.Certificate:
     """One PEM certificate. Raises ConfigError."""
     try:
         return x509.load_pem_x509_certificate(_public(path))
-    except ValueError:
-        raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
-
-
-def load_authorities(path: Path) -> list[x509.Certificate]:
-    """Those of a ca.crt, in order: the authority, and while it is handed over the former one. Raises ConfigError."""
-    try:
-        return x509.load_pem_x509_certificates(_public(path))
     except ValueError:
         raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
 
@@ -158,7 +119,7 @@ class AllowList:
 
 CURES = {
     9: "set this machine's clock by NTP: by it the certificate is not valid yet",
-    10: "check this machine's clock; if it is right, the operator renews the certificate (consilium provision renew)",
+    10: "check this machine's clock; if it is right, ask the operator for a new kit",
     **dict.fromkeys(
         (18, 19, 20, 21),
         "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"
@@ -177,19 +138,20 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
 def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
-    gRPC only says that it is not available. This tries the same connection, by way of the proxy that gRPC would take,
-    with Python's own TLS.
+    gRPC only says that it is not available. This tries the same connection with Python's own TLS; not by way of a
+    proxy, which gRPC takes where https_proxy names one.
     """
-    host = address.rpartition(":")[0]
-    proxy = proxy_for(host.strip("[]"), LABELS)
+    host = host_of(address)
+    if by_proxy(host):
+        return ""
     try:
-        with connect(address, seconds, proxy) as plain:
+        with socket.create_connection((host, int(address.rpartition(":")[2])), timeout=seconds) as plain:
             if files is None:
                 return ""
             context = ssl.create_default_context(cafile=str(files.authority))
             context.load_cert_chain(files.certificate, files.key)
             context.set_alpn_protocols(["h2"])
-            with context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured:
+            with context.wrap_socket(plain, server_hostname=host) as secured:
                 # under TLS 1.3 a server refuses a client's certificate only after the handshake, by closing; one that
                 # takes it speaks first
                 secured.settimeout(2)
@@ -201,8 +163,6 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
         return f"the server's certificate is not accepted: {error.verify_message} ({tls_cure(error)})"
     except ssl.SSLError as error:
         return f"TLS failed: {error.reason or 'the connection was closed'}"
-    except ProxyRefused as error:
-        return f"the proxy {proxy} does not let it through: {error}"
     except OSError as error:
         return error.strerror or "no connection"
     return ""

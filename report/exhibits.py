@@ -1,6 +1,6 @@
 """What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
 
-A page, a card, a console and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
+A page, a card and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
 """
 
 from __future__ import annotations

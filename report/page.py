@@ -24,8 +24,7 @@ class Page:
     """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
 
     top: exhibits before the first part. contents: whether links to the parts stand above them. window: title of the
-    window, where it is another. refresh: seconds after which the page asks for itself again; 0 never. grid: parts
-    beside each other. generator: what drew it.
+    window, where it is another. generator: what drew it.
     """
 
     brand: str
@@ -36,16 +35,14 @@ class Page:
     footer: tuple[Words, ...] = ()
     window: str = ""
     contents: bool = False
-    refresh: int = 0
-    grid: bool = False
     badges: bool = True
     generator: str = "Consilium"
 
 
-def as_html(page: Page, policy: str = POLICY) -> str:
-    """The page. Every text in it is escaped, whoever wrote it; policy: its Content-Security-Policy."""
+def as_html(page: Page) -> str:
+    """The page. Every text in it is escaped, whoever wrote it."""
     template = _environment().get_template("page.html.j2")
-    html = template.render(page=page, policy=Markup(policy), style=style(), not_covered=NOT_COVERED)
+    html = template.render(page=page, policy=Markup(POLICY), style=style(), not_covered=NOT_COVERED)
     return html.lstrip()
 
 

@@ -26,9 +26,8 @@ from consilium.protocol.label_wire import (
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
-from consilium.protocol.proxies import LOOPBACK
 from consilium.protocol.queries import canonical_queries
-from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connection
+from consilium.protocol.tls import LOOPBACK, TlsFiles, channel_credentials, host_of, why_no_connection
 
 AGAIN = BackOff(first=5, most=60)
 KEEPALIVE = {
@@ -61,8 +60,7 @@ class LabelChannel:
         self._address = address
         self._wait = wait
         self._tls = tls
-        host = address.rpartition(":")[0].strip("[]")
-        options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host in LOOPBACK else [])]
+        options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
         self._channel = (
             grpc.insecure_channel(address, options)
             if tls is None

@@ -16,7 +16,6 @@ from consilium.report.disclosure import epsilon_text
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
     from consilium.student.channel import LabelChannel
-    from consilium.student.deployed import StudentBoard
     from consilium.student.pool import PoolFile
 
 LabelOption = Annotated[
@@ -88,10 +87,9 @@ def run(
     from functools import partial
 
     from consilium.node.kit import check_address, open_kit
-    from consilium.node.log import load_monitor
     from consilium.protocol.errors import ConfigError
     from consilium.student.channel import LabelChannel
-    from consilium.student.deployed import open_channel, student_monitor
+    from consilium.student.deployed import open_channel
 
     if (kit is None) == (coordinator is None):
         raise ConfigError("who is to be asked is not given, or twice", "Give the student's kit, or --coordinator")
@@ -105,8 +103,7 @@ def run(
         check_address("--coordinator", address)
         near = partial(LabelChannel, address, wait, patience=patience)
         return _ask(near, rows, out, config, seed, resume, output, quiet)
-    with student_monitor(node, load_monitor(node), lambda _, text: None if quiet else _note(text)) as board:
-        _ask(lambda: open_channel(node, wait, patience), rows, out, config, seed, resume, output, quiet, board)
+    _ask(lambda: open_channel(node, wait, patience), rows, out, config, seed, resume, output, quiet)
 
 
 def predict(
@@ -182,7 +179,6 @@ def _ask(
     resume: bool,
     output: Format,
     quiet: bool,
-    board: StudentBoard | None = None,
 ) -> None:
     from consilium.node.progress import progress_on, showing
     from consilium.protocol.config_files import load
@@ -193,10 +189,8 @@ def _ask(
     from consilium.report.warnings import listed
     from consilium.student.card import labels_sentence, spread_sentence
     from consilium.student.config import StudentSpec
-    from consilium.student.deployed import StudentBoard
     from consilium.student.run import run_student
 
-    board = board or StudentBoard()
     spec = StudentSpec() if config is None else load(config, StudentSpec)
     pool.check()
     _check_out(out, resume)
@@ -205,7 +199,6 @@ def _ask(
         connection.tell = lambda text: display.say(text, time.time())
         source, *later = connection.phases()
         terms, left = source.describe(), sum(labels.describe().queries_left for labels in (source, *later))
-        board.connected = True
         words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
@@ -216,9 +209,8 @@ def _ask(
         display.say(f"{terms.release.sentence} {words}", time.time())
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
-        progress = board.follow(progress_on(display))
         result = run_student(
-            source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())
+            source, rows, spec, out, seed, progress_on(display), later, lambda remark: display.say(remark, time.time())
         )
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
     summary["noise_spread"] = result.noise_spread

@@ -147,14 +147,12 @@ OLD_NAMES = [
     "coordinator start",
     "coordinator close",
 ]
-OLD_NAMES += ["coordinator statement", "kit open", "party audit", "party check"]
+OLD_NAMES += ["kit open", "party check"]
 OLD_NAMES += ["provision add-student", "student start"]
 ARGUMENTS = {
     "keys": ["--out", "keys"],
     "join": ["--keys", "keys"],
     "open": ["--into", "kits"],
-    "statement": ["statement.json"],
-    "audit": ["statement.json"],
     "check": ["federation.json"],
     "add-student": ["college"],
 }

@@ -102,7 +102,6 @@ WRITERS = {
     "add a party": "provision add kits ward-z",
     "add a student": "provision add --kind student kits college",
     "revoke": "provision revoke kits ward-a",
-    "renew": "provision renew kits university",
     "keys": "node keys p --out new",
     "dry run": "party dry-run home federation.json",
     "predict": "predict student rows.csv --out new",

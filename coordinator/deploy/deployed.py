@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.deploy.console import watched
-from consilium.coordinator.deploy.ready import ports, roster_of, set_up
+from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import ROSTER, configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
 from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
@@ -19,11 +18,9 @@ from consilium.node.checks import Advice, Check, check_coordinator, check_kit, c
 from consilium.node.keys import IDENTITY, NOT_OURS, SEALING, SERVER_KEY, own_keys_for, put_into
 from consilium.node.kinds import NodeKind, StartResult
 from consilium.node.kit import THE_COORDINATOR, Kit, joined
-from consilium.node.log import Heard, load_monitor
-from consilium.node.monitor import monitored
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, FederationOpen
+from consilium.protocol.errors import ConfigError
 from consilium.report.before_run import before_run
 from consilium.sums.roster import load_roster
 
@@ -39,13 +36,6 @@ class CoordinatorKind(NodeKind):
         roster = load_roster(configuration(kit).collection, kit / ROSTER)
         if roster is not None and roster.coordinator_key.hex() != keys.identity:
             raise ConfigError("the kit's roster lists another key for the coordinator", NOT_OURS)
-        run = current_run(kit)
-        served = roster_of(kit, run) if run.begun and not run.closed else None
-        if served is not None and served.coordinator_key.hex() != keys.identity:
-            raise FederationOpen(
-                f"federation {run.short} is open, and signed with the former keys",
-                f"Close it first: consilium node close {kit.folder}",
-            )
         put_into(kit, keys)
 
     def kit_checks(self, kit: Kit) -> list[Check]:
@@ -74,8 +64,7 @@ class CoordinatorKind(NodeKind):
 
     def start(self, kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> StartResult:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
-        heard = Heard(tell)
-        summary = start(kit, heard.tell, stop, go_on, monitored(load_monitor(kit), watched(kit, heard)))
+        summary = start(kit, tell, stop, go_on)
         return StartResult({"closed": False}, ()) if summary is None else closed(summary)
 
 

@@ -13,31 +13,34 @@ import contextlib
 import logging
 import ssl
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import httpx
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from consilium.coordinator.deploy.front import tls_server
 from consilium.coordinator.deploy.status import standings
 from consilium.coordinator.deploy.superlink import loopback_tls
 from consilium.coordinator.rosters import NodeKeys
 from consilium.coordinator.run_state import NOT_LISTED
 from consilium.node import standing
 from consilium.node.kit import Kit, open_kit
-from consilium.node.monitor import Lasting
 from consilium.node.standing import NodeStanding
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import more_descriptors
+from consilium.protocol.tls import TlsFiles
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 32 * 1024 * 1024
@@ -64,8 +67,10 @@ more than that the connection is closed."""
 DROPPED = frozenset({"host", "connection", "transfer-encoding", "content-length", "keep-alive", "upgrade", "expect"})
 """Headers of one connection, which do not travel on. The length of a body that is passed on is set anew."""
 
+HEAD_BYTES = 16 * 1024
+"""Of a request's line and headers: Flower's are below 2 kB."""
+
 UNKNOWN = NodeStanding(state=standing.REVOKED, words=f"{standing.REVOKED}, {NOT_LISTED}")
-TWICE = "does its kit run twice?"
 log = logging.getLogger("consilium.gateway")
 
 
@@ -91,6 +96,29 @@ class Quota:
 
 
 QUOTA = Quota()
+
+
+FRESH_SECONDS = 2.0
+"""So long the account of all nodes is given again: who asks faster costs no work."""
+
+Value = TypeVar("Value")
+
+
+class Lasting(Generic[Value]):
+    """Made by `make` at most every `FRESH_SECONDS`, and by one thread at a time."""
+
+    def __init__(self, make: Callable[[], Value], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: tuple[float, Value] | None = None
+
+    def __call__(self) -> Value:
+        with self._lock:
+            now = self._clock()
+            if self._made is None or now - self._made[0] >= FRESH_SECONDS:
+                self._made = (now, self._make())
+            return self._made[1]
 
 
 class Slow(Exception):
@@ -150,11 +178,6 @@ class Gateway:
         node = self._keys.name(request.headers)
         if node is None:
             return await self._refuse(request, 401, "no signature of a registered node")
-        places, connection = (getattr(request.state, name, None) for name in ("places", "connection"))
-        if places is not None and not places.know(connection, node):
-            return await self._refuse(request, 503, f"{node} has too many connections")
-        if places is not None and places.apart(node):
-            log.warning("%s is connected from %s: %s", node, " and ".join(places.addresses(node)), TWICE)
         return await self._pass_on(request, node, length)
 
     async def _tell_standing(self, request: Request) -> Response:
@@ -279,9 +302,27 @@ class RelayedReply(Response):
 
 
 def _length(request: Request) -> int | None:
-    """Of the body, as announced; None where it is not, or is no number."""
-    text = request.headers.get("content-length", "")
+    """Of the body, as announced; None where it is not, is announced in another way too, or is no number."""
+    text = "" if "transfer-encoding" in request.headers else request.headers.get("content-length", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def tls_server(app: Starlette, host: str, port: int, files: TlsFiles) -> uvicorn.Server:
+    """A server of an ASGI application over TLS."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            http="h11",
+            ws="none",
+            ssl_certfile=str(files.certificate),
+            ssl_keyfile=str(files.key),
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            access_log=False,
+            server_header=False,
+        )
+    )
 
 
 def serve(kit: Kit) -> None:
@@ -291,7 +332,7 @@ def serve(kit: Kit) -> None:
     ------
     ConfigError : `nodes.json` cannot be read. EngineError : this Flower's nodes sign in another way.
     """
-    more_descriptors()  # two for each request under way, one for each stranger
+    more_descriptors()  # two for each request under way
     place = kit.coordinator
     keys, said = NodeKeys(kit / "nodes.json"), Lasting(lambda: standings(kit))
     app = Gateway(place.internal, loopback_tls(kit).authority, keys, standings=said).app()

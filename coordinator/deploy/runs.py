@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +31,10 @@ from consilium.coordinator.kit_runs import (
 )
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.rosters import AnyRoster
-from consilium.node.keys import ENROLMENT, held_keys
-from consilium.node.kit import THE_COORDINATOR, Kit
+from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, FederationOpen, LedgerError
+from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
-from consilium.protocol.identity import Identity
-from consilium.protocol.ledger_statement import LedgerStatement
 from consilium.sums.roster import load_roster
 
 CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
@@ -175,19 +170,11 @@ def begin(kit: Kit, go_on: bool = False) -> KitRun:
 
 def still_open(kit: Kit, now: KitRun, held: KitRun) -> FederationOpen:
     """What to do where the kit was updated while a federation is open."""
-    go_on = f"; or serve it on: consilium node start {kit.folder} --go-on"
     return FederationOpen(
         f"federation {now.short} is open, and the kit holds another one by now, {held.short}: an update was unpacked",
-        f"Close the open one first: consilium node close {kit.folder}{'' if _has_new_keys(kit) else go_on}",
+        f"Close the open one first: consilium node close {kit.folder}; or serve it on: consilium node start"
+        f" {kit.folder} --go-on",
     )
-
-
-def _has_new_keys(kit: Kit) -> bool:
-    """Whether the update brought keys that the coordinator made: with them the open federation cannot go on."""
-    try:
-        return (kit / ENROLMENT).exists() and not held_keys(kit, THE_COORDINATOR)
-    except ConfigError:
-        return True
 
 
 def close_unserved(run: KitRun) -> dict[str, Any]:
@@ -207,27 +194,3 @@ def close_unserved(run: KitRun) -> dict[str, Any]:
 def _read(folder: Path) -> KitRun:
     kept = folder / FEDERATION
     return KitRun(folder, load(kept, FederationConfig) if kept.exists() else config_of(folder / LEDGER))
-
-
-def write_statement(kit: Kit, file: Path) -> LedgerStatement:
-    """Of the federation that the kit serves, while it may be served; as of one moment.
-
-    Raises
-    ------
-    ConfigError : nothing was begun, or the file is not called .json. LedgerError : the ledger cannot be read, or 0.9
-        began it.
-    """
-    if file.suffix != ".json":
-        raise ConfigError(f"{file} is not called .json", "Give a name that ends in .json")
-    path = current_folder(kit.folder) / LEDGER
-    if not path.exists():
-        raise ConfigError(f"{kit.folder} has no ledger yet", "Start the coordinator first")
-    ledger = Ledger(path, config_of(path).digest(), "", read_only=True)
-    try:
-        with closing(ledger), ledger.snapshot():
-            statement = ledger.statement()
-    except sqlite3.Error as error:
-        raise LedgerError(f"cannot read ledger {path}: {error}", "Restore its newest backup") from None
-    signed = statement.signed(Identity.load(kit / "identity.pem"))
-    replace_text(file, signed.model_dump_json() + "\n")
-    return signed

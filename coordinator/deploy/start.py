@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -75,28 +74,16 @@ def gateway(kit: Kit) -> Program:
         folder=kit.state,
         log=kit.logs / "gateway.log",
         environment=flower_environment(kit.state / "flower"),
-        news={
-            "address already in use": "superlink_port in kit.json is taken by another program",
-            "does its kit run twice?": "a node is connected from several addresses at once; its name is in"
-            " state/logs/gateway.log. If its kit runs twice, stop one of the two",
-            "a new certificate is shown": "the renewed certificate is in use",
-        },
+        news={"address already in use": "superlink_port in kit.json is taken by another program"},
     )
 
 
-def start(
-    kit: Kit,
-    tell: Tell,
-    stop: threading.Event,
-    go_on: bool = False,
-    console: AbstractContextManager[None] | None = None,
-) -> dict[str, Any] | None:
+def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> dict[str, Any] | None:
     """Serve until the federation is closed, whose summary is returned, or `stop` is set (None).
 
     A run that ended for want of parties, or with its process, is submitted again: ledger and sessions go on.
 
     go_on: serve the federation that is open, though an update for the next one was unpacked.
-    console: open while the node's processes run.
 
     Raises
     ------
@@ -118,7 +105,7 @@ def start(
         _await_all(kit, run)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
-        with console or nullcontext(), Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
+        with Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
             return _serve(kit, run, app, tell, stop)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, earlier_runs, run_of_kit
+from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
 from consilium.coordinator.kit_runs import LEDGER, PhaseUse, asked_in
@@ -36,8 +36,7 @@ class Status:
     it another one. parties: how each stands, in words; roll: the same in parts.
     aggregators: how the second aggregator of verified votes stands, by its name. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
-    queries_asked: those of `unanswered` among them, which are told of in `not_answered`. asked: the same of every
-    federation of the kit in which something was asked, as `provision plan --asked` takes it.
+    queries_asked: those of `unanswered` among them, which are told of in `not_answered`.
     stages: of each stage of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
@@ -58,7 +57,6 @@ class Status:
     answers_left: int = 0
     rows_open: int | None = None
     rows_spent: int | None = None
-    asked: dict[str, int] = field(default_factory=dict)
     epsilon_guaranteed: float = 0.0
     epsilon_student: float = 0.0
     epsilon_nodes: float | None = None
@@ -81,7 +79,6 @@ class Status:
             ("stage", f"{self.stage}{f', since {self.since}' if self.since else ''}"),
             ("left", "closed: nothing can be asked" if self.closed else self._left_words()),
             *([("", self.not_answered)] if self.not_answered else []),
-            ("asked", ", ".join(f"{name}:{rows}" for name, rows in self.asked.items()) or "0"),
             *([("public rows", self._pool_words())] if self.rows_open is not None and not self.closed else []),
             ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
             ("", self.towards_nodes),
@@ -115,12 +112,8 @@ def _stage_words(stage: dict[str, Any]) -> str:
 
 
 def status(kit: Kit) -> Status:
-    """See `look`; with what was asked in each federation of the kit."""
-    run = current_run(kit)
-    found = look(kit, run)[0]
-    counts = {each.short: sum(phase.asked for phase in each.use()) for each in earlier_runs(kit, run)}
-    found.asked = {name: rows for name, rows in {**counts, run.short: found.queries_asked}.items() if rows}
-    return found
+    """See `look`."""
+    return look(kit, current_run(kit))[0]
 
 
 def look(kit: Kit, run: KitRun) -> tuple[Status, RunState]:

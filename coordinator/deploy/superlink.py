@@ -1,7 +1,6 @@
 """Flower's SuperLink on loopback: its certificate, the nodes that may connect to it, and the run that is submitted.
 
-Only the coordinator's own processes reach it, so that the federation's authority need not vouch for its certificate.
-Flower reads a certificate once, when it starts: with one of its own, the federation's can be renewed while it runs."""
+Only the coordinator's own processes reach it, so that the federation's authority need not vouch for its certificate."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private, replace_private, replace_text, write_private
-from consilium.protocol.tls import load_authorities
+from consilium.protocol.files import read_private, write_private
+from consilium.protocol.tls import load_certificate
 
 CA_DAYS = 3650
 NODE_DAYS = 730
@@ -32,21 +31,19 @@ class Authority:
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
-    former: x509.Certificate | None = None
 
     @classmethod
-    def create(cls, federation: str, now: datetime | None = None, former: x509.Certificate | None = None) -> Authority:
-        """A new authority. former: the one in whose place it comes."""
+    def create(cls, federation: str, now: datetime | None = None) -> Authority:
+        """A new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
-        number = "" if former is None else f" {secrets.token_hex(4)}"  # so that a chain finds the right one
-        name = _name(f"{federation[:40]} authority{number}")
+        name = _name(f"{federation[:40]} authority")
         certificate = (
             _builder(name, name, key.public_key(), CA_DAYS, now)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
         )
-        return cls(certificate, key, former)
+        return cls(certificate, key)
 
     @classmethod
     def load(cls, folder: Path) -> Authority:
@@ -58,32 +55,25 @@ class Authority:
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ConfigError(f"{folder / 'ca.key'}: not an EC key", "Restore the operator's folder from its backup")
-        listed = load_authorities(folder / "ca.crt")
-        own = next((each for each in listed if each.public_key() == key.public_key()), None)
-        if own is None:
+        certificate = load_certificate(folder / "ca.crt")
+        if certificate.public_key() != key.public_key():
             raise ConfigError(f"{folder / 'ca.key'} is not the key of ca.crt", "Restore the operator's folder")
-        former = listed[1] if own is listed[0] and len(listed) > 1 else None  # else a handover that was broken off
-        return cls(own, key, former)
+        return cls(certificate, key)
 
     @property
     def trusted(self) -> str:
-        """What nodes have as ca.crt, PEM: its certificate, and the former authority's until the handover is over."""
-        return "".join(each.public_bytes(Encoding.PEM).decode() for each in (self.certificate, self.former) if each)
+        """What nodes have as ca.crt: its certificate, PEM."""
+        return self.certificate.public_bytes(Encoding.PEM).decode()
 
     def save(self, folder: Path) -> None:
-        """Write ca.crt and ca.key (0600), in this order: a key whose certificate is not there yet could not be used."""
-        replace_text(folder / "ca.crt", self.trusted)
-        replace_private(folder / "ca.key", private_pem(self.key))
-
-    def server(self, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None) -> Issued:
-        """For the coordinator: SuperLink, gateway and label service at these names and addresses."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        return Issued(self.certify_server(key.public_key(), hosts, days, now), key)
+        """Write ca.crt and ca.key (0600)."""
+        (folder / "ca.crt").write_text(self.trusted, encoding="utf-8")
+        write_private(folder / "ca.key", private_pem(self.key))
 
     def certify_server(
         self, key: ec.EllipticCurvePublicKey, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None
     ) -> x509.Certificate:
-        """The same for a key that the coordinator made itself."""
+        """For the coordinator's key: SuperLink, gateway and label service at these names and addresses."""
         # the coordinator's own processes reach the SuperLink on loopback
         names = [_alternative(host) for host in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
         return self._certify("coordinator", key, ExtendedKeyUsageOID.SERVER_AUTH, days, now, names)
@@ -92,25 +82,6 @@ class Authority:
         """For a student."""
         key = ec.generate_private_key(ec.SECP256R1())
         return Issued(self._certify(name, key.public_key(), ExtendedKeyUsageOID.CLIENT_AUTH, days, now, []), key)
-
-    def again(self, old: x509.Certificate, days: int = NODE_DAYS) -> x509.Certificate:
-        """The same certificate for the same key, valid from now on."""
-        start = datetime.now(UTC) - EARLY
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(old.subject)
-            .issuer_name(self.certificate.subject)
-            .public_key(old.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(start)
-            .not_valid_after(start + timedelta(days=days))
-        )
-        for extension in old.extensions:
-            value = extension.value
-            if isinstance(value, x509.AuthorityKeyIdentifier):
-                value = self._identifier  # another one where it was handed over
-            builder = builder.add_extension(value, extension.critical)
-        return builder.sign(self.key, hashes.SHA256())
 
     @property
     def _identifier(self) -> x509.AuthorityKeyIdentifier:

@@ -5,7 +5,6 @@ OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
 OUT/aggregator-NAME/    of verified votes
 OUT/student-NAME/
-OUT/escrow/             where the operator's folder is in escrow: what holders keep
 OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over its kit; never a private key
 """
 
@@ -17,20 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.escrow import ESCROW, seal_again
-from consilium.coordinator.provision.outlook import Asked, ChangeOutlook, told_of
 from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
     OPERATOR,
     UPDATES,
-    CoordinatorKeys,
     MemberKeys,
     Registry,
     check_distinct,
@@ -40,12 +35,10 @@ from consilium.coordinator.provision.registry import (
     keys_of,
     load_registry,
     with_aggregator,
-    with_keys,
     with_party,
     without,
 )
 from consilium.coordinator.provision.write import (
-    CA,
     aggregator_kit,
     common_files,
     coordinator_kit,
@@ -54,17 +47,14 @@ from consilium.coordinator.provision.write import (
     nodes,
     pack,
     party_kit,
-    pem,
     sign_update,
-    signing,
     student_kit,
     students,
 )
 from consilium.coordinator.rosters import least_together
-from consilium.node.keys import ENROLMENT, Enrolment, public_key
-from consilium.node.kit import THE_COORDINATOR, KeyKind, node_id
+from consilium.node.keys import public_key
+from consilium.node.kit import THE_COORDINATOR, node_id
 from consilium.node.manifest import authority_fingerprint
-from consilium.node.signed_statement import SIGNING
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.queries import reference_text
@@ -82,7 +72,7 @@ class Made:
     enrolled: fingerprints of the parties that made their own keys. federation (as people compare it), federation_digest
     (as a simulation has it), authority (its fingerprint), promised, in_plain_words, towards_nodes, warnings, least: of
     a new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
-    was left open. outlook: what a change of the parties means for each.
+    was left open.
     """
 
     kits: tuple[Path, ...] = ()
@@ -98,7 +88,6 @@ class Made:
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
     least: int = 0
-    outlook: ChangeOutlook | None = None
 
 
 def make(plan_file: Path, out: Path) -> Made:
@@ -119,39 +108,38 @@ def make(plan_file: Path, out: Path) -> Made:
         private_folder(part / OPERATOR)
         authority = Authority.create(plan.federation.name)
         authority.save(part / OPERATOR)
-        coordinator = CoordinatorKeys.generate(plan.federation.collection == "verified")
+        own = plan_file.parent / plan.coordinator.keys if plan.coordinator.keys else None
+        coordinator = keys_of(THE_COORDINATOR, own, THE_COORDINATOR)
         keys = {
             party.name: keys_of(party.name, plan_file.parent / party.keys if party.keys else None)
             for party in plan.party
         }
-        second, second_keys = plan.aggregator, None
+        second, second_keys = plan.aggregator, {}
         if second is not None:
             path = plan_file.parent / second.keys if second.keys else None
-            second_keys = keys_of(second.name, path, "aggregator")
+            second_keys = {second.name: keys_of(second.name, path, "aggregator")}
         certificates = {student.name: authority.client(student.name) for student in plan.student}
-        server = authority.server(plan.coordinator.hosts)
+        reached = cast(ec.EllipticCurvePublicKey, public_key(coordinator.source.node))
+        server = authority.certify_server(reached, plan.coordinator.hosts)
         registry = Registry(
             federation_digest=plan.federation.federation_digest(),
             plan=plan,
             rows=rows,
             public=pool.terms if pool else None,
             reference=reference_text(read_reference(plan_file, plan, rows, pool)),
-            coordinator_identity=coordinator.identity.public.hex(),
-            coordinator_sealing=coordinator.sealing.public.hex() if coordinator.sealing else "",
-            aggregator=second_keys.second(second.name, second.port) if second and second_keys else None,
+            coordinator_identity=coordinator.source.identity,
+            coordinator_sealing=coordinator.source.sealing if plan.federation.collection == "verified" else "",
+            aggregator=second_keys[second.name].second(second.name, second.port) if second else None,
             parties={party.name: keys[party.name].party(party.port, party.weight) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
-            certificates={
-                name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
-            },
         )
         check_distinct(registry)
         if pool is not None:
             pool.save(part / OPERATOR)
         folders = [coordinator_kit(part, registry, authority, coordinator, server)]
         folders += [party_kit(part, registry, authority, name, made) for name, made in keys.items()]
-        if registry.aggregator is not None and second_keys is not None:
-            folders.append(aggregator_kit(part, registry, authority, registry.aggregator, second_keys))
+        if (record := registry.aggregator) is not None:
+            folders.append(aggregator_kit(part, registry, authority, record, second_keys[record.name]))
         folders += [student_kit(part, registry, authority, name, issued) for name, issued in certificates.items()]
         registry.save(part)
         part.rename(out)
@@ -164,7 +152,7 @@ def make(plan_file: Path, out: Path) -> Made:
     return Made(
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
-        enrolled=_enrolled(keys if second is None or second_keys is None else {**keys, second.name: second_keys}),
+        enrolled=_enrolled({THE_COORDINATOR: coordinator, **keys, **second_keys}),
         federation=config.digest()[:12],
         federation_digest=registry.federation_digest,
         authority=authority_fingerprint(authority.certificate),
@@ -185,13 +173,12 @@ def add_party(
     weight: int = 1,
     succeeds: Sequence[str] = (),
     new_patients: bool = False,
-    asked: Asked = None,
 ) -> Made:
     """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
     keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
     succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
-    that there are none, where parties have left. asked: see `Asked`; what is inherited does not depend on it.
+    that there are none, where parties have left.
 
     For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
 
@@ -205,16 +192,14 @@ def add_party(
     check_whose(registry, name, succeeds, new_patients)
     changed = with_party(registry, party, made, weight, succeeds)
     node = node_id("party", name)
-    after = f", with the account of {', '.join(succeeds)}" if succeeds else ""
-    shown = told_of(registry, changed, [f"add {name}, weight {weight}{after}"], asked)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: party_kit(kits, changed, authority, name, made),
     )  # fmt: skip
-    return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
+    return replace(written, enrolled=_enrolled({name: made}))
 
 
-def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None, asked: Asked = None) -> Made:
+def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
     """A kit for a second aggregator, in place of one that was revoked, and updates for all others: a new federation.
 
     Raises
@@ -226,12 +211,11 @@ def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = 
     record = made.second(name, second.port)
     changed = with_aggregator(registry, record)
     node = node_id("aggregator", name)
-    shown = told_of(registry, changed, [f"add aggregator {name}"], asked)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: aggregator_kit(kits, changed, authority, record, made),
     )  # fmt: skip
-    return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
+    return replace(written, enrolled=_enrolled({name: made}))
 
 
 def add_student(kits: Path, name: str) -> Made:
@@ -239,17 +223,14 @@ def add_student(kits: Path, name: str) -> Made:
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     registry.check_new(name)
     issued = authority.client(name)
-    changed = registry.next(
-        students={**registry.students, name: [fingerprint(issued.certificate)]},
-        certificates={**registry.certificates, name: pem(issued.certificate)},
-    )
+    changed = registry.next(students={**registry.students, name: [fingerprint(issued.certificate)]})
     return _write(
         kits, changed, authority, {"coordinator": {"students.json": students(changed)}}, node_id("student", name),
         lambda: student_kit(kits, changed, authority, name, issued),
     )  # fmt: skip
 
 
-def revoke(kits: Path, name: str, asked: Asked = None) -> Made:
+def revoke(kits: Path, name: str) -> Made:
     """Updates after which a party cannot connect, and is in no sum, or a student is not answered.
 
     It must always be possible: where the others are too few for a federation, or it was the second aggregator, the node
@@ -264,148 +245,7 @@ def revoke(kits: Path, name: str, asked: Asked = None) -> Made:
         files = _members(changed)
     except ConfigError as error:
         files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
-    shown = told_of(registry, changed, [f"revoke {name}"], asked)
-    return replace(_write(kits, changed, authority, files), note=note, outlook=shown)
-
-
-def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked: Asked = None) -> Made:
-    """A new certificate for the coordinator's or a student's old key. Until a student has it, the old one is good too.
-    Of a node that made new keys (a party or an aggregator, the coordinator included), these under its old name, so that
-    its account goes on.
-
-    keys: the enrolment of its new keys, which the old identity signed. lost: where that is lost, and of the coordinator
-    always, since a former operator may have its old one: the fingerprint of the new keys, as the node's people read it
-    out.
-
-    Raises
-    ------
-    ConfigError : the node has no certificate; or the new keys are not its, as far as anybody can tell.
-    """
-    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    if name in registry.node_ports or (name == THE_COORDINATOR and keys is not None):
-        return _rotate(kits, registry, authority, name, keys, lost, asked)
-    if keys is not None or lost:
-        cure = "Give --keys too" if name == THE_COORDINATOR else "Leave --keys and --lost out"
-        raise ConfigError(f"{name!r} makes no keys of its own here", cure)
-    if name not in registry.certificates or name in registry.revoked:
-        raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
-    new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
-    certificates = {**registry.certificates, name: pem(new)}
-    if name == "coordinator":
-        changed = registry.next(certificates=certificates)
-        return _write(kits, changed, authority, {name: {"server.crt": pem(new)}})
-    pinned = {**registry.students, name: [*registry.students[name], fingerprint(new)]}
-    changed = registry.next(certificates=certificates, students=pinned)
-    student, coordinator = {"client.crt": pem(new)}, {"students.json": students(changed)}
-    return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
-
-
-def hand_over(kits: Path) -> Made:
-    """A new authority, which every node learns of from the former one; until `end_handover` both hold.
-
-    Raises
-    ------
-    ConfigError : the last handover was not ended.
-    """
-    registry, old = load_registry(kits), Authority.load(kits / OPERATOR)
-    if old.former is not None:
-        raise ConfigError("the last handover was not ended", "Once all nodes have its update: handover --finish")
-    new = Authority.create(registry.plan.federation.name, former=old.certificate)
-    made = _write(kits, registry.next(), old, {node: {CA: new.trusted} for node in _every_node(registry)})
-    new.save(kits / OPERATOR)
-    note = (
-        "before you end the handover: update the program of each node, open its update, start it anew; and have the"
-        " coordinator make new keys, or the former operator's copy is certified once more"
-    )
-    if (escrow := kits / OPERATOR / ESCROW).exists():
-        escrow.unlink()
-        note += "; the escrow was of the former authority: share the folder anew"
-    return replace(made, authority=authority_fingerprint(new.certificate), note=note)
-
-
-def end_handover(kits: Path) -> Made:
-    """From now on nothing of the former authority holds: certificates of the new one for the coordinator and students,
-    and nodes that trust it alone. Raises ConfigError: there is no handover to end."""
-    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    if authority.former is None:
-        raise ConfigError("there is no handover to end", "Begin one: consilium provision handover KITS")
-    alone = replace(authority, former=None)
-    new = {
-        name: alone.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
-        for name in ("coordinator", *registry.students)
-    }
-    certificates = {**registry.certificates, **{name: pem(certificate) for name, certificate in new.items()}}
-    pinned = {name: [*known, fingerprint(new[name])] for name, known in registry.students.items()}
-    changed = registry.next(certificates=certificates, students=pinned)
-    files = {node: {CA: alone.trusted} for node in _every_node(registry)}
-    files["coordinator"] |= {"server.crt": certificates["coordinator"], "students.json": students(changed)}
-    for name in registry.students:
-        files[node_id("student", name)]["client.crt"] = certificates[name]
-    made = _write(kits, changed, alone, files)
-    alone.save(kits / OPERATOR)
-    seal_again(kits)  # as it is now: the change was sealed before the former certificate went
-    return replace(made, authority=authority_fingerprint(alone.certificate))
-
-
-def _every_node(registry: Registry) -> list[str]:
-    second = [] if registry.aggregator is None else [node_id("aggregator", registry.aggregator.name)]
-    parties = [node_id("party", name) for name in registry.parties]
-    return ["coordinator", *parties, *second, *(node_id("student", name) for name in registry.students)]
-
-
-def _rotate(
-    kits: Path, registry: Registry, authority: Authority, name: str, keys: Path | None, lost: str, asked: Asked
-) -> Made:
-    second = {} if registry.aggregator is None else {registry.aggregator.name: registry.aggregator}
-    kind: KeyKind
-    if name == THE_COORDINATOR:
-        kind, before = THE_COORDINATOR, registry.coordinator_identity
-    else:
-        kind = "party" if name in registry.parties else "aggregator"
-        before = {**registry.parties, **second}[name].identity
-    if keys is None:
-        raise ConfigError(
-            f"{name!r} has keys, and no certificate", "Give --keys NAME.enrol.json, of: consilium node keys --replaces"
-        )
-    made = keys_of(name, keys, kind)
-    enrolment = made.enrolment
-    if enrolment is None:
-        raise ConfigError(f"{keys} is no enrolment", f"Have the {kind} make its keys")
-    told = "".join(lost.split()) == "".join(enrolment.fingerprint.split())
-    vouched = told or (enrolment.replaces == before and kind != THE_COORDINATOR)
-    if not vouched and (kind == THE_COORDINATOR or lost):
-        wrong = "the fingerprint is another one" if lost else "whoever provisioned the old keys may have them"
-        raise ConfigError(
-            f"{keys}: {wrong}",
-            f"Have the {kind} read the new fingerprint out, in a call that you make, and give that as --lost",
-        )
-    if not vouched:
-        raise ConfigError(
-            f"{keys}: the key of {name!r} that is known did not sign them",
-            f"The {kind} makes them with --replaces, and its old keys; if these are lost, have it read the new"
-            " fingerprint out, in a call that you make, and give that as --lost",
-        )
-    changed, node = with_keys(registry, name, made), node_id(kind, name)
-    files = _members(changed)
-    if kind == THE_COORDINATOR:
-        changed, files = _told_of_coordinator(changed, authority, enrolment, files)
-    files[node] = {**files.get(node, {}), ENROLMENT: keys.read_text(encoding="utf-8")}
-    shown = told_of(registry, changed, [f"new keys of {name}"], asked)
-    note = "stop the coordinator, then open its update with --keys FOLDER" if kind == THE_COORDINATOR else ""
-    wrote = _write(kits, changed, authority, files)
-    return replace(wrote, enrolled=_enrolled({name: made}), note=note, outlook=shown)
-
-
-def _told_of_coordinator(
-    registry: Registry, authority: Authority, enrolment: Enrolment, files: dict[str, dict[str, str]]
-) -> tuple[Registry, dict[str, dict[str, str]]]:
-    """With a certificate for the coordinator's new key, and every other node told by whom statements are signed now."""
-    key = cast(ec.EllipticCurvePublicKey, public_key(enrolment.node))  # `read_enrolment` refuses what is none
-    certificate = pem(authority.certify_server(key, registry.plan.coordinator.hosts))
-    told = {node: {**files.get(node, {}), SIGNING: signing(registry)} for node in _every_node(registry)}
-    told[THE_COORDINATOR] = {**files[THE_COORDINATOR], "server.crt": certificate}
-    certificates = {**registry.certificates, THE_COORDINATOR: certificate}
-    return registry.model_copy(update={"certificates": certificates}), told
+    return replace(_write(kits, changed, authority, files), note=note)
 
 
 def _enrolled(keys: Mapping[str, MemberKeys]) -> dict[str, str]:
@@ -439,7 +279,6 @@ def _write(
         kit = (make_kit(),) if make_kit else ()
         updates = tuple(_update(kits, folder / node, texts, changed, authority) for node, texts in files.items())
         changed.save(kits)
-    seal_again(kits)
     return Made(kit, updates)
 
 

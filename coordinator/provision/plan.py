@@ -168,6 +168,21 @@ class PartyPlan(Countable, Frozen):
     )
 
 
+class CoordinatorPlan(Coordinator):
+    """The coordinator."""
+
+    keys: str = Field(
+        default="",
+        description="the coordinator.enrol.json of a coordinator that made its own keys, relative to federation.toml;"
+        " left out: they are made here",
+    )
+
+    @property
+    def place(self) -> Coordinator:
+        """What every kit says of it."""
+        return Coordinator(**self.model_dump(exclude={"keys"}))
+
+
 class AggregatorPlan(Frozen):
     """The second aggregator, which verified votes need and nothing else may have."""
 
@@ -195,7 +210,7 @@ class Plan(Frozen):
 
     federation: Federation
     rows: RowsPlan
-    coordinator: Coordinator
+    coordinator: CoordinatorPlan
     party: tuple[PartyPlan, ...] = Field(min_length=2)
     student: tuple[StudentPlan, ...] = Field(min_length=1)
     aggregator: AggregatorPlan | None = None

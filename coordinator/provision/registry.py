@@ -12,12 +12,11 @@ from pydantic import Field
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
-from consilium.node.keys import ENROLMENT, IDENTITY, SEALING, Enrolment, OwnKeys, read_enrolment
+from consilium.node.keys import ENROLMENT, Enrolment, OwnKeys, read_enrolment
 from consilium.node.kit import THE_COORDINATOR, Coordinator, KeyKind, Port
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
-from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
@@ -75,8 +74,8 @@ class EarlierFederation(Frozen):
 class Registry(Outgrown, Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
-    federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
-    node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
+    federation_digest: of the plan's federation; simulations of the same file show the same one. students: accepted
+    fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
     earlier: federations before this one, whose promises count on; older registries kept none. blocks: of parties, by
     public key, in the rosters of these (`sums.roster`). aggregator, coordinator_sealing (X25519, hex): of
@@ -94,7 +93,6 @@ class Registry(Outgrown, Frozen):
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
     students: dict[PartyName, list[str]]
-    certificates: dict[str, str]
     revoked: list[str] = Field(default_factory=list)
     revoked_keys: list[str] = Field(default_factory=list)
     earlier: list[EarlierFederation] = Field(default_factory=list)
@@ -139,7 +137,7 @@ class Registry(Outgrown, Frozen):
     @property
     def place(self) -> Coordinator:
         """Where the coordinator is."""
-        return self.plan.coordinator
+        return self.plan.coordinator.place
 
     @property
     def node_ports(self) -> dict[str, int]:
@@ -265,25 +263,6 @@ class MemberKeys:
         self.source.save(kit / ENROLMENT if self.enrolment else kit)
 
 
-@dataclass(frozen=True)
-class CoordinatorKeys:
-    """The coordinator's own; the operator makes them. sealing: of verified votes, None elsewhere."""
-
-    identity: Identity
-    sealing: SealingKey | None = None
-
-    @classmethod
-    def generate(cls, verified: bool) -> CoordinatorKeys:
-        """New ones."""
-        return cls(Identity.generate(), SealingKey.generate() if verified else None)
-
-    def fill(self, kit: Path) -> None:
-        """Write the private keys."""
-        self.identity.save(kit / IDENTITY)
-        if self.sealing is not None:
-            self.sealing.save(kit / SEALING)
-
-
 def keys_of(name: str, enrolment: Path | None, kind: KeyKind = "party") -> MemberKeys:
     """Those that a node enrolled, or new ones. Raises ConfigError if the enrolment is not that node's."""
     return MemberKeys(OwnKeys.generate(kind) if enrolment is None else read_enrolment(enrolment, name, kind), kind)
@@ -361,28 +340,6 @@ def with_party(
     if succeeds:
         successors = {**registry.successors, party.name: [*succeeds]}
         changed = changed.model_copy(update={"successors": successors})
-    check_distinct(changed)
-    changed.federation()
-    return changed
-
-
-def with_keys(registry: Registry, name: str, keys: MemberKeys) -> Registry:
-    """With other keys of a node, under its name; the old ones are nobody's any more. Raises as `with_party`."""
-    second = registry.aggregator
-    if name == THE_COORDINATOR:
-        gone = [*registry.revoked_keys, *_of_coordinator(registry)]
-        sealing = keys.source.sealing if registry.coordinator_sealing else ""
-        changed = registry.next(coordinator_identity=keys.source.identity, coordinator_sealing=sealing)
-        changed = _mindful(registry, changed)
-    elif second is not None and second.name == name:
-        gone = [*registry.revoked_keys, *second.keys]
-        changed = _next(registry, registry.parties, keys.second(name, second.port))
-    else:
-        before = registry.parties[name]
-        gone = [*registry.revoked_keys, before.identity, before.node]
-        parties = {**registry.parties, name: keys.party(before.port, before.weight)}
-        changed = _next(registry, parties, second)
-    changed = changed.model_copy(update={"revoked_keys": gone})
     check_distinct(changed)
     changed.federation()
     return changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -20,13 +19,11 @@ from pydantic import BaseModel
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
-from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, MemberKeys, Registry
+from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, MemberKeys, Registry
 from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
-from consilium.node.keys import ENROLMENT, KEYS
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
-from consilium.node.signed_statement import SIGNING, SigningKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
@@ -35,8 +32,6 @@ from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
 PLACE, CA = "/srv/consilium", "ca.crt"
-LEAST_ROWS = 20
-"""That a party's policy asks for every teacher, unless it says otherwise."""
 
 
 def _template(file: str, /, **values: Any) -> str:
@@ -55,12 +50,6 @@ def party_settings(name: str, config: FederationConfig) -> str:
 def aggregator_settings(name: str, config: FederationConfig) -> str:
     """`aggregator.toml`, without limits."""
     return _template("aggregator.toml", name=name, federation=config.name)
-
-
-def limit_for(epsilon: float) -> float:
-    """The `most_epsilon` that is just enough: parties add federations up on their own grid of orders, and are left the
-    last digit."""
-    return math.ceil(epsilon * 1.01 * 100) / 100 if math.isfinite(epsilon) else math.inf
 
 
 def write_start_files(folder: Path, kit: KitFile) -> None:
@@ -82,8 +71,6 @@ def write_start_files(folder: Path, kit: KitFile) -> None:
 
 
 MANIFESTS = "manifests"
-OF_KEYS = frozenset({*(name for keys in KEYS.values() for name in keys), "node.pub"})
-"""Files that a node writes itself where it makes its own keys."""
 
 
 def manifests_of(out: Path, version: int) -> Path:
@@ -108,8 +95,6 @@ def sign_update(out: Path, folder: Path, registry: Registry, authority: Authorit
     earlier = next((path for path in places if path.exists()), None)
     before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
     listed = {**before, **digests_of(folder)}
-    if (folder / ENROLMENT).exists():  # keys of the node's own take the place of those that came with the kit
-        listed = {name: digest for name, digest in listed.items() if name not in OF_KEYS}
     _write(out, folder, _manifest(registry, folder.name, listed, {}), authority)
 
 
@@ -134,12 +119,14 @@ def _write(out: Path, folder: Path, manifest: Manifest, authority: Authority) ->
     replace_text(private_folder(manifests) / f"{folder.name}.json", text)
 
 
-def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: CoordinatorKeys, server: Issued) -> Path:
-    """The coordinator's kit."""
+def coordinator_kit(
+    out: Path, registry: Registry, authority: Authority, keys: MemberKeys, server: x509.Certificate
+) -> Path:
+    """The coordinator's kit; without private keys, if it made its own."""
 
     def fill(folder: Path) -> None:
         keys.fill(folder)
-        server.save(folder, "server")
+        (folder / "server.crt").write_text(pem(server), encoding="utf-8")
         if registry.public:
             shutil.copy(public_file(out / OPERATOR, POOL_IDS), folder / POOL_IDS)
 
@@ -172,7 +159,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
         if registry.public:
             shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
 
-    files = {"schema.json": _json(registry.rows), SIGNING: signing(registry)}
+    files = {"schema.json": _json(registry.rows)}
     return _kit(out, registry, authority, ("student", name), files, fill)
 
 
@@ -257,9 +244,4 @@ def common_files(registry: Registry) -> dict[str, str]:
 
 def member_files(registry: Registry) -> dict[str, str]:
     """The same, and the terms that a party and the second aggregator pin."""
-    return {**common_files(registry), "terms.json": _json(registry.federation().terms()), SIGNING: signing(registry)}
-
-
-def signing(registry: Registry) -> str:
-    """signing.json."""
-    return _json(SigningKey(coordinator=registry.coordinator_identity))
+    return {**common_files(registry), "terms.json": _json(registry.federation().terms())}

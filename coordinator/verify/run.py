@@ -82,12 +82,7 @@ def find_run(path: Path) -> RunPlace:
     if (path / KIT_FILE).exists():
         kind = open_kit(path).kind
         if kind != "coordinator":
-            student = " --student OUT" if kind == "student" else ""
-            raise ConfigError(
-                f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger",
-                "Ask the coordinator for its statement (consilium status KIT --statement FILE.json), and run:"
-                f" consilium audit {path} --statement FILE.json{student}",
-            )
+            raise ConfigError(f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger", ADVICE)
         open_kit(path, "coordinator")
         return _of_kit(path)
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():

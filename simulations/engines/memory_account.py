@@ -38,7 +38,6 @@ class MemoryAccount:
     _weights: dict[str, int] = field(default_factory=dict)
     _terms: dict[str, str] = field(default_factory=dict)
     _positions: dict[str, Position] = field(default_factory=dict)
-    _heads: dict[tuple[str, int], str] = field(default_factory=dict)
     _asked: dict[str, int] = field(default_factory=dict)
     _promises: dict[str, str] = field(default_factory=dict)
     _answers: dict[Answer, tuple[frozenset[bytes], ...]] = field(default_factory=dict)
@@ -93,14 +92,6 @@ class MemoryAccount:
         self._positions[federation] = Position(ledger, position.batch, position.head)
         self._asked[federation] = position.batch
 
-    def keep_head(self, federation: str, position: LedgerPosition) -> None:
-        self._heads.setdefault((federation, position.batch), position.head)
-
-    def heads(self, federation: str) -> dict[int, str]:
-        position = self._positions[federation]
-        heads = {batch: head for (of, batch), head in self._heads.items() if of == federation}
-        return heads | {position.batch: position.head}
-
     def asked_at(self, federation: str) -> int | None:
         return self._asked.get(federation)
 
@@ -141,10 +132,6 @@ class MemoryAccount:
             if (of, in_phase) == (federation, phase)
             for part in batch
         )
-
-    def queries_of(self, federation: str) -> frozenset[bytes]:
-        parts = [part for (of, *_), batch in self._answers.items() if of == federation for part in batch]
-        return frozenset[bytes]().union(*parts)
 
     def scheduled(self, federation: str) -> set[Scheduled]:
         return set(self._scheduled.get(federation, ()))

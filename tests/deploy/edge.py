@@ -1,4 +1,4 @@
-"""A gateway on loopback before a stand-in for the SuperLink, peers that behave badly, and the gateway as it was."""
+"""A gateway on loopback before a stand-in for the SuperLink, and peers that behave badly."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from consilium.coordinator.deploy.front import TIMING, ConnectionPlaces, Timing, tls_server
-from consilium.coordinator.deploy.gateway import ALLOWED, DROPPED, PREFIX, QUOTA, Gateway, Quota
+from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota, tls_server
 from consilium.coordinator.rosters import NodeKeys
 from consilium.node.kit import Kit, open_kit
 from tests.deploy.kits import free_ports, make_kits
 
 WAIT = 250.0
-OLD_MOST_BYTES = 128 * 1024 * 1024
 
 
 class SuperLink:
@@ -55,23 +53,6 @@ class SuperLink:
         return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
 
 
-class OldGateway(Gateway):
-    """As it was: any body of up to 128 MB from anybody, held until it is whole, however long that takes."""
-
-    async def handle(self, request: Request) -> Response:
-        path = request.url.path
-        if not path.startswith(PREFIX) or path.removeprefix(PREFIX) not in ALLOWED or request.url.query:
-            return Response(status_code=403)
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > OLD_MOST_BYTES:
-                return Response(status_code=413)
-        headers = [(name, value) for name, value in request.headers.raw if name.decode().lower() not in DROPPED]
-        reply = await self._client.post(path, content=bytes(body), headers=headers)
-        return Response(reply.content, status_code=reply.status_code)
-
-
 class Site:
     """Kits of the three wards, a SuperLink, and a gateway."""
 
@@ -79,26 +60,17 @@ class Site:
         self.out = make_kits(folder)
         self.kit: Kit = open_kit(self.out / "coordinator")
         self.superlink = SuperLink()
-        self.places = ConnectionPlaces()
         self.context = ssl.create_default_context(cafile=str(self.kit.authority))
 
     @contextlib.contextmanager
-    def serving(
-        self, old: bool = False, places: ConnectionPlaces | None = None, timing: Timing = TIMING, quota: Quota = QUOTA
-    ) -> Iterator[tuple[str, int]]:
+    def serving(self, quota: Quota = QUOTA) -> Iterator[tuple[str, int]]:
         """Run both; yields the gateway's host and port."""
         place, files = self.kit.coordinator, self.kit.server_tls
         tls = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key), "log_level": "error"}
         (port,) = free_ports(1)
         inner = uvicorn.Server(uvicorn.Config(self.superlink.app(), port=place.internal_port, **tls))
         keys = NodeKeys(self.kit / "nodes.json")
-        self.places = places or ConnectionPlaces()
-        if old:
-            app = OldGateway(place.internal, self.kit.authority, keys).app()
-            outer = uvicorn.Server(uvicorn.Config(app, port=port, **tls))
-        else:
-            app = Gateway(place.internal, self.kit.authority, keys, quota).app()
-            outer = tls_server(app, "127.0.0.1", port, files, self.places, timing)
+        outer = tls_server(Gateway(place.internal, self.kit.authority, keys, quota).app(), "127.0.0.1", port, files)
         with running(inner), running(outer):
             yield "127.0.0.1", port
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import tomli_w
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.home import policy_request as policy_request_of_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.node import keys as own_keys
 from consilium.node.acceptance import PolicyRequest, accept
 from consilium.node.kit import open_kit
@@ -48,6 +50,12 @@ def free_ports(count: int) -> list[int]:
         if len(ports) == count:
             return ports
     raise OSError(f"no {count} free ports from {first} on")
+
+
+def server_of(authority: Authority, hosts: Sequence[str], **dates: Any) -> Issued:
+    """A new key for a server of these names, and its certificate. dates: of `Authority.certify_server`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return Issued(authority.certify_server(key.public_key(), hosts, **dates), key)
 
 
 def plan_table(**changes: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import VerifiedRoster
-from tests.deploy.kits import edit
+from tests.deploy.kits import edit, server_of
 from tests.federation import CLASSES, make_rows
 
 Spoil = Callable[[Path], object]
@@ -129,7 +129,7 @@ def newer_database(kit: Path, name: str) -> None:
 def other_key(kit: Path) -> None:
     """Its TLS key is not the one of its certificate."""
     (kit / "server.key").unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server2")
+    server_of(Authority.create("other"), ["127.0.0.1"]).save(kit, "server2")
     (kit / "server2.key").rename(kit / "server.key")
 
 
@@ -137,7 +137,7 @@ def other_authority(kit: Path) -> None:
     """Its certificate is signed by an authority that no node of the federation knows."""
     for stem in ("server.key", "server.crt"):
         (kit / stem).unlink()
-    Authority.create("other").server(["127.0.0.1"]).save(kit, "server")
+    server_of(Authority.create("other"), ["127.0.0.1"]).save(kit, "server")
 
 
 def fewer_nodes(kit: Path) -> None:
@@ -225,10 +225,6 @@ def damaged_earlier(kit: Path) -> None:
     with closing(sqlite3.connect(kit / "state" / "given.db")) as connection:
         connection.execute("INSERT INTO terms VALUES (?, ?)", (other, "{}"))
         connection.commit()
-
-
-def own_port(kit: Path) -> None:
-    (kit / "monitor.toml").write_text(f"port = {open_kit(kit).node_port}\n")
 
 
 def other_roster(kit: Path) -> None:

@@ -77,11 +77,11 @@ def test_sound_kits_are_sound(sound: Path) -> None:
     coordinator_kit = open_kit(sound / "coordinator")
     found = examine(COORDINATOR.checks(coordinator_kit, running=False))
     assert wanting(found) == {"expectation": "advice"}
-    assert {"roster", "certificate", "label port", "ledger", "nodes", "monitor"} <= levels(found).keys()
+    assert {"roster", "certificate", "label port", "ledger", "nodes"} <= levels(found).keys()
     with Https(coordinator_kit):
         found = examine(PARTY.checks(open_kit(sound / "party-ward-a"), running=False))
         assert wanting(found) == {"expectation": "advice"}
-        assert {"policy", "data", "roster", "port", "coordinator", "monitor"} <= levels(found).keys()
+        assert {"policy", "data", "roster", "port", "coordinator"} <= levels(found).keys()
 
 
 @pytest.mark.parametrize(("teachers", "expected"), [(4, {"expectation": "advice"}), (60, {})])

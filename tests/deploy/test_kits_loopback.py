@@ -18,11 +18,8 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
-from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
-from tests.coordinator.deploy.test_renewal import shown
-from tests.deploy.kits import PARTIES, STUDENT, free_ports, make_kits, write_data, write_pool
-from tests.node.nodes import ask
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,9 +99,6 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         changes["voting_rule"] = {"rule": "relative", "reference": 50}
     out = make_kits(tmp_path, own=["ward-b"], collection=votes, **changes)
     write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
-    watched = dict(zip(("coordinator", "party-ward-a"), free_ports(2), strict=True))
-    for name, port in watched.items():
-        (out / name / "monitor.toml").write_text(f'port = {port}\n[log]\nformat = "json"\n')
     logs = tmp_path / "logs"
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")
@@ -122,16 +116,6 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         wait_for(lambda: all("connected to the coordinator" in node.said for node in nodes[1:]), 500, nodes)
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)
 
-        # a renewed certificate is shown at both ports, and nothing is restarted
-        assert command("provision", "renew", str(out), "coordinator").returncode == 0
-        update = out / "updates" / "0002" / "coordinator.tar.gz"
-        opened = command("kit", "open", str(update), "--into", str(out / "coordinator"))
-        assert opened.returncode == 0, opened.stderr
-        kit = open_kit(out / "coordinator")
-        new = load_certificate(kit.server_tls.certificate).serial_number
-        ports = kit.coordinator.superlink_port, kit.coordinator.label_port
-        assert [shown(port, kit.authority) for port in ports] == [new, new]
-
         # while it serves, every node finds itself in order
         for name in ("coordinator", "party-ward-a", f"student-{STUDENT}"):
             checked = command("doctor", str(out / name))
@@ -139,12 +123,6 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         again = command("node", "start", str(out / "coordinator"))
         assert again.returncode == 2
         assert "already started" in again.stderr
-
-        assert [ask(port, "/readyz").status for port in watched.values()] == [200, 200]
-        console = ask(watched["coordinator"])
-        assert all(name in console.body.decode() for name in PARTIES)
-        assert json.loads(ask(watched["coordinator"], "/status.json").body)["running"]
-        assert b'consilium_process_count{process="supernode"}' in ask(watched["party-ward-a"], "/metrics").body
 
         # whoever has no certificate does not come in
         address = open_kit(out / "coordinator").coordinator.labels
@@ -180,8 +158,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
 
         seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
         assert seen["queries_left"] == 20
-        counted = b"consilium_queries_asked_total 20.0"
-        wait_for(lambda: counted in ask(watched["coordinator"], "/metrics").body, 500, nodes)
+        assert seen["queries_asked"] == 20
         assert seen["running"]
         assert sorted(seen["parties"]) == sorted(PARTIES)
         assert seen["errors"] == []
@@ -193,9 +170,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert [node.end() for node in nodes[1:]] == [0, 0, 0]
 
     assert with_text(str(out)) == []
-    lines = [json.loads(line) for line in nodes[1].said.splitlines()]
-    assert {"node": "ward-a", "kind": "party", "process": "party"}.items() <= lines[-1].items()
-    assert "connected to the coordinator" in {line["what"] for line in lines}
+    assert nodes[1].said.splitlines()[-1].endswith("party: stopped")
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     assert json.loads((run / "coordinator.json").read_text())["collection"] == votes

@@ -12,9 +12,8 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.config_files import load
-from tests.deploy.kits import PARTIES, SECOND, STUDENT, free_ports, make_kits, write_pool
+from tests.deploy.kits import PARTIES, SECOND, STUDENT, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for, with_text
-from tests.node.nodes import ask
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -29,13 +28,9 @@ AWAY = "the second aggregator does not answer"
 
 
 @contextlib.contextmanager
-def federation(
-    tmp_path: Path, monitored: int = 0, **changes: Any
-) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
+def federation(tmp_path: Path, **changes: Any) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
     """Kits, the coordinator and the parties, started; the second aggregator is not."""
     out = make_kits(tmp_path, own=[SECOND], collection="verified", minimum_parties=3, timeouts=PATIENT, **changes)
-    if monitored:
-        (out / f"aggregator-{SECOND}" / "monitor.toml").write_text(f"port = {monitored}\n")
     logs = tmp_path / "logs"
     logs.mkdir()
     with contextlib.ExitStack() as stack:
@@ -72,8 +67,7 @@ def close(out: Path, coordinator: Node) -> None:
 @pytest.mark.proofs
 @pytest.mark.parametrize(("changes", "sigma"), [(EXACT, 0.0), (NOISY, 2.0)], ids=["exact", "noisy"])
 def test_a_federation_with_a_second_aggregator(tmp_path: Path, changes: dict[str, Any], sigma: float) -> None:
-    (port,) = free_ports(1)
-    with federation(tmp_path, port, **changes) as (out, coordinator, parties, stack):
+    with federation(tmp_path, **changes) as (out, coordinator, parties, stack):
         board = second(out, tmp_path / "logs" / SECOND)
         stack.callback(board.end)
         nodes = [coordinator, *parties, board]
@@ -90,8 +84,6 @@ def test_a_federation_with_a_second_aggregator(tmp_path: Path, changes: dict[str
         assert sorted(seen["parties"]) == sorted(PARTIES)  # it is none of them, and nobody waits for it as one
         own = json.loads(command("status", str(out / f"aggregator-{SECOND}"), "--format", "json").stdout)
         assert (own["queries"], own["standing"]) == (15, "serves, 15 queries in sums of this federation")
-        assert ask(port, "/readyz").status == 200
-        assert b"consilium_queries_given 15.0" in ask(port, "/metrics").body
         close(out, coordinator)
         assert [node.end() for node in nodes[1:]] == [0, 0, 0, 0]
     assert with_text(str(out)) == []

@@ -40,7 +40,6 @@ from tests.deploy.spoiled import (
     other_content,
     other_key,
     other_pool,
-    own_port,
     policy,
     said_by_start,
     served,
@@ -114,8 +113,6 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
         "given.db is damaged": (damaged_given, "state", "given.db"),
         "terms of an earlier federation are damaged": (damaged_earlier, "state", "given.db"),
         "its own keys were lost": (lost("sealing.pem"), "own keys", "holds no sealing.pem"),
-        "monitor.toml unreadable": (written("monitor.toml", "port ="), "monitor", "not valid TOML"),
-        "monitor.toml takes its own port": (own_port, "monitor", "is node_port of kit.json"),
     },
 }  # fmt: skip
 """Node -> what is wrong with its kit -> how it comes about, the check of doctor that says so, a part of its words."""

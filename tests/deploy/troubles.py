@@ -23,7 +23,7 @@ from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.exchange import no_node
 from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.start import Room, gateway
+from consilium.coordinator.deploy.start import Room
 from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
@@ -51,7 +51,7 @@ from consilium.sums.errors import AggregatorWentBack, SecAggError
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.labels.test_service import T, Votes
-from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
+from tests.deploy.kits import SECOND, STUDENT, edit, server_of
 from tests.deploy.spoiled import DOCTORS
 from tests.deploy.test_kits_doctor import Https
 from tests.federation import hello_of
@@ -326,7 +326,7 @@ def refusing_proxy(site: Site) -> str:
 
 def reading_proxy(site: Site) -> str:
     (site.coordinator / "server.key").unlink()
-    Authority.create("proxy").server(["127.0.0.1"]).save(site.coordinator.folder, "server")
+    server_of(Authority.create("proxy"), ["127.0.0.1"]).save(site.coordinator.folder, "server")
     with Https(site.coordinator):
         return site.doctor(site.party, "coordinator")
 
@@ -357,13 +357,6 @@ def party_port(site: Site) -> str:
 def second_port(site: Site) -> str:
     with taken(site.second.node_port):
         return site.doctor(site.second, "port")
-
-
-def monitor_port(site: Site) -> str:
-    (port,) = free_ports(1)
-    (site.party / "monitor.toml").write_text(f"port = {port}\n")
-    with taken(port):
-        return site.doctor(site.party, "monitor")
 
 
 def moved_labels(site: Site) -> str:
@@ -402,11 +395,6 @@ def copy_refused(site: Site) -> str:
 
 def copy_of_second(site: Site) -> str:
     (told,) = News(supernode(site.second, AGGREGATOR.app)).of("ERROR: Failed to activate SuperNode.\n")
-    return told
-
-
-def copy_noticed(site: Site) -> str:
-    (told,) = News(gateway(site.coordinator)).of("ward-a from 192.0.2.1 and 192.0.2.2: does its kit run twice?\n")
     return told
 
 
@@ -467,14 +455,12 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "port: `internal_port` is taken": port_of("internal port", "internal_port"),
     "port: a party's `node_port` is taken": party_port,
     "port: the second aggregator's `node_port` is taken": second_port,
-    "port: that of `monitor.toml` is taken": monitor_port,
     "port: `label_port` was changed at the coordinator": moved_labels,
     "port: nobody listens where the kit says": nobody_listens,
     "copy: a kit is started twice on one machine": started_twice,
     "copy: the second aggregator's kit is started twice on one machine": second_started_twice,
     "copy: a kit runs on two machines, seen by the second": copy_refused,
     "copy: the second aggregator's kit runs on two machines, seen by the second": copy_of_second,
-    "copy: a kit runs on two machines, seen by the coordinator": copy_noticed,
     "clock: ahead of the coordinator's by more than 4 s": clock(8),
     "clock: behind it by more than 240 s": clock(-500),
     "clock: the second aggregator's is not the coordinator's": clock_of_second,

@@ -18,7 +18,16 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 
 from consilium.node import flower
-from consilium.node.flower import CLAIM, START_SECONDS, STORES, be_patient, check_patience, command, flower_environment
+from consilium.node.flower import (
+    CLAIM,
+    START_SECONDS,
+    STORES,
+    be_patient,
+    check_patience,
+    command,
+    flower_environment,
+    without_loopback,
+)
 from consilium.protocol.errors import EngineError
 
 
@@ -121,3 +130,17 @@ class TestFlower:
         )
         assert done.returncode == 0
         assert f"usage: {program}" in done.stdout
+
+
+@pytest.mark.parametrize("before", [{}, {"NO_PROXY": "example.net"}, {"no_proxy": "localhost,example.net"}])
+def test_this_machine_is_behind_no_proxy(before: dict[str, str]) -> None:
+    names = without_loopback(before)["no_proxy"].split(",")
+    assert {"127.0.0.1", "localhost", "::1", *("example.net" for _ in before)} == set(names)
+    assert len(names) == len(set(names))
+
+
+def test_programs_of_flower_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.org:3128")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    told = flower_environment(tmp_path / "flower")
+    assert (told["HTTPS_PROXY"], "127.0.0.1" in told["NO_PROXY"]) == ("http://proxy.example.org:3128", True)

@@ -17,20 +17,15 @@ import pytest
 from consilium.models.provenance import NOT_COVERED, NOT_STATED, Provenance
 from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
-from consilium.node.log import MonitorSettings
-from consilium.node.metrics import exposition
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.warnings import listed
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
-from consilium.student.deployed import StudentBoard, student_monitor
 from consilium.student.pool import Pool, load_pool
 from consilium.student.run import run_student
-from tests.deploy.kits import free_ports
 from tests.federation import FEATURES, make_config, make_rows
-from tests.node.nodes import ask, kit_in
 from tests.specs import student_of
 
 SCHEMA = make_config().rows
@@ -476,29 +471,3 @@ def test_votes_in_sums_are_estimated_from_what_was_released(
     assert votes.shape == (queries,)
     np.testing.assert_allclose(votes, about, rtol=0.05)
     assert (votes == about).all() or about == 150
-
-
-def test_stages_are_noted_and_passed_on() -> None:
-    board, told = StudentBoard(), []
-    progress = board.follow(lambda *stage: told.append(stage))
-    assert board.waits_for()
-    board.connected = True
-    progress("vote", 3, 12)
-    assert board.waits_for() == []
-    assert told == [("vote", 3, 12)]
-    text = exposition(board.metrics()).decode()
-    for line in ('consilium_stage{stage="vote"} 1.0', "consilium_stage_done 3.0", "consilium_connected 1.0"):
-        assert line in text
-
-
-def test_its_port(tmp_path: Path) -> None:
-    told: list[str] = []
-    settings = MonitorSettings(port=free_ports(1)[0])
-    kit = kit_in(tmp_path, "student", "university")
-    with student_monitor(kit, settings, lambda _, what: told.append(what)) as board:
-        assert settings.port is not None
-        waiting = ask(settings.port, "/readyz")
-        board.connected = True
-        assert (waiting.status, json.loads(waiting.body)["kind"]) == (503, "student")
-        assert ask(settings.port, "/").status == 404
-    assert told == [f"http://127.0.0.1:{settings.port}/"]

@@ -37,7 +37,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held
 from consilium.protocol.pool import PoolTree
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
+from tests.deploy.kits import PARTIES, STUDENT, make_kits, server_of, write_plan
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,7 @@ def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
     def begin(days: int) -> None:
         kit.server_tls.key.unlink()
         now = datetime.now(UTC) - timedelta(days=100)
-        authority.server(kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
+        server_of(authority, kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
         node.start(kit, lambda _, what: told.append(what), threading.Event())
 
     monkeypatch.setattr(node, "prepare", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))

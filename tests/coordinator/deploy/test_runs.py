@@ -140,8 +140,6 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provision
     assert asked_before(kit, new) == frozenset(ids)
     size = len(PoolTree.load(kit / "public.npy").leaves)
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
-    assert status(kit).asked == {first.short: 7}  # as `provision plan --asked` takes it
-    assert f"asked        {first.short}:7" in status(kit).lines()
 
 
 def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:

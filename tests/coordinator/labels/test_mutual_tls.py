@@ -23,6 +23,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles, fingerprint
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_service import T, Votes
+from tests.deploy.kits import server_of
 from tests.federation import make_config, make_rows
 
 WAIT = 250
@@ -36,7 +37,7 @@ class Site:
         self.folder = folder
         self.authority = Authority.create("here")
         self.authority.save(folder)
-        self.server = self.files("server", self.authority.server(["127.0.0.1"]))
+        self.server = self.files("server", server_of(self.authority, ["127.0.0.1"]))
         self.student = self.enrol("university")
 
     def files(self, stem: str, issued: Issued, authority: Path | None = None) -> TlsFiles:

@@ -335,21 +335,16 @@ def test_joining_with_the_wrong_keys_is_refused(folder: Path, case: str) -> None
     assert {path.name for path in kit.iterdir()} == before
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_key_that_is_there_already_is_set_aside(folder: Path, whole: bool) -> None:
-    """Which of two there are is settled: the kit lists it. Half a key is what a loss of power leaves."""
+def test_another_key_that_is_there_already_stays(folder: Path) -> None:
     kit = folder / "kits" / f"party-{NAME}"
-    other = Identity.generate()
-    for number in ("", "2"):
-        if whole:
-            other.save(kit / "identity.pem")
-        else:
-            (kit / "identity.pem").write_bytes(b"-----BEGIN")
-        there = (kit / "identity.pem").read_bytes()
+    Identity.generate().save(kit / "identity.pem")
+    there = (kit / "identity.pem").read_bytes()
+    with pytest.raises(OutputExists, match=r"identity\.pem is already there"):
         PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
-        assert (kit / f"identity.pem.replaced{number}").read_bytes() == there
-        assert PARTY.fingerprints(open_kit(kit)).made_here
-        (kit / "identity.pem").unlink()
+    assert (kit / "identity.pem").read_bytes() == there
+    (kit / "identity.pem").unlink()
+    PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
+    assert PARTY.fingerprints(open_kit(kit)).made_here
 
 
 def test_a_kit_of_another_party_is_refused(folder: Path) -> None:

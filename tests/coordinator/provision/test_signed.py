@@ -13,7 +13,6 @@ import pytest
 
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
-from consilium.node import sending
 from consilium.node.kit import KIT_FILE, open_kit
 from consilium.node.manifest import ALGORITHM, MANIFEST, SignedManifest, authority_fingerprint, check_signed
 from consilium.node.sending import open_archive
@@ -28,11 +27,11 @@ NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory) -> Path:
-    """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a certificate."""
+    """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a student."""
     out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], accepted=False, **NOISY)
     kits.add_party(out, "ward-d")
     kits.revoke(out, "ward-d")
-    kits.renew(out, "coordinator")
+    kits.add_student(out, "institute")
     return out
 
 
@@ -144,7 +143,7 @@ def test_updates_are_unpacked_in_order_and_again(out: Path) -> None:
     open_archive(update(out, 3, "coordinator"), "x", kit)
     for _ in range(2):
         opened = open_archive(update(out, 4, "coordinator"), "x", kit)
-        assert (opened.update, opened.version, opened.files) == (True, 4, ("server.crt",))
+        assert (opened.update, opened.version, opened.files) == (True, 4, ("students.json",))
         assert check_signed(open_kit(kit)) is not None
     with pytest.raises(ConfigError, match="is update 0003, the kit has 0004"):
         open_archive(update(out, 3, "coordinator"), "x", kit)
@@ -246,7 +245,7 @@ def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
     for version in (2, 3, 4):
         open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
     kits.revoke(out, "ward-c")
-    kits.renew(out, "coordinator")
+    kits.add_student(out, "clinic")
     with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
         open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
     assert "earlier updates first" in caught.value.action
@@ -279,28 +278,16 @@ def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: py
     with monkeypatch.context() as full, pytest.raises(OSError, match="full"):
         full.setattr(kits.Registry, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
         kits.revoke(out, "ward-a")
-    made = kits.renew(out, "coordinator")
+    made = kits.add_student(out, "clinic")
     for version in (2, 3, 4, 5):
         open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
     assert [path.parent.name for path in made.updates] == ["0005"]
 
 
-def test_sealed_kits_by_the_command_line(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sending.COST, "n", 2**7)
-    archives = [out / "party-ward-a.tar.gz", out / "coordinator.tar.gz"]
-    done = consilium("kit", "seal", *archives, "--passwords", out / "operator" / "passwords.txt", "--format", "json")
-    assert done.exit_code == 0, done.stderr
-    sealed = [Path(path) for path in done.json()["sealed"]]
-    assert [path.name for path in sealed] == ["party-ward-a.tar.gz.sealed", "coordinator.tar.gz.sealed"]
-    password = (out / "operator" / "passwords.txt").read_text().split()[1]
-    assert password not in done.stdout + done.stderr
-    (tmp_path / "password").write_text(password)
-    arguments = ["--into", tmp_path / "srv", "--password-file", tmp_path / "password"]
-    wrong = consilium("kit", "open", sealed[1], *arguments, "--format", "json")
-    assert (wrong.exit_code, wrong.json()["error"]["type"]) == (2, "WrongPassword")
-    opened = consilium("kit", "open", sealed[0], *arguments)
+def test_a_kit_and_its_update_by_the_command_line(out: Path, tmp_path: Path) -> None:
+    opened = consilium("node", "join", out / "party-ward-a.tar.gz", "--into", tmp_path / "srv")
     assert opened.exit_code == 0, opened.stderr
     assert "read the authority's fingerprint" in opened.stdout
     newer = out / "updates" / "0002" / "party-ward-a.tar.gz"
-    again = consilium("kit", "open", newer, "--into", tmp_path / "srv" / "party-ward-a")
+    again = consilium("node", "join", newer, "--into", tmp_path / "srv" / "party-ward-a")
     assert again.exit_code == 0 and again.stdout.startswith("updated"), again.stderr

@@ -17,11 +17,10 @@ from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.ledger import open_batch
+from consilium.coordinator.ledger import GENESIS, batch_hash
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.ledger_statement import GENESIS
 from consilium.protocol.pool import PoolTree
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
@@ -122,7 +121,7 @@ def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
         previous, sums, phases = GENESIS, sums_of(ledger), phases_of(ledger)
-        meta = dict(ledger.execute("SELECT key, value FROM meta"))
+        (salt,) = ledger.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
@@ -133,7 +132,7 @@ def rechain(path: Path) -> None:
             ).fetchall()
             left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
             content = (event, parties, rows, [query_id for (query_id,) in left], sums.get(seq), phases.get(seq))
-            link = open_batch(meta, seq, at, *content).link(previous, seq)
+            link = batch_hash(salt, previous, seq, at, *content)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import threading
@@ -14,11 +13,10 @@ import pytest
 from consilium.coordinator.provision.authority import Authority
 from consilium.node import kinds, supernode
 from consilium.node.kit import open_kit
-from consilium.node.log import Heard
 from consilium.node.supernode import BACK, CONNECTED, NEWS, NodeWatch, read_connection
 from consilium.node.supervisor import Program
 from consilium.party.deployed import PARTY
-from tests.deploy.kits import make_kits
+from tests.deploy.kits import make_kits, server_of
 from tests.deploy.test_kits_doctor import Https
 
 REFUSED = NEWS["Failed to activate SuperNode"]
@@ -57,7 +55,7 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
     coordinator.server_tls.key.unlink()
     past = datetime.now(UTC) - timedelta(days=3)
     authority = Authority.load(out / "operator")
-    authority.server(coordinator.coordinator.hosts, days=1, now=past).save(coordinator.folder, "server")
+    server_of(authority, coordinator.coordinator.hosts, days=1, now=past).save(coordinator.folder, "server")
     with Https(coordinator):
         watch.look()
     watch.tell("supernode", CONNECTED)
@@ -68,42 +66,12 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
         assert part in what
 
 
-def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
-    node, told = told_by(out)
-    seen = PARTY.watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), lambda: node.connected)
-    said = []
-    for what in ("", CONNECTED, "ended (exit code 1); starts again in 1 s; log: x", CONNECTED):
-        if what:
-            node.tell("supernode", what)
-        said.append((seen.waits_for(), {family.name: family.samples[()] for family in seen.metrics()}["connected"]))
-    missing = ["no connection to the coordinator"]
-    assert said == [(missing, False), ([], True), (missing, False), ([], True)]
-    assert [path.name for path in seen.certificates] == ["ca.crt"]
-    assert len(told) == 3
-
-
 def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
     node, told = told_by(out)
     trying, ended = "a connection could not be made; trying on", "ended (exit code 1); starts again in 1 s; log: x"
-    seen = []
     for what in (trying, BACK, CONNECTED, trying, BACK, ended, trying, BACK, CONNECTED):
         node.tell("supernode", what)
-        seen.append(node.connected)
-    assert seen == [False, False, True, False, True, False, False, False, True]
     assert [what for _, what in told] == [trying, CONNECTED, trying, BACK, ended, trying, CONNECTED]
-
-
-def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
-    kit = open_kit(out / "party-ward-a")
-    seen = PARTY.watched(kit, Heard(lambda *_: None), lambda: True)
-    assert json.loads(seen.pages["/status.json"]().body)["most_queries"] == 40
-    told = {family.name: family.samples[()] for family in seen.metrics()}
-    assert (told["queries_given"], told["queries_most"]) == (0, 40)
-    assert 0 < told["epsilon_promised"] <= told["epsilon_most"]
-    (kit / "party.toml").write_text("[policy")
-    broken = PARTY.watched(kit, Heard(lambda *_: None), lambda: True)
-    assert broken.pages["/status.json"]().status == 503
-    assert [family.name for family in broken.metrics()] == ["connected"]
 
 
 def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:

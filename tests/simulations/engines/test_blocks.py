@@ -210,7 +210,7 @@ def test_the_same_answers_refusals_and_accounts_as_with_a_home_each(tmp_path: Pa
         assert node.spend.answered() == party.spend.answered()
         for config in (first, second):
             assert node.spend.past(config.digest()) == party.spend.past(config.digest())
-            assert node.spend.seen_ledger(config.digest()) == party.spend.seen_ledger(config.digest())
+            assert node.spend.answered_in(config.digest()) == party.spend.answered_in(config.digest())
 
 
 @pytest.fixture

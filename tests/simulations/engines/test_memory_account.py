@@ -74,7 +74,7 @@ def outcome(store: SpendStore, step: tuple[Any, ...]) -> Any:
     except Refused as error:
         said = error.refusal
     federation = terms.federation
-    return said, store.answered(), store.past(federation), store.seen_ledger(federation)
+    return said, store.answered(), store.past(federation), store.answered_in(federation)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -96,9 +96,7 @@ def same(there: Path, local: Path) -> None:
 def given(block: Block) -> tuple[Any, ...]:
     """What the block's one party has given, without what says only which ledger it was for, and what it has trained."""
     ((federation, _), trained), *_ = block.teachers.items()
-    seen = block.node(0).spend.seen_ledger(federation)
-    assert seen is not None
-    return seen.answered, block.node(0).spend.past(federation), trained.digest
+    return block.node(0).spend.answered_in(federation), block.node(0).spend.past(federation), trained.digest
 
 
 def figures(out: Path) -> dict[str, Any]:
