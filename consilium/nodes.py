@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from enum import StrEnum
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.coordinator.provision.cli import NewKind, add
-from consilium.party.cli import dry_run_command
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
 from consilium.simulations.cli import audit_run
-from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
     from consilium.node.checks import Check
@@ -397,90 +391,3 @@ def _party_audit(
 ) -> None:
     """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
     audit(kit, None, file, output)
-
-
-def _seal(
-    archives: Annotated[list[Path], typer.Argument(metavar="KIT.tar.gz...", help="Kits as `provision` packed them.")],
-    passwords: Annotated[Path, typer.Option(help="File that the new passwords are added to, for you alone.")],
-    output: FormatOption = Format.text,
-) -> None:
-    """Seal kits with a password each, so that they can be sent over a way that others read."""
-    from consilium.node.sending import seal_all
-
-    with writing(passwords):
-        sealed = [str(path) for path in seal_all(archives, passwords)]
-    show(output, {"sealed": sealed, "passwords": str(passwords)}, [f"sealed     {path}" for path in sealed])
-
-
-@dataclass(frozen=True)
-class Renamed:
-    """A command that had another name. options: those that the old name stood for."""
-
-    command: Callable[..., None]
-    name: str
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-def old_names(group: typer.Typer, kind: str, commands: Mapping[str, Renamed]) -> None:
-    """Names of version 0.9, in kits and service files: they work, say the new one, and stand in no help.
-
-    commands: by old name.
-    """
-    for old, renamed in commands.items():
-        group.command(old, hidden=True)(_under_old_name(renamed, f"consilium {kind} {old}"))
-
-
-def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
-    command = renamed.command
-    signature = inspect.signature(command, eval_str=True)
-    options = {name: option for name, option in signature.parameters.items() if name not in renamed.options}
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        print(f"consilium: `{old}` is now `{renamed.name}`", file=sys.stderr)
-        command(**values, **renamed.options)
-
-    run.__signature__ = signature.replace(parameters=list(options.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: option.annotation for name, option in options.items()}
-    del run.__wrapped__  # type: ignore[attr-defined]
-    return run
-
-
-_COMMON = {
-    "join": Renamed(join, "consilium node join", {"into": None, "password_file": None}),
-    "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
-    "accept": Renamed(accept, "consilium node accept"),
-    "status": Renamed(status, "consilium status", {"statement": None}),
-    "start": Renamed(start, "consilium node start", {"go_on": False}),
-}
-OLD_OF_PARTY = {
-    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party, "replaces": None}),
-    "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
-    "audit": Renamed(_party_audit, "consilium audit KIT --statement FILE.json"),
-    **_COMMON,
-}
-OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}
-OLD_OF_PROVISION = {
-    f"add-{kind}": Renamed(add, f"consilium provision add --kind {kind}", {"kind": kind, **left_out})
-    for kind, left_out in (
-        (NewKind.party, {}),
-        (NewKind.aggregator, {"weight": 1, "succeeds": None, "new_patients": False}),
-        (NewKind.student, {"port": 9094, "keys": None, "weight": 1, "succeeds": None, "new_patients": False}),
-    )
-}
-OLD_OF_AGGREGATOR = {
-    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator, "replaces": None}),
-    "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
-    **_COMMON,
-}
-OLD_OF_COORDINATOR = {
-    "start": Renamed(start, "consilium node start"),
-    "close": Renamed(close, "consilium node close"),
-    "statement": Renamed(_statement, "consilium status KIT --statement FILE.json"),
-}
-OLD_OF_KIT = {
-    "open": Renamed(join, "consilium node join", {"keys": None}),
-    "seal": Renamed(_seal, "consilium provision ... --seal PASSWORDS"),
-}
-OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
-"""Groups that are no more."""

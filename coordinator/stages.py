@@ -21,7 +21,6 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
 from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.old_names import Outgrown
 from consilium.report.disclosure import epsilon_text
 
 
@@ -138,13 +137,11 @@ class QueryBudget(Frozen):
         return self
 
 
-class Phase(Outgrown, Frozen):
+class Phase(Frozen):
     """One phase of a federation's schedule: how a label comes from the votes, and how often."""
 
     mechanism: AnyMechanism = Field(description="how a label comes from the votes in this stage")
-    query_budget: QueryBudget = Field(
-        serialization_alias="caps", description="how much is asked and answered at most in this stage"
-    )
+    query_budget: QueryBudget = Field(description="how much is asked and answered at most in this stage")
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> Phase:

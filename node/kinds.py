@@ -26,7 +26,6 @@ from consilium.node.checks import (
     check_port,
     check_signature,
     check_versions,
-    enter,
     examine,
     hold,
     wait_for_ports,
@@ -38,6 +37,7 @@ from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, gro
 from consilium.node.kit import EnrolledKind, Kit, a_node
 from consilium.node.kit import NodeKind as KitKind
 from consilium.node.log import Heard, load_monitor
+from consilium.node.manifest import check_signed
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
 from consilium.node.standing import NodeStanding, check_standing, last_standing
 from consilium.node.supernode import NodeWatch, read_connection, supernode
@@ -338,13 +338,13 @@ class MemberKind(NodeKind):
         Raises
         ------
         ConfigError : the node's settings cannot be read, its own keys are not in the kit, a file is not as it was
-            signed, a newer program used its state, or it is started already.
+            signed, or it is started already.
         EngineError : this is a Flower that cannot be kept from running bundles.
         """
         check_flower()
         own_keys.check_present(kit, self.name)
         settings = load_monitor(kit)
-        enter(kit, tell)
+        check_signed(kit)
         hold(self.set_up(kit), tell)
         with held(kit.state / "lock", f"{self.name} {kit.name}"):
             end_leftovers(kit.logs, tell)

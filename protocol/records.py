@@ -69,7 +69,7 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
                 encoded[id(value)] = encode_array(value)
             arrays[name] = encoded[id(value)]
         else:
-            fields[field.serialization_alias or name] = sent[field.serialization_alias or name]
+            fields[name] = sent[name]
     record = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         record[ARRAYS] = ArrayRecord(arrays)

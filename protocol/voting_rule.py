@@ -91,7 +91,6 @@ class RelativeRule(Terse, VotingRule):
     """The class whose score is largest against the teacher's own scores for it on public reference rows."""
 
     UNWRITTEN: ClassVar[Mapping[str, Any]] = {"class_shares": False}
-    """What version 0.9 does not know: its parties serve rules without it."""
 
     relative: ClassVar[bool] = True
 

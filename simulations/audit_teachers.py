@@ -135,7 +135,7 @@ class AuditedParty:
             allow_simulation=True,
         )
         self._home = replace(home, folder=folder, own_policy=policy, terms_file=None)
-        terms = self._config.terms().model_dump(by_alias=False)
+        terms = self._config.terms().model_dump()
         self._hello = HelloRequest(
             **terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64, batch=0, head="0" * 64, program=""
         )

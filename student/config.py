@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, FiniteFloat, field_validator
 
 from consilium.models.provenance import Provenance
-from consilium.models.specs import GONE, Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.models.specs import Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen, Terse
 from consilium.student.selection import Strategy
 
@@ -77,8 +77,6 @@ class StudentSpec(Terse, Frozen):
     def _is_a_table_of_a_kind_that_is_there(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(f'a table says what is trained: write [trainer] with name = "{value}", and its keys there')
-        if isinstance(value, Mapping) and (instead := GONE.get(str(value.get("name")))):
-            raise ValueError(f'{value["name"]} is gone since 0.10: write name = "{instead}"')
         return value
 
     @field_validator("prevalence")

@@ -184,24 +184,15 @@ def least_sum(parties: int, colluders: int) -> int:
     return max(least_rebuilders(parties, colluders), colluders + 2)
 
 
-class SumRoster(Terse, Derived, Strict):
-    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude.
+class SumRoster(Derived, Strict):
+    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude."""
 
-    Rosters of version 1, which 0.9 made, have no blocks: their parties are in no exact sum. least_difference: was a
-    rule of theirs on sets, and is in their hash.
-    """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"least_difference": None}
-
-    version: Literal[1, 2] = 2
+    version: Literal[1] = 1
     parties: tuple[RosterEntry, ...] | tuple[VoterEntry, ...]
     c: int = Field(ge=0)
-    least_difference: int | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if (self.version == 1) != (self.least_difference is not None) or (self.version == 1 and self.blocks):
-            raise ValueError("blocks came with version 2 of rosters, and least_difference went")
         check_blocks([entry.block for entry in self.parties], self.weights, self.c + 2)
         keys = [entry.ed25519_pk for entry in self.parties] + self._other_keys()
         if len(self.places) < self.n:

@@ -146,12 +146,7 @@ def standing() -> Standing:
 
 def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
     """What a coordinator with this configuration asks."""
-    fields = {
-        **config.terms().model_dump(by_alias=False),
-        "protocol_version": PROTOCOL_VERSION,
-        **dict(NO_LEDGER),
-        "program": "",
-    }
+    fields = {**config.terms().model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
     return HelloRequest(**{**fields, **changes})
 
 

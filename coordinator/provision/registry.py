@@ -21,7 +21,6 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import Outgrown
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
@@ -72,7 +71,7 @@ class EarlierFederation(Frozen):
     promise: str = ""
 
 
-class Registry(Outgrown, Frozen):
+class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
@@ -89,7 +88,7 @@ class Registry(Outgrown, Frozen):
     federation_digest: str
     plan: Plan
     rows: Schema
-    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
+    public: PoolTerms | None = None
     reference: str = ""
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]

@@ -31,7 +31,6 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
 PLACE, CA = "/srv/consilium", "ca.crt"
@@ -100,14 +99,10 @@ def sign_kit(out: Path, folder: Path, registry: Registry, authority: Authority) 
 
 
 def sign_update(out: Path, folder: Path, registry: Registry, authority: Authority) -> None:
-    """Write the manifest of the kit as it is once the update in `folder`, which has its node's name, was unpacked.
-
-    Of a kit that was made before there were manifests it lists what updates brought.
-    """
+    """Write the manifest of the kit as it is once the update in `folder`, which has its node's name, was unpacked."""
     places = (manifests_of(out, version) / f"{folder.name}.json" for version in range(registry.version - 1, 0, -1))
-    earlier = next((path for path in places if path.exists()), None)
-    before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
-    listed = {**before, **digests_of(folder)}
+    earlier = next(path for path in places if path.exists())
+    listed = {**load(earlier, SignedManifest).content.files, **digests_of(folder)}
     if (folder / ENROLMENT).exists():  # keys of the node's own take the place of those that came with the kit
         listed = {name: digest for name, digest in listed.items() if name not in OF_KEYS}
     _write(out, folder, _manifest(registry, folder.name, listed, {}), authority)
@@ -141,7 +136,7 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: C
         keys.fill(folder)
         server.save(folder, "server")
         if registry.public:
-            shutil.copy(public_file(out / OPERATOR, POOL_IDS), folder / POOL_IDS)
+            shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
 
     files = {**common_files(registry), "nodes.json": nodes(registry), "students.json": students(registry)}
     return _kit(out, registry, authority, ("coordinator", "coordinator"), files, fill)
@@ -170,7 +165,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
     def fill(folder: Path) -> None:
         issued.save(folder, "client")
         if registry.public:
-            shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
+            shutil.copy(out / OPERATOR / POOL_ROWS, folder / POOL_ROWS)
 
     files = {"schema.json": _json(registry.rows), SIGNING: signing(registry)}
     return _kit(out, registry, authority, ("student", name), files, fill)

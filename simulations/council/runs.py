@@ -21,7 +21,6 @@ from consilium.models.published.model import Published, find_model, load_model
 from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.report.warnings import well_formed
 from consilium.simulations.attempt import RunLedger
 from consilium.simulations.council.card import card
@@ -71,7 +70,6 @@ class Run:
             summary = json.loads(path.read_text(encoding="utf-8"))
             if not {"privacy", "student", "baselines", "queries", "worth"} <= summary.keys():
                 raise ValueError
-            summary["privacy"] = renamed(summary["privacy"], OF_SUMMARY)
         except OSError as error:
             raise PathError(f"cannot read {path}: {error.strerror}", "Was the folder removed?") from None
         except (ValueError, AttributeError, RecursionError):
@@ -86,7 +84,7 @@ class Run:
     @cached_property
     def metrics(self) -> pl.DataFrame:
         """One row for each number: scope ("run", "party", "query"), name, metric, value."""
-        return self._table("metrics.parquet").with_columns(pl.col("metric").replace(OF_SPENT))
+        return self._table("metrics.parquet")
 
     @property
     def votes_asked(self) -> pl.DataFrame:

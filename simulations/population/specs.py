@@ -314,11 +314,6 @@ class DataSpec(SourceSpec):
         return self.least_rows or (1 if self.partition == "dirichlet" and self.parties is not None else self._left_out)
 
     @property
-    def _left_out(self) -> int:
-        """What `least_rows` is where nobody says so; runs up to version 0.9, which wrote None, took it for 20."""
-        return 20 if "least_rows" in self.model_fields_set else 1
-
-    @property
     def party_rows_needed(self) -> int:
         """Least rows of what the division makes a party: a smaller one is left out."""
         return self.rows_needed if self.deals_unevenly else self.owner_rows_needed

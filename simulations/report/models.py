@@ -136,7 +136,7 @@ def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     """
     released, metric = worth["released"], worth["metric"]
     count, reached = released["labels"], f"{METRICS[metric]} is {share_text(released[metric])}"
-    cost = worth.get("label_cost", "")  # a run of 0.9 does not say it
+    cost = worth["label_cost"]
     can_be_had = "" if cost else ", if labels can be had by hand"
     takes = f"; one such label takes {cost}" if cost else ""
     at = f" at epsilon {epsilon}" if epsilon else ""

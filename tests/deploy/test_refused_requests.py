@@ -35,9 +35,9 @@ from tests.deploy.spoiled import (
     other_columns,
     other_roster,
     policy,
+    signed_so,
     summed_elsewhere,
     unsafe_federation,
-    unsigned,
     written,
 )  # fmt: skip
 from tests.federation import hello_of
@@ -73,7 +73,7 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
         Rule.MALFORMED: Foreseen(changed_terms(pool="{}")),
         Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
         Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5")),
-        Rule.ROSTER_MISMATCH: Foreseen(unsigned(other_roster)),
+        Rule.ROSTER_MISMATCH: Foreseen(signed_so(other_roster)),
         Rule.SIMULATION: Foreseen(changed_terms(simulation=True)),
     },
 }

@@ -1,4 +1,4 @@
-"""Across sessions: what a lying coordinator gets from several exact sums, under the rule of version 0.9 and now."""
+"""Across sessions: what a lying coordinator gets from several exact sums, with and without blocks."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ ROSTERS = {
 @pytest.mark.parametrize("name", ROSTERS)
 @pytest.mark.parametrize("forgetful", [False, True])
 def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, monkeypatch) -> None:
-    """All, and then all but one. The control remembers by the roster's hash, as version 0.9 did."""
+    """All, and then all but one. The control remembers by the roster's hash."""
     if forgetful:
         monkeypatch.setattr(sum_store, "check_block", lambda *_: None)  # nothing is known of this hash
     federation = federation_of(tmp_path)

@@ -108,8 +108,8 @@ def set_axis(frame: pl.DataFrame, order: Mapping[str, Sequence[str]]) -> tuple[s
     """The axis along which the data set itself changes, and the first of its points for each; None with fewer than
     `LEAST` data sets.
 
-    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one, and results of 0.9, which
-    name none, have no such axis. frame: tidy. order: of axes their points.
+    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one. frame: tidy. order: of
+    axes their points.
     """
     best: tuple[str, list[str]] | None = None
     for axis, points in order.items():

@@ -140,8 +140,8 @@ NATURAL = ("natural", "owners", "owner")
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     """The same with every figure once: one of several cells of a point is kept of what the cells share.
 
-    The columns `FACTS`, which tables of 0.9 lack, are there, null where nothing is known. Figures that are no number,
-    or that belong to no seed, are left out. An epsilon may be infinite.
+    The columns `FACTS` are there, null where nothing is known. Figures that are no number, or that belong to no seed,
+    are left out. An epsilon may be infinite.
 
     Raises
     ------

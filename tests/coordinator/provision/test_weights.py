@@ -36,7 +36,7 @@ def hello(kit: Path) -> HelloReply:
     terms = home.pinned_terms()
     assert terms is not None
     fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
-    return PartyNode(home).hello(HelloRequest(**terms.model_dump(by_alias=False), **fields))
+    return PartyNode(home).hello(HelloRequest(**terms.model_dump(), **fields))
 
 
 @pytest.mark.parametrize("votes", ["plaintext", "secure"])

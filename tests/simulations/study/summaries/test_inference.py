@@ -154,7 +154,7 @@ def test_shares_stay_between_0_and_1() -> None:
 )
 def test_the_test_keeps_its_level_and_the_one_over_seeds_does_not(world: str, seeds: int, control: float) -> None:
     """1,000 studies without a difference: with an error of 6 % more than 8.5 % would be found once in 1,500 times.
-    Student's over seeds, the rule up to 0.9, errs more often than `control`."""
+    Student's over seeds errs more often than `control`."""
     found = outside(DIFFERENCES[world], seeds, 1000, ["seeds (0.9)", "crossed"])
     assert 0.015 < found["crossed"] / 1000 < 0.085
     assert found["seeds (0.9)"] / 1000 > control
@@ -170,7 +170,7 @@ def test_a_true_difference_is_covered() -> None:
 @pytest.mark.statistics
 @pytest.mark.parametrize("world", list(FIGURES)[:5])
 def test_intervals_of_one_method_cover(world: str) -> None:
-    """1,000 studies: as above. The wider of two parts, the rule up to 0.9, misses more where both are alike."""
+    """1,000 studies: as above. The wider of two parts misses more where both are alike."""
     wider, both = outside_of_shares(FIGURES[world], 10, 1000)
     assert 0.015 < both / 1000 < 0.085
     assert (wider / 1000 > 0.07) == ("seeds differ" in world)

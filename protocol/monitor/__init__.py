@@ -1,1 +1,0 @@
-"""Where kits of version 0.9 look for the health check: now `node.health`."""
