@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -36,7 +36,7 @@ from consilium.coordinator.stages import (
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, CollectionMode, Terms, TrainRequest
-from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
 from consilium.protocol.releases import widest
@@ -138,14 +138,12 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Federation(Countable, Frozen):
+class Federation(Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": (), "exact_sums": False}
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(
@@ -425,8 +423,6 @@ class FederationConfig(Federation):
         same, with a ledger of its own, and is charged as one.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {**Federation.UNWRITTEN, "edition": 0, "noise_shares": 0}
-
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     public: PoolTerms | None = None
@@ -463,24 +459,19 @@ class FederationConfig(Federation):
 
     @model_validator(mode="after")
     def _shares_where_they_are_needed(self) -> FederationConfig:
-        needed = super().noise_in_sums and not self.mechanism.noise_by_parties
+        needed = self.noise_in_sums and not self.mechanism.noise_by_parties
         if self.noise_shares and not needed:
             raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums, or the mechanism says it")
         if self.noise_shares > 1 and self.collection == "verified":
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
-        if needed and not self.noise_shares and self.collection == "distributed":
-            raise ValueError("noise_shares is left out: of how many parties' noise is anybody sure?")
+        if needed and not self.noise_shares:
+            raise ValueError("noise_shares is left out: of how many givers' noise is anybody sure?")
         for noise in (noise_of for number in self.phase_numbers for noise_of in self._noises(number)):
             try:
                 noise.check()
             except NoiseError as error:
                 raise ValueError(str(error)) from None
         return self
-
-    @property
-    def noise_in_sums(self) -> bool:
-        """See `Federation.noise_in_sums`. Verified votes without `noise_shares` are of version 0.9: exact sums."""
-        return super().noise_in_sums and (self.mechanism.noise_by_parties or self.noise_shares > 0)
 
     def _noises(self, phase: int | None = None) -> tuple[SumNoise, ...]:
         return self.sum_noises(self.noise_shares, phase)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -20,7 +20,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 from consilium.report.disclosure import epsilon_text
 
 
@@ -69,10 +69,8 @@ class Sanitised(Frozen):
         return SanitisedPlan(**self.model_dump())
 
 
-class Privacy(Terse, Frozen):
+class Privacy(Frozen):
     """`unit` has no default on purpose: whoever states an epsilon says for what."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"candidates": 1}
 
     unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
     neighbouring: Neighbouring = Field(

@@ -248,7 +248,7 @@ class _Stored:
 
     def heads(self, federation: str) -> dict[int, str]:
         rows = self._connection.execute("SELECT batch, head FROM heads WHERE federation = ?", (federation,))
-        position = self.position(federation)  # what was kept before there was a table of all
+        position = self.position(federation)
         return dict(rows) | ({} if position is None else {position.batch: position.head})
 
     def asked_at(self, federation: str) -> int | None:

@@ -283,6 +283,7 @@ def _terms(federation: FederationFile) -> Terms:
         teachers=federation.teachers_per_party,
         simulation=federation.simulation,
         promise="[]",
+        student="",
         collection=federation.collection,
         roster="",
         public=federation.public.model_dump_json() if federation.public else "",

@@ -6,15 +6,14 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
-from consilium.protocol.models import Strict, Terse
+from consilium.protocol.models import Strict
 from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
 PROTOCOL_VERSION = 7
@@ -81,11 +80,9 @@ class WireModel(Strict):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
-    UNSENT: ClassVar[frozenset[str]] = frozenset()
-    """Fields that do not travel where they have their default: messages without them are what they were before."""
 
 
-class Terms(Terse, WireModel):
+class Terms(WireModel):
     """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
@@ -98,14 +95,12 @@ class Terms(Terse, WireModel):
     """
 
     kind: ClassVar[str] = "terms"
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"student": ""}
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"student"})
     federation: Hash
     classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
     promise: PromiseText
-    student: PromiseText = ""
+    student: PromiseText
     collection: CollectionMode
     roster: OptionalHash
     public: str = Field(max_length=500)
@@ -134,14 +129,13 @@ class HelloRequest(Terms):
     """
 
     kind: ClassVar[str] = "query.hello"
-    UNSENT: ClassVar[frozenset[str]] = Terms.UNSENT | {"late", "starts"}
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
     program: Program
-    late: bool = False
-    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)] = Field(default_factory=list)
+    late: bool
+    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)]
 
     @cached_property
     def terms(self) -> Terms:
@@ -215,7 +209,6 @@ class VoteRequest(WireModel):
     """
 
     kind: ClassVar[str] = "query.vote"
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"release", "start"})
     federation: Hash
     query_set: Hash
     ledger: Hash
@@ -224,8 +217,8 @@ class VoteRequest(WireModel):
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
-    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
-    start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
+    release: int = Field(ge=1, le=MOST_RELEASES)
+    start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
     @property
     def position(self) -> LedgerPosition:

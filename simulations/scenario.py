@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -23,7 +23,7 @@ from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import EXACT_SUMS
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
@@ -38,14 +38,12 @@ from consilium.simulations.shipped import Shipped
 from consilium.student.config import StudentSpec
 
 
-class Scenario(Terse, Frozen):
+class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
     data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
     `models.provenance`; keys of a run that were changed with `--set` have none.
     """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": ()}
 
     description: str = Field(default="", description="for the report")
     data: DataSpec

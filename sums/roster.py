@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,7 +15,7 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.messages import MOST_WEIGHT, CollectionMode, PartyName
-from consilium.protocol.models import Derived, Strict, Terse
+from consilium.protocol.models import Derived, Strict
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
 from consilium.sums.errors import BadKey, BrokenBlock, RosterMismatch
@@ -137,10 +137,8 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class BlockEntry(Terse, Strict):
+class BlockEntry(Strict):
     """A party's name, its Ed25519 public key, hex, and the number of its block (`assigned`); 0: it has none."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1, "block": 0}
 
     id: PartyName
     ed25519_pk: PublicKey

@@ -27,7 +27,7 @@ from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
 from consilium.protocol.schema import Name, Range, Schema
@@ -144,7 +144,7 @@ class RowsPlan(Frozen):
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
-class PartyPlan(Countable, Frozen):
+class PartyPlan(Frozen):
     """One party."""
 
     name: PartyName = Field(description="in roster, logs and kits")

@@ -170,7 +170,7 @@ class ShiftSpec(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table without these keys is written, and hashed, as before there were any."""
+        """Only what was said: it is of a kind of shift."""
         unsaid = set(type(self).model_fields) - {"noise", "swap", "classes"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
@@ -265,7 +265,7 @@ class DataSpec(SourceSpec):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
+        """As of a source: other divisions refuse the rest."""
         table = SourceSpec._without_what_is_not_said(self, write)
         unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
         return {key: value for key, value in table.items() if key not in unsaid}

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -15,7 +15,7 @@ from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.scenario import TAGS, apply_override
@@ -49,10 +49,8 @@ class AxisRange(Frozen):
         return self
 
 
-class StudyAxis(Terse, Frozen):
+class StudyAxis(Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"leave_out": None}
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")

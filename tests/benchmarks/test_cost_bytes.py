@@ -54,7 +54,16 @@ def test_clear_votes(queries: int, asked: int, classes: int, teachers: int) -> N
     places, proof = PoolTree(ids).prove([ids[row] for row in chosen])
     said = rng.integers(classes, size=(teachers, asked))
     told = VoteRequest(
-        federation=HEX, query_set=HEX, ledger=HEX, batch=3, head=HEX, queries=rows[chosen], places=places, proof=proof
+        federation=HEX,
+        query_set=HEX,
+        ledger=HEX,
+        batch=3,
+        head=HEX,
+        queries=rows[chosen],
+        places=places,
+        proof=proof,
+        release=1,
+        start="",
     )
     reply = VoteReply(party="party-0001", query_set=HEX, choices=packed(said, classes))
     load = Load(9, asked, classes, features, teachers, pool=queries)

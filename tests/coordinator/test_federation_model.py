@@ -243,10 +243,9 @@ class TestCandidates:
         with pytest.raises(ValidationError, match="promise"):
             Federation.model_validate(table(again, privacy={"candidates": 4}))
 
-    def test_one_is_not_written_and_changes_no_digest(self) -> None:
+    def test_one_changes_no_digest(self) -> None:
         plain = Federation.model_validate(table({"name": "histogram"}))
         stated = Federation.model_validate(table({"name": "histogram"}, privacy={"candidates": 1}))
-        assert "candidates" not in stated.model_dump()["privacy"]
         assert stated.federation_digest() == plain.federation_digest()
         more = Federation.model_validate(table({"name": "histogram", "sigma": 90.0}, privacy={"candidates": 2}))
         less = Federation.model_validate(table({"name": "histogram", "sigma": 90.0}))

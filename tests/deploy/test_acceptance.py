@@ -40,6 +40,7 @@ from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed
+from tests.federation import UNTOLD
 from tests.party.test_client_app import call, context
 
 PROMPT = "Type yes to allow it: "
@@ -88,7 +89,7 @@ def hello(kit: Path) -> Any:
     """What the installed app of a party answers when the coordinator comes with the kit's own terms."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
+    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), **UNTOLD}
     return call(to_record(HelloRequest(**fields)), context({"home": str(kit)})).content
 
 
@@ -460,7 +461,7 @@ def test_a_policy_that_cannot_be_read_is_none(kit: Path, case: str) -> None:
 
 def _fields(kit: Path) -> dict[str, Any]:
     terms = json.loads((kit / "terms.json").read_text())
-    return {**terms, "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
+    return {**terms, "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), **UNTOLD}
 
 
 # Later kits and renewed terms.

@@ -28,18 +28,12 @@ from consilium.coordinator.stages import Phase, Privacy, Sanitised
 from consilium.party.promise import parse_promise
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_RELEASES
-from consilium.protocol.records import BODY, to_record
 from consilium.student.config import StudentSpec
-from tests.federation import make_config, make_rows, vote_request
+from tests.federation import make_config
 from tests.schedule.small import FIRST, SECOND, scheduled
 
 
 class TestWithoutASchedule:
-    def test_a_request_for_votes_names_no_release(self) -> None:
-        queries = make_rows(3, 1)[0]
-        assert "release" not in to_record(vote_request(make_config(), queries)).config_records[BODY]
-        assert to_record(vote_request(scheduled(), queries, release=2)).config_records[BODY]["release"] == 2
-
     def test_nothing_is_told_of_phases(self) -> None:
         assert by_phase(make_config(), []) == {}
         assert make_config().phase_numbers == (None,)

@@ -210,23 +210,6 @@ def test_of_a_party_with_a_new_key_the_others_of_its_block_give_to_no_exact_sum(
     assert (Stage.ADVERTISE, "party-002") not in network.errors
 
 
-def test_who_gave_to_exact_sums_of_0_9_gives_to_none(tmp_path: Path) -> None:
-    """It remembered places by the hash of a roster, which may be here no more: its sets were no blocks."""
-    federation = federation_of(tmp_path, noise=no_noise)
-    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-        tx._connection.execute("CREATE TABLE summed (roster TEXT, places BLOB)")
-        tx.commit()
-    assert unmasked(federation, range(10)) is not None
-    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-        tx._connection.execute("INSERT INTO summed VALUES ('r', x'0000')")
-        tx.commit()
-    network = Network(federation)
-    drive(federation.machine(), network.send)
-    assert isinstance(network.errors[Stage.ADVERTISE, "party-000"], BrokenBlock)
-    assert unmasked(federation, range(1, 10), **NOISY) is not None, "noise needs no blocks"
-    assert unmasked(federation, range(10), **NOISY) is None, "and a noisy sum is given once"
-
-
 # Queries of noisy sums.
 
 

@@ -188,12 +188,9 @@ def _difference_table(
             " corrected."
         )
     else:
-        unknown = any(contrast.standing is Likeness.UNKNOWN for contrast in rows)
         name, heading = "gaps", f"Gaps to {reference}: not like with like"
         reading += (
-            "These results do not say what methods guarantee, so nothing is tested: run the study again."
-            if unknown
-            else f"Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
+            f"Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
             " neighbouring relation), or nothing."
         )
     if part:

@@ -387,8 +387,6 @@ def _not_significant(view: StudyView, question: Family) -> list[str]:
 
 def _nothing_tested(question: Family) -> str:
     standings = {contrast.standing for contrast in question.contrasts}
-    if Likeness.UNKNOWN in standings:
-        return "Nothing was tested: these results do not say what methods guarantee. Run the study again."
     if Likeness.TOO_LITTLE in standings:
         alone = all(contrast.seeds < 2 for contrast in question.contrasts)
         return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."
