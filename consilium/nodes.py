@@ -288,9 +288,7 @@ def _state(node: Kit, file: Path) -> tuple[dict[str, Any], list[str]]:
 
 def doctor(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
-    pool: Annotated[
-        Path | None, typer.Option("--public", "--pool", help="A student's public rows, to be checked too.")
-    ] = None,
+    pool: Annotated[Path | None, typer.Option("--public", help="A student's public rows, to be checked too.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Leave out what asks another node.")] = False,
     output: FormatOption = Format.text,
 ) -> None:

@@ -61,7 +61,6 @@ def run(
         Path | None,
         typer.Option(
             "--public",
-            "--pool",
             help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else"
             " public.npz of the kit.",
         ),

@@ -37,7 +37,7 @@ from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
-FREE = {"batch", "party", "program", "teachers"}
+FREE = {"batch", "late", "party", "program", "starts", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
 TAKEN = {"nonces", "ciphertexts", "challenges", "values", "choices"}
 """Arrays in which other bits may be honest too: of what peers sealed, which is answered with a complaint about the

@@ -306,17 +306,7 @@ class DataSpec(SourceSpec):
     @property
     def rows_needed(self) -> int:
         """Least rows of a party: `least_rows`, or its default."""
-        return self.least_rows or (1 if self.deals_unevenly else self._left_out)
-
-    @property
-    def owner_rows_needed(self) -> int:
-        """Least rows of an owner that counts as one of the natural division's, which decides the public part too."""
-        return self.least_rows or (1 if self.partition == "dirichlet" and self.parties is not None else self._left_out)
-
-    @property
-    def party_rows_needed(self) -> int:
-        """Least rows of what the division makes a party: a smaller one is left out."""
-        return self.rows_needed if self.deals_unevenly else self.owner_rows_needed
+        return self.least_rows or 1
 
 
 class TeacherShare(Frozen):

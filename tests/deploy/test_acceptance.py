@@ -70,8 +70,7 @@ def looser(kit: Path) -> list[str]:
 
 
 def by_script(kit: Path, *keys: str, **more: str) -> Done:
-    kind = open_kit(kit).kind
-    return consilium(kind, "accept", kit, *(word for key in keys for word in ("--yes", key)), *more.values())
+    return consilium("node", "accept", kit, *(word for key in keys for word in ("--yes", key)), *more.values())
 
 
 def policy_of(kit: Path) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
             stack.callback(node.end)
 
         first = Node(
-            logs / "student", "student", "start", student, "--wait", "500", "--format", "json",
+            logs / "student", "student", "run", student, "--wait", "500", "--format", "json",
             "--public", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
         )  # fmt: skip
         stack.callback(first.end)
@@ -125,7 +125,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         # a renewed certificate is shown at both ports, and nothing is restarted
         assert command("provision", "renew", str(out), "coordinator").returncode == 0
         update = out / "updates" / "0002" / "coordinator.tar.gz"
-        opened = command("kit", "open", str(update), "--into", str(out / "coordinator"))
+        opened = command("node", "join", str(update), "--into", str(out / "coordinator"))
         assert opened.returncode == 0, opened.stderr
         kit = open_kit(out / "coordinator")
         new = load_certificate(kit.server_tls.certificate).serial_number
@@ -186,7 +186,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert sorted(seen["parties"]) == sorted(PARTIES)
         assert seen["errors"] == []
 
-        closed = command("coordinator", "close", str(out / "coordinator"), "--format", "json")
+        closed = command("node", "close", str(out / "coordinator"), "--format", "json")
         assert closed.returncode == 0, closed.stderr
         assert json.loads(closed.stdout)["parties"] == sorted(PARTIES)
         assert coordinator.process.wait(300) == 0

@@ -163,7 +163,7 @@ def test_what_a_node_would_refuse_its_doctor_says(nodes: Path, node: str, rule: 
     with pytest.raises(Refused) as refused:
         (ask_party if node == PARTY_KIT else ask_second)(nodes)
     assert (found.level, refused.value.refusal.rule) == ("wrong", rule)
-    if case.name != "data":  # there, `consilium party check` has every problem of every column
+    if case.name != "data":  # there, `consilium party dry-run --data-only` has every problem of every column
         assert str(refused.value.refusal) in found.what
         assert found.action.startswith((CURES if node == PARTY_KIT else CURES_OF_SECOND)[rule])
     if node == SECOND_KIT:

@@ -354,7 +354,7 @@ def test_an_event_that_is_none_is_a_finding(run: Path, event: str) -> None:
 
 def test_the_command_says_it_and_ends_with_1(run: Path) -> None:
     kits = run / "kits"
-    made = consilium("coordinator", "statement", str(kits / "coordinator"), str(run / "of-ledger.json"))
+    made = consilium("status", str(kits / "coordinator"), "--statement", str(run / "of-ledger.json"))
     assert (made.exit_code, "4 batches, 20 queries" in made.stdout) == (0, True)
     arguments = ("audit", str(kits / "party-ward-b"), "--statement", str(run / "of-ledger.json"))
     sound = consilium(*arguments)

@@ -309,7 +309,6 @@ class TestTheEvents:
         assert more == pytest.approx([40 * 2 * charged.slack * 3, 40 * 2 * charged.slack * 19 / 9])
         assert charged.composed_parts() is None
         assert event_from_json(charged.to_json()) == charged
-        assert "slack" not in replace(charged, slack=0.0).to_json()
         with pytest.raises(NoDataDependentBoundError):
             charged.evidence(np.full((40, 2), 3))
 

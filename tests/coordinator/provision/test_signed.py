@@ -281,19 +281,16 @@ def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: py
 def test_sealed_kits_by_the_command_line(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sending.COST, "n", 2**7)
     archives = [out / "party-ward-a.tar.gz", out / "coordinator.tar.gz"]
-    done = consilium("kit", "seal", *archives, "--passwords", out / "operator" / "passwords.txt", "--format", "json")
-    assert done.exit_code == 0, done.stderr
-    sealed = [Path(path) for path in done.json()["sealed"]]
+    sealed = sending.seal_all(archives, out / "operator" / "passwords.txt")
     assert [path.name for path in sealed] == ["party-ward-a.tar.gz.sealed", "coordinator.tar.gz.sealed"]
     password = (out / "operator" / "passwords.txt").read_text().split()[1]
-    assert password not in done.stdout + done.stderr
     (tmp_path / "password").write_text(password)
     arguments = ["--into", tmp_path / "srv", "--password-file", tmp_path / "password"]
-    wrong = consilium("kit", "open", sealed[1], *arguments, "--format", "json")
+    wrong = consilium("node", "join", sealed[1], *arguments, "--format", "json")
     assert (wrong.exit_code, wrong.json()["error"]["type"]) == (2, "WrongPassword")
-    opened = consilium("kit", "open", sealed[0], *arguments)
+    opened = consilium("node", "join", sealed[0], *arguments)
     assert opened.exit_code == 0, opened.stderr
     assert "read the authority's fingerprint" in opened.stdout
     newer = out / "updates" / "0002" / "party-ward-a.tar.gz"
-    again = consilium("kit", "open", newer, "--into", tmp_path / "srv" / "party-ward-a")
+    again = consilium("node", "join", newer, "--into", tmp_path / "srv" / "party-ward-a")
     assert again.exit_code == 0 and again.stdout.startswith("updated"), again.stderr

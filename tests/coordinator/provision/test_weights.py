@@ -91,12 +91,12 @@ def test_the_party_is_told_its_weight_and_its_own_epsilon(tmp_path: Path) -> Non
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     kit = out / "party-ward-b"
     own = promised_at(config, 2).epsilon
-    checked = consilium("party", "check", kit, kit / "federation.json")
+    checked = consilium("party", "dry-run", "--data-only", kit, kit / "federation.json")
     assert (
         f"weight     2 of at most 3: each of your answers counts as 2 votes; your own epsilon is at most {own:.3f}"
         in checked.stdout
     )
-    told = consilium("party", "check", kit, kit / "federation.json", "--format", "json").json()
+    told = consilium("party", "dry-run", "--data-only", kit, kit / "federation.json", "--format", "json").json()
     assert told["share"] == {"weight": 2, "epsilon": pytest.approx(own)}
     plain = make_kits(tmp_path / "plain") / "party-ward-b"
-    assert "weight" not in consilium("party", "check", plain, plain / "federation.json").stdout
+    assert "weight" not in consilium("party", "dry-run", "--data-only", plain, plain / "federation.json").stdout

@@ -348,7 +348,7 @@ def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
 def test_a_party_is_told_before_it_takes_part(tmp_path: Path) -> None:
     (tmp_path / "federation.json").write_text(PATIENTS.model_dump_json())
     folder = make_home(tmp_path / "home", "p")
-    arguments = ["party", "check", str(folder), str(tmp_path / "federation.json")]
+    arguments = ["party", "dry-run", "--data-only", str(folder), str(tmp_path / "federation.json")]
     result = CliRunner().invoke(cli.app, arguments)
     assert "party.toml does not say which rows are of one" in result.output
     assert isinstance(result.exception, ConfigError)
