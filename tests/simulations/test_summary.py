@@ -33,9 +33,14 @@ SUMMARY: dict[str, Any] = {
     "queries": {"answered": 100},
     "student": {"accuracy": 0.8, "auc": 0.85, "recall_per_class": {"well": 0.8, "ill": 0.8}},
     "baselines": {"mean_teacher": {"accuracy": 0.7, "auc": 0.75}},
-    "worth": {"metric": "auc", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
+    "worth": {"metric": "auc", "label_cost": "", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
-CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
+CARD: dict[str, Any] = {
+    "model": {"kind": "linear"},
+    "test": {"rows_per_class": {"well": 300, "ill": 300}},
+    "noise_spread": {},
+    "provenance": [],
+}
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
 
 
