@@ -34,7 +34,6 @@ from consilium.node.acceptance import (
     read_terms,
     read_with_policy,
     rounded_up,
-    written_by_operator,
 )
 from consilium.node.answering import pool_of
 from consilium.node.checks import refused_is_wrong
@@ -180,7 +179,6 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
             neighbouring.value,
         ),
         facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, counted_by), together, by),
-        operator=written_by_operator(home.folder / SETTINGS),
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -21,7 +20,7 @@ from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.errors import AlreadyAnswered, BrokenBlock
+from consilium.sums.errors import AlreadyAnswered
 from consilium.sums.roster import VerifiedRoster, check_kept
 
 
@@ -67,8 +66,6 @@ def cost_of(events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouri
 class AggregatorPolicy(NodePolicy):
     """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere. exact_sums: give a half without
     noise, so that the coordinator has exact sums."""
-
-    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
 
 class AggregatorFile(NodeFile[AggregatorPolicy]):
@@ -138,8 +135,6 @@ class KeptRules:
         WholeBlocks(self.roster).allow(terms, accepted)
         if terms.helper_sigma > 0:
             return
-        if self.sums.gave_before_blocks():
-            raise BrokenBlock("this node gave halves of exact sums of version 0.9, which were no sums of blocks")
         for block in self._blocks(accepted):
             for first in self.sums.blocks(block):
                 check_kept(block, first)

@@ -19,8 +19,8 @@ from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import committed
 from consilium.protocol.messages import Terms
 
-FORMAT = 2
-"""In SQLite's `user_version`; counted up whenever an older program would misread what a newer one wrote."""
+FORMAT = 1
+"""In SQLite's `user_version`."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, terms BLOB NOT NULL, ids BLOB NOT NULL, state BLOB)",
@@ -156,11 +156,6 @@ class GivenSums:
         block = " ".join(sorted(keys))
         self._connection.executemany("INSERT OR IGNORE INTO blocks VALUES (?, ?)", ((key, block) for key in keys))
 
-    def gave_before_blocks(self) -> bool:
-        """Whether a program of version 0.9 gave halves of exact sums: it recorded places by the hash of a roster."""
-        table = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone()
-        return table is not None and self._connection.execute("SELECT 1 FROM summed").fetchone() is not None
-
     def record(self, sid: str) -> tuple[bytes, bytes] | None:
         """What was signed when the half of this sum was given, and the signature."""
         return self._connection.execute("SELECT record, signature FROM records WHERE sid = ?", (sid,)).fetchone()
@@ -202,7 +197,7 @@ class GivenStore:
 
         Raises
         ------
-        LedgerError : the file cannot be read or written, or a newer program wrote it.
+        LedgerError : the file cannot be read or written, or has another format.
         """
         with committed(self._path, TABLES, FORMAT) as connection:
             yield GivenSums(connection)

@@ -125,18 +125,11 @@ def installed_version() -> str:
 
 consilium.simulations.cli.register(app)
 app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup, rich_help_panel=SIMULATE)
-consilium.nodes.old_names(consilium.coordinator.provision.cli.app, "provision", consilium.nodes.OLD_OF_PROVISION)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup, rich_help_panel=DEPLOY)
 app.add_typer(consilium.nodes.app, name="node", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=DEPLOY)(consilium.nodes.status)
 app.command(rich_help_panel=DEPLOY)(consilium.nodes.doctor)
-consilium.nodes.old_names(consilium.party.cli.app, "party", consilium.nodes.OLD_OF_PARTY)
 app.add_typer(consilium.party.cli.app, name="party", rich_help_panel=DEPLOY)
-for _group, _commands in consilium.nodes.OLD_GROUPS.items():
-    _old = typer.Typer(help="The names of version 0.9; see `consilium node`.", pretty_exceptions_show_locals=False)
-    consilium.nodes.old_names(_old, _group, _commands)
-    app.add_typer(_old, name=_group, hidden=True)
-consilium.nodes.old_names(consilium.student.cli.app, "student", consilium.nodes.OLD_OF_STUDENT)
 app.add_typer(consilium.student.cli.app, name="student", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=USE)(consilium.student.cli.predict)
 consilium.coordinator.cli.audit_app.command("run")(consilium.nodes.audit)

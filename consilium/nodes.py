@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from enum import StrEnum
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.coordinator.provision.cli import NewKind, add
-from consilium.party.cli import dry_run_command
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
 from consilium.simulations.cli import audit_run
-from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
     from consilium.node.kinds import MemberKind, NodeKind
@@ -254,9 +248,7 @@ def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
 
 def doctor(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
-    pool: Annotated[
-        Path | None, typer.Option("--public", "--pool", help="A student's public rows, to be checked too.")
-    ] = None,
+    pool: Annotated[Path | None, typer.Option("--public", help="A student's public rows, to be checked too.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Leave out what asks another node.")] = False,
     output: FormatOption = Format.text,
 ) -> None:
@@ -289,69 +281,3 @@ def audit(
 ) -> None:
     """Check a run against its ledger. Exit code 1: something does not hold."""
     audit_run(path, student or [], output)
-
-
-@dataclass(frozen=True)
-class Renamed:
-    """A command that had another name. options: those that the old name stood for."""
-
-    command: Callable[..., None]
-    name: str
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-def old_names(group: typer.Typer, kind: str, commands: Mapping[str, Renamed]) -> None:
-    """Names of version 0.9, in kits and service files: they work, say the new one, and stand in no help.
-
-    commands: by old name.
-    """
-    for old, renamed in commands.items():
-        group.command(old, hidden=True)(_under_old_name(renamed, f"consilium {kind} {old}"))
-
-
-def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
-    command = renamed.command
-    signature = inspect.signature(command, eval_str=True)
-    options = {name: option for name, option in signature.parameters.items() if name not in renamed.options}
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        print(f"consilium: `{old}` is now `{renamed.name}`", file=sys.stderr)
-        command(**values, **renamed.options)
-
-    run.__signature__ = signature.replace(parameters=list(options.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: option.annotation for name, option in options.items()}
-    del run.__wrapped__  # type: ignore[attr-defined]
-    return run
-
-
-_COMMON = {
-    "join": Renamed(join, "consilium node join", {"into": None}),
-    "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
-    "accept": Renamed(accept, "consilium node accept"),
-    "status": Renamed(status, "consilium status"),
-    "start": Renamed(start, "consilium node start", {"go_on": False}),
-}
-OLD_OF_PARTY = {
-    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}),
-    "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
-    **_COMMON,
-}
-OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}
-OLD_OF_PROVISION = {
-    f"add-{kind}": Renamed(add, f"consilium provision add --kind {kind}", {"kind": kind, **left_out})
-    for kind, left_out in (
-        (NewKind.party, {}),
-        (NewKind.aggregator, {"weight": 1, "succeeds": None, "new_patients": False}),
-        (NewKind.student, {"port": 9094, "keys": None, "weight": 1, "succeeds": None, "new_patients": False}),
-    )
-}
-OLD_OF_AGGREGATOR = {
-    "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator}),
-    "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
-    **_COMMON,
-}
-OLD_OF_COORDINATOR = {"start": Renamed(start, "consilium node start"), "close": Renamed(close, "consilium node close")}
-OLD_OF_KIT = {"open": Renamed(join, "consilium node join", {"keys": None})}
-OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
-"""Groups that are no more."""

@@ -5,17 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
@@ -42,17 +35,8 @@ from consilium.coordinator.stages import (
 )
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import (
-    MOST_RELEASES,
-    MOST_TEACHERS,
-    MOST_WEIGHT,
-    CollectionMode,
-    StatedMode,
-    Terms,
-    TrainRequest,
-)
-from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import Outgrown
+from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, CollectionMode, Terms, TrainRequest
+from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
 from consilium.protocol.releases import widest
@@ -129,16 +113,6 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     return DistributedTwoPhaseEvent(sigma1=sigmas[0], sigma2=sigmas[1], **common)
 
 
-def check_form(table: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError for a scenario or a provisioning file of version 0.2, which had no table `[federation]`."""
-    if "federation" not in table and any(key in table for key in ("mechanism", "privacy", "query_budget")):
-        raise ConfigError(
-            f"{where} has the form of version 0.2",
-            "Write what a federation is (mechanism, privacy, query budget) under [federation]: docs/scenarios.md has"
-            " its keys",
-        )
-
-
 def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
     for number, phase in enumerate(federation.phases):
@@ -164,16 +138,12 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Federation(Outgrown, Countable, Frozen):
+class Federation(Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": (), "exact_sums": False}
-    GONE: ClassVar[frozenset[str]] = frozenset({"spare", "least_difference"})
-    HASHED: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(
@@ -192,9 +162,8 @@ class Federation(Outgrown, Countable, Frozen):
         description="most times that one answer counts, for which the guarantee is made; in a simulation a party takes"
         " the largest weight whose own epsilon its policy allows, deployed the agreed one",
     )
-    collection: StatedMode = Field(
+    collection: CollectionMode = Field(
         default="distributed",
-        serialization_alias="votes",
         description="whether the coordinator sees each party's votes (`plaintext`), exact sums (`secure`), sums with"
         " the parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked"
         " unseen, with noise of both in them (`verified`)",
@@ -214,7 +183,6 @@ class Federation(Outgrown, Countable, Frozen):
     )
     public_least_distance: float = Field(
         default=0.05,
-        serialization_alias="pool_least_distance",
         ge=0,
         le=1e6,
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
@@ -222,14 +190,10 @@ class Federation(Outgrown, Countable, Frozen):
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
     voting_rule: VotingRuleSpec = Field(
-        default=TopRule(),
-        serialization_alias="ballot",
-        description="how a teacher turns its scores into its one vote, see below",
+        default=TopRule(), description="how a teacher turns its scores into its one vote, see below"
     )
     privacy: Privacy = Field(description="what is guaranteed, see below")
-    query_budget: QueryBudget = Field(
-        serialization_alias="caps", description="how much is asked and answered at most, see below"
-    )
+    query_budget: QueryBudget = Field(description="how much is asked and answered at most, see below")
     mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
     schedule: tuple[Phase, ...] = Field(
         default=(),
@@ -331,11 +295,6 @@ class Federation(Outgrown, Countable, Frozen):
                 " leave epsilon out"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _terse(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written = {key: value for key, value in write(self).items() if not self._says_nothing(key, value)}
-        return written | dict(self.outgrown)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -443,7 +402,7 @@ class Federation(Outgrown, Countable, Frozen):
         Time limits are left out: they change nothing of what is asked or promised.
         """
         fields = set(Federation.model_fields) - {"timeouts"}
-        return canonical_digest(self.model_dump(mode="json", include=fields, by_alias=True))
+        return canonical_digest(self.model_dump(mode="json", include=fields))
 
 
 class FederationConfig(Federation):
@@ -464,11 +423,9 @@ class FederationConfig(Federation):
         same, with a ledger of its own, and is charged as one.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {**Federation.UNWRITTEN, "edition": 0, "noise_shares": 0}
-
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
+    public: PoolTerms | None = None
     reference: str = ""
     simulation: bool = False
     seed: int = Field(default=-1, ge=-1)
@@ -502,24 +459,19 @@ class FederationConfig(Federation):
 
     @model_validator(mode="after")
     def _shares_where_they_are_needed(self) -> FederationConfig:
-        needed = super().noise_in_sums and not self.mechanism.noise_by_parties
+        needed = self.noise_in_sums and not self.mechanism.noise_by_parties
         if self.noise_shares and not needed:
             raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums, or the mechanism says it")
         if self.noise_shares > 1 and self.collection == "verified":
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
-        if needed and not self.noise_shares and self.collection == "distributed":
-            raise ValueError("noise_shares is left out: of how many parties' noise is anybody sure?")
+        if needed and not self.noise_shares:
+            raise ValueError("noise_shares is left out: of how many givers' noise is anybody sure?")
         for noise in (noise_of for number in self.phase_numbers for noise_of in self._noises(number)):
             try:
                 noise.check()
             except NoiseError as error:
                 raise ValueError(str(error)) from None
         return self
-
-    @property
-    def noise_in_sums(self) -> bool:
-        """See `Federation.noise_in_sums`. Verified votes without `noise_shares` are of version 0.9: exact sums."""
-        return super().noise_in_sums and (self.mechanism.noise_by_parties or self.noise_shares > 0)
 
     def _noises(self, phase: int | None = None) -> tuple[SumNoise, ...]:
         return self.sum_noises(self.noise_shares, phase)
@@ -609,6 +561,4 @@ class FederationConfig(Federation):
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
-        return canonical_digest(
-            self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}, by_alias=True)
-        )
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError
 
 from consilium.protocol.files import append_private
 from consilium.protocol.label_source import Unanswered
@@ -32,9 +31,6 @@ OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
 """Errors whose texts tell of the second aggregator alone, and of no vote."""
 OF_WHO_IS_THERE = ("NotEnoughParties", "ThresholdNotMet")
 """Why a question failed that hangs on who is connected and who refuses, not on votes: it is said to the operator."""
-SILENT_IN_0_9 = re.compile(r"(^|: )(no answer within|node )")
-REFUSED_IN_0_9 = re.compile(r"refused: ([a-z-]+)")
-"""How reasons began in logs of version 0.9, which have neither `rule` nor `silent`."""
 
 
 class Event(Frozen, extra="ignore"):
@@ -212,20 +208,6 @@ class LeftOut(Event):
     rule: Rule | None = None
     silent: bool = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_older_logs(cls, record: Any) -> Any:
-        """Logs of version 0.9 have neither `rule` nor `silent`; those of a later one may have another rule."""
-        if not isinstance(record, dict):
-            return record
-        word = record.get("rule")
-        if "rule" not in record:
-            reason = str(record.get("reason", ""))
-            refused = REFUSED_IN_0_9.search(reason)
-            word = refused and refused[1]
-            record = {**record, "silent": SILENT_IN_0_9.search(reason) is not None}
-        return {**record, "rule": word if word in set(Rule) else None}
-
     @property
     def text(self) -> str:
         """Without what to do about it."""
@@ -352,13 +334,13 @@ class Serving(Event):
 
 
 class Released(Event):
-    """A batch of queries was charged and answered. phase: of a schedule. release: what left; 0.9 did not say."""
+    """A batch of queries was charged and answered. phase: of a schedule. release: what left."""
 
     kind = "released"
     asked: int
     answered: int
     parties: int
-    release: str = ""
+    release: str
     phase: int | None = None
 
     @property
@@ -373,13 +355,13 @@ class Released(Event):
 
 
 class NotAnswered(Event):
-    """Questions of a student were not answered; why may say something about votes. asked: how many; 0 where 0.9 wrote
-    it. unanswered, parties: see `Unanswered`."""
+    """Questions of a student were not answered; why may say something about votes. asked: how many.
+    unanswered, parties: see `Unanswered`."""
 
     kind = "not-answered"
     error: str
     reason: str
-    asked: int = 0
+    asked: int
     unanswered: int = 0
     parties: tuple[str, ...] = ()
 
@@ -391,8 +373,8 @@ class NotAnswered(Event):
     @property
     def words(self) -> str:
         what = "a question was" if self.asked < 2 else f"{self.asked} questions were"
-        used = f"; {Unanswered(self.unanswered, self.parties).words}" if self.asked else ""
-        return f"{what} not answered{f': {self.reason}' if self.public else ''}{used}"
+        used = Unanswered(self.unanswered, self.parties).words
+        return f"{what} not answered{f': {self.reason}' if self.public else ''}; {used}"
 
 
 class NotSanitised(Event):

@@ -41,6 +41,9 @@ CREATE TABLE releases (
 CREATE TABLE evidence (
     query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
     probabilities BLOB);
+CREATE TABLE left_over (
+    seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL, query_id TEXT NOT NULL,
+    PRIMARY KEY (seq, position));
 CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
@@ -52,11 +55,6 @@ CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT
 """Beside the others, in the ledger of a federation whose parties may have weights."""
 PHASED_TABLES = "CREATE TABLE phases (seq INTEGER PRIMARY KEY REFERENCES batches, phase INTEGER NOT NULL)"
 """Beside the others, in the ledger of a federation with a schedule, from its first batch."""
-LEFT_OVER_TABLE = (
-    "CREATE TABLE left_over (seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,"
-    " query_id TEXT NOT NULL, PRIMARY KEY (seq, position))"
-)
-"""Beside the others, in every ledger that 0.9 did not make: queries that parties voted on, and nothing was released."""
 VOTED_TABLES = (
     "CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);"
     "CREATE TABLE voted (query_id TEXT, attempt INTEGER, phase INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID"
@@ -68,7 +66,7 @@ STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT 
 last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
 CHECKS_TABLE = "CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL)"
 """Beside the others, from the first check on noisy sums on: what it let pass, until these queries are released."""
-OPTIONAL_TABLES = (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
+OPTIONAL_TABLES = (WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
 
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -182,25 +180,8 @@ class ReleaseLedger(Protocol):
 
 GENESIS = "0" * 64
 """Hash before the first batch."""
-FORMAT = "4"
-OLD_FORMAT = "3"
-"""Of 0.9: its chain cannot be followed without votes. Such a ledger is read and gone on with as it is."""
+FORMAT = "1"
 CLOSED = "the ledger is closed: its sanitised epsilon was released"
-
-
-def chain_hash(
-    previous: str,
-    seq: int,
-    moment: str,
-    event: str,
-    parties: int,
-    rows: Sequence[tuple[Any, ...]],
-    votes: int | None = None,
-    phase: int | None = None,
-) -> str:
-    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, in a ledger of 0.9."""
-    counted = parties if votes is None else [parties, votes]
-    return chain_link([previous, seq, moment, event, counted, _plain(rows), *([] if phase is None else [phase])])
 
 
 def batch_hash(
@@ -283,7 +264,7 @@ class Ledger:
             self._connection.execute("PRAGMA foreign_keys=ON")
             with self._transaction():
                 if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-                    for statement in (*TABLES.split(";"), LEFT_OVER_TABLE):
+                    for statement in TABLES.split(";"):
                         self._connection.execute(statement)
                     meta = {
                         "format": FORMAT,
@@ -299,14 +280,8 @@ class Ledger:
         self._check(stored, federation)
 
     def _check(self, meta: dict[str, str], federation: str) -> None:
-        written = meta.get("format", "")
-        if written.isdecimal() and len(written) < 10 and int(written) > int(FORMAT):
-            raise LedgerError(
-                f"ledger {self.path} has format {written}, this program knows {FORMAT}",
-                "A newer version of Consilium wrote it: install that version again",
-            )
-        named = {"id"} if written == OLD_FORMAT else {"id", "salt"}
-        if written not in (OLD_FORMAT, FORMAT) or meta.get("federation") != federation or not named <= meta.keys():
+        known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
+        if not known or meta.get("federation") != federation:
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
@@ -528,11 +503,10 @@ class Ledger:
                 )
                 if batch.votes is not None:
                     self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
-                if self._meta["format"] != OLD_FORMAT:
-                    self._connection.executemany(
-                        "INSERT INTO left_over VALUES (?, ?, ?)",
-                        [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
-                    )
+                self._connection.executemany(
+                    "INSERT INTO left_over VALUES (?, ?, ?)",
+                    [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
+                )
                 if batch.phase is not None:
                     if not self._has("phases"):
                         self._connection.execute(PHASED_TABLES)
@@ -597,9 +571,6 @@ class Ledger:
 
     def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
         """Hash of a batch: rows, left over queries, votes and phase are its `content`."""
-        if self._meta["format"] == OLD_FORMAT:
-            rows, _, votes, phase = content
-            return chain_hash(previous, seq, moment, event, parties, rows, votes, phase)
         return batch_hash(self._meta["salt"], previous, seq, moment, event, parties, *content)
 
     def _chained(self) -> Iterator[tuple[Any, ...]]:
@@ -619,7 +590,7 @@ class Ledger:
                 (seq,),
             ).fetchall()
             left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
-            ids = self._connection.execute(left_over, (seq,)) if self._has("left_over") else ()
+            ids = self._connection.execute(left_over, (seq,))
             content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
             if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
@@ -668,8 +639,7 @@ class Ledger:
     def uncharged(self) -> int:
         """Releases and left over queries without a batch, and evidence without a release: the chain covers none."""
         stray = "SELECT COUNT(*) FROM {} WHERE seq NOT IN (SELECT seq FROM batches)"
-        tables = ["releases", *(["left_over"] if self._has("left_over") else [])]
-        counts = [stray.format(table) for table in tables]
+        counts = [stray.format(table) for table in ("releases", "left_over")]
         counts.append("SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases)")
         return sum(self._connection.execute(count).fetchone()[0] for count in counts)
 

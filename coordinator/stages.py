@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -20,8 +20,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
-from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.old_names import Outgrown
+from consilium.protocol.models import Frozen
 from consilium.report.disclosure import epsilon_text
 
 
@@ -70,10 +69,8 @@ class Sanitised(Frozen):
         return SanitisedPlan(**self.model_dump())
 
 
-class Privacy(Terse, Frozen):
+class Privacy(Frozen):
     """`unit` has no default on purpose: whoever states an epsilon says for what."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"candidates": 1}
 
     unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
     neighbouring: Neighbouring = Field(
@@ -138,13 +135,11 @@ class QueryBudget(Frozen):
         return self
 
 
-class Phase(Outgrown, Frozen):
+class Phase(Frozen):
     """One phase of a federation's schedule: how a label comes from the votes, and how often."""
 
     mechanism: AnyMechanism = Field(description="how a label comes from the votes in this stage")
-    query_budget: QueryBudget = Field(
-        serialization_alias="caps", description="how much is asked and answered at most in this stage"
-    )
+    query_budget: QueryBudget = Field(description="how much is asked and answered at most in this stage")
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> Phase:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from consilium.data.files import Coded
 from consilium.protocol.errors import DataError
@@ -218,12 +218,6 @@ class CellRule(Frozen):
         if self.factor == 0:
             raise ValueError("factor 0 makes all values one: leave the column out instead")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A rule that needs none of what came later keeps its form, and so teachers of it are not trained anew."""
-        later = {"other": None, "values": None, "factor": 1.0, "offset": 0.0, "decimal_comma": False}
-        return {key: value for key, value in write(self).items() if key not in later or value != later[key]}
 
     @property
     def changes_unit(self) -> bool:

@@ -157,7 +157,7 @@ class RawField:
 def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
     """Whether a file has the schema's raw columns, rather than its features. `names`: of the file's columns.
 
-    The party's mapping decides; without one, what the file has: features, as older files do, only if it has them all.
+    The party's mapping decides; without one, what the file has: features only if it has them all.
     """
     raw = {column.column for column in schema.columns}
     if not raw:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import pickle
 import signal
 import traceback
 import warnings
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from consilium.models.devices import one_thread
-from consilium.models.naming import UnusableModel, told, unpickled
+from consilium.models.naming import UnusableModel, told
 from consilium.protocol.schema import Schema
 
 _PROBED = 8
@@ -90,7 +91,7 @@ class GuardedClassifier:
     def estimator(self) -> Any:
         """The trained estimator; a pickle is read at the first use."""
         if self._live is None:
-            self._live = unpickled(self.content)
+            self._live = pickle.loads(self.content)
         return self._live
 
     def probabilities(self, x: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-import io
 import pickle
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -30,22 +29,6 @@ STUDENTS = "consilium.students"
 """Groups of entry points: a name -> a callable that returns an untrained model."""
 
 _LONGEST = 200
-
-
-_OF_PARTIES, _OF_ALL, _OF_WIRE = (
-    "consilium.party.teachers",
-    "consilium.protocol.own_models",
-    "consilium.protocol.parties",
-)
-MOVED = {
-    f"{_OF_PARTIES}.network": "consilium.models.teachers",
-    f"{_OF_PARTIES}.own_code": "consilium.models.own_model",
-    f"{_OF_PARTIES}.ridge": "consilium.models.teachers",
-    f"{_OF_ALL}.guard": "consilium.models.guard",
-    f"{_OF_ALL}.torch_classifier": "consilium.models.torch_classifier",
-    f"{_OF_WIRE}.teachers": "consilium.protocol.teachers",  # what a network says that it is
-}
-"""Modules up to version 0.9 that files of that time name, and where their classes and functions are now."""
 
 
 class UnusableModel(ConfigError):
@@ -88,7 +71,7 @@ def _imported(name: str) -> Any:
     if not colon:
         module, _, path = name.rpartition(".")
     try:
-        return reduce(getattr, path.split("."), importlib.import_module(MOVED.get(module, module)))
+        return reduce(getattr, path.split("."), importlib.import_module(module))
     except ModuleNotFoundError as error:
         action = f"Install it beside consilium, or put its folder on PYTHONPATH: {error.name} is not there"
         raise UnusableModel(f"{name} cannot be imported", action) from None
@@ -195,20 +178,6 @@ def write_estimator(path: Path, estimator: Any) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-class _Unpickler(pickle.Unpickler):
-    """Finds what moved since it was written."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """See `pickle.Unpickler.find_class`."""
-        return super().find_class(MOVED.get(module, module), name)
-
-
-def unpickled(content: bytes) -> Any:
-    """What a file of one's own holds, also one that version 0.9 wrote. It runs what is in it, and raises what that
-    raises."""
-    return _Unpickler(io.BytesIO(content)).load()
-
-
 def digest_of(path: Path) -> str:
     """SHA-256 of the file, hex. Raises PathError, ConfigError as `files.read_private`."""
     return hashlib.sha256(read_private(path)).hexdigest()
@@ -226,7 +195,7 @@ def read_estimator(path: Path, sha256: str, seed: int) -> Any:
     if sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")
     try:
-        found = unpickled(content)
+        found = pickle.loads(content)
         if inspect.isclass(found) or (callable(found) and not hasattr(found, "fit")):
             found = found()
     except (Exception, SystemExit) as error:

@@ -8,11 +8,11 @@ terms. What runs on private votes cost is charged by `privacy.candidates`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 
 Rows = Literal["development", "judged", "published", "none", "unknown"]
 RunVotes = Literal["none", "simulated", "own"]
@@ -36,10 +36,8 @@ NOT_COVERED = (
 NOT_STATED = "Nobody has said on which rows the values of this federation and its student were chosen"
 
 
-class Provenance(Terse, Frozen):
+class Provenance(Frozen):
     """One entry `[[provenance]]`."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"votes": "none"}
 
     keys: tuple[str, ...] = Field(min_length=1, description="keys of this file whose values were chosen so")
     rows: Rows = Field(

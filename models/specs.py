@@ -497,6 +497,3 @@ TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
 
 TRAINERS: tuple[type[TrainerKind], ...] = get_args(AnyTrainer)
 """Every kind of student."""
-
-GONE = {"fixmatch": "graph_cnn", "mixmatch": "graph_cnn", "gan": "feature_matching"}
-"""Kinds of students of images up to version 0.9, and what does at least as well in docs/laboratory/results.md."""

@@ -31,7 +31,6 @@ from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
-from consilium.protocol.old_names import todays, todays_key
 from consilium.protocol.output import Format, show
 from consilium.protocol.schema import Schema
 from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
@@ -199,7 +198,7 @@ def is_kit(folder: Path) -> bool:
 
 
 def read_settings(path: Path, model: type[P]) -> P:
-    """A node's settings; those of a kit without the limits that an operator wrote, which count for nothing.
+    """A node's settings; those of a kit without a table [policy], which counts for nothing where an operator wrote it.
 
     Raises
     ------
@@ -222,12 +221,6 @@ def read_with_policy(path: Path, model: type[P], policy: type[Frozen], limits: M
     return validate({**dict(settings), "policy": accepted}, model, str(path))
 
 
-def written_by_operator(path: Path) -> Mapping[str, Any]:
-    """The limits that the settings of a kit of version 0.9 carry."""
-    written = read_table(path).get("policy", {})
-    return written if isinstance(written, dict) else {}
-
-
 def is_answered(kit: Kit) -> bool:
     """Whether its people have ever said what they allow."""
     return (kit / POLICY_FILE).exists()
@@ -244,9 +237,7 @@ def read_policy(folder: Path, model: type[P], limits: Mapping[str, Limit]) -> Po
             f"{path} has only one of [policy] and [accepted]",
             "Write your own limits under [limits]; `accept` writes the other two",
         )
-    own_limits = {
-        key: _own_limit(path, key, value, model, limits) for key, value in todays(content.limits, model).items()
-    }
+    own_limits = {key: _own_limit(path, key, value, model, limits) for key, value in content.limits.items()}
     return content.model_copy(update={"limits": own_limits})
 
 
@@ -288,8 +279,7 @@ class Line:
 @dataclass(frozen=True)
 class PolicyRequest:
     """All that is asked of a node. model: of its policy. guarantees: towards whom, and in words. facts: what earlier
-    federations cost, and what is read, in words. operator: limits that the kit's own settings carry. columns: that a
-    party is to read."""
+    federations cost, and what is read, in words. columns: that a party is to read."""
 
     kind: EnrolledKind
     name: str
@@ -300,7 +290,6 @@ class PolicyRequest:
     lines: tuple[Line, ...]
     guarantees: Mapping[str, str]
     facts: Mapping[str, str]
-    operator: Mapping[str, Any]
     columns: tuple[str, ...] = ()
 
     @property
@@ -543,7 +532,7 @@ def accept(
     keys = [line.key for line in request.looser]
     if yes is None:
         _ask(request, tell)
-    elif sorted(yes := [todays_key(key, request.model) for key in yes]) != sorted(keys):
+    elif sorted(yes) != sorted(keys):
         named = " ".join(f"--yes {key}" for key in keys) or "no --yes"
         wrong = [f"{key} is not looser" for key in yes if key not in keys]
         wrong += [f"{key} is not named" for key in keys if key not in yes]
@@ -609,7 +598,6 @@ def text_page(request: PolicyRequest) -> list[str]:
         request.kind: f"{request.name}, federation {request.federation!r} ({request.terms.federation[:12]})",
         **{f"towards {whom}": words for whom, words in request.guarantees.items()},
         **request.facts,
-        **_operator(request),
     }
     wide = max(map(len, about))
     lines = [line for head, words in about.items() for line in _wrapped(f"{head:{wide}}  ", words)]
@@ -637,7 +625,6 @@ def markdown_page(request: PolicyRequest) -> str:
         "terms": f"digest `{request.terms.digest()}`",
         **{f"guarantee towards {whom}": words for whom, words in request.guarantees.items()},
         **request.facts,
-        **_operator(request),
     }
     lines = [f"# What is asked of {request.kind} {request.name}", ""]
     lines += [f"- **{head}**: {words}" for head, words in about.items()]
@@ -649,13 +636,6 @@ def markdown_page(request: PolicyRequest) -> str:
         lines.append("None.")
     lines += ["", "Date, name, signature:", ""]
     return "\n".join(lines)
-
-
-def _operator(request: PolicyRequest) -> dict[str, str]:
-    if not request.operator:
-        return {}
-    written = ", ".join(f"{key} = {shown(value)}" for key, value in request.operator.items())
-    return {"the operator's [policy]": f"counts for nothing: {written}"}
 
 
 def _cells(line: Line) -> list[str]:

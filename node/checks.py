@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple, TypeVar
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from pydantic import Field
 
 from consilium.node.keys import second_fingerprint
 from consilium.node.kit import KIT_FILE, Kit
@@ -26,7 +25,7 @@ from consilium.node.manifest import check_signed, digests_of, read_manifest
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
-from consilium.protocol.files import others_may_read, read_private, replace_text
+from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
@@ -275,8 +274,6 @@ def check_kit(kit: Kit, keys: Sequence[str]) -> list[Check]:
 def check_signature(kit: Kit) -> str:
     """That all files are those that the authority signed, and that they belong together."""
     found = check_signed(kit)
-    if found is None:
-        raise Advice("this kit is not signed: an older version made it", "Take the next one from a newer provision")
     return f"{len(found.files)} files as the authority signed them, version {found.version} of {found.made}"
 
 
@@ -439,56 +436,9 @@ def wait_for_ports(checks: Iterable[Check], tell: Tell, stop: threading.Event, s
             stop.wait(0.2)
 
 
-STATE_FORMAT = 1
-VERSION_FILE = "version.json"
-
-
-class StateVersion(Frozen, extra="ignore"):
-    """The file `state/version.json`. A newer program may write more into it."""
-
-    format: int = Field(ge=1)
-    program: str = Field(max_length=200)
-
-
-def enter(kit: Kit, tell: Tell) -> None:
-    """Check kit and state, and note that this program uses the state from now on.
-
-    Raises
-    ------
-    ConfigError : a file of the kit was changed or lost, or a newer program has used the state.
-    """
-    if check_signed(kit) is None:
-        tell("kit", "it is not signed: an older version made it")
-    before, now = state_version(kit.state), program_versions()
-    if before is not None and before.program != now:
-        tell("version", f"this state was used by {before.program}; this is {now}")
-    if before is None or before.program != now:
-        replace_text(kit.state / VERSION_FILE, StateVersion(format=STATE_FORMAT, program=now).model_dump_json() + "\n")
-
-
-def state_version(state: Path) -> StateVersion | None:
-    """Who used a state last; None for one of before it was noted. Raises ConfigError for one of a newer format."""
-    path = state / VERSION_FILE
-    if not path.exists():
-        return None
-    found = load(path, StateVersion)
-    if found.format > STATE_FORMAT:
-        raise ConfigError(
-            f"{state} was used by {found.program}, in format {found.format}; this is {program_versions()}, which knows"
-            f" format {STATE_FORMAT}",
-            "Install that version again; or go back to the backup of before the upgrade, if no query was asked since",
-        )
-    return found
-
-
 def check_versions(kit: Kit) -> str:
-    """For the doctor: this program, the one that made the kit, and the one that used the state last.
-
-    Raises
-    ------
-    ConfigError : as `state_version`. Advice : the operator has other versions.
-    """
-    found, made, now = state_version(kit.state), read_manifest(kit.folder, kit.authority), program_versions()
-    if made is not None and made.program != now:
-        raise Advice(f"the operator has {made.program}, this is {now}", "Install one version at all nodes")
-    return f"this is {now}; the state was last used by {found.program if found else 'nobody'}"
+    """For the doctor: this program, and the one that made the kit. Raises Advice: the operator has other versions."""
+    made, now = check_signed(kit).program, program_versions()
+    if made != now:
+        raise Advice(f"the operator has {made}, this is {now}", "Install one version at all nodes")
+    return f"this is {now}"

@@ -26,7 +26,6 @@ from consilium.node.checks import (
     check_port,
     check_signature,
     check_versions,
-    enter,
     examine,
     hold,
     wait_for_ports,
@@ -36,6 +35,7 @@ from consilium.node.installed_app import check_flower
 from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, grouped
 from consilium.node.kit import EnrolledKind, Kit, a_node
 from consilium.node.kit import NodeKind as KitKind
+from consilium.node.manifest import check_signed
 from consilium.node.standing import NodeStanding, check_standing, last_standing
 from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
@@ -329,12 +329,12 @@ class MemberKind(NodeKind):
         Raises
         ------
         ConfigError : the node's settings cannot be read, its own keys are not in the kit, a file is not as it was
-            signed, a newer program used its state, or it is started already.
+            signed, or it is started already.
         EngineError : this is a Flower that cannot be kept from running bundles.
         """
         check_flower()
         own_keys.check_present(kit, self.name)
-        enter(kit, tell)
+        check_signed(kit)
         hold(self.set_up(kit), tell)
         with held(kit.state / "lock", f"{self.name} {kit.name}"):
             end_leftovers(kit.logs, tell)

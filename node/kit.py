@@ -25,7 +25,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.models import Frozen
 from consilium.protocol.tls import TlsFiles
 
 KIT_FILE, POLICY_FILE = "kit.json", "policy.toml"
@@ -90,7 +90,7 @@ class Coordinator(Frozen):
         return f"127.0.0.1:{self.internal_port}"
 
 
-class KitFile(Countable, Frozen):
+class KitFile(Frozen):
     """The file `kit.json`. node_port: loopback port of a party's or aggregator's SuperNode; distinct where
     nodes share a machine. weight: times that a party's answers are asked to count."""
 

@@ -15,7 +15,6 @@ from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.messages import MOST_CANDIDATES, MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
 from consilium.protocol.models import Frozen
-from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import MOST_PARTIES
 
@@ -81,7 +80,7 @@ def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
-class NodePolicy(Outgrown, Frozen):
+class NodePolicy(Frozen):
     """The limits that both kinds of nodes have; each has a safe default.
 
     unit: what the node protects, and what most_epsilon is counted for, in whatever unit a coordinator states its own
@@ -103,7 +102,7 @@ class NodePolicy(Outgrown, Frozen):
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
     exact_sums: bool = False
-    open_queries: bool = Field(default=False, serialization_alias="open_pool")
+    open_queries: bool = Field(default=False)
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 

@@ -119,16 +119,16 @@ def check_files(folder: Path, listed: Mapping[str, str]) -> None:
         raise ConfigError(f"{folder / differing[0]} is {how}{more}", AGAIN)
 
 
-def check_signed(kit: Kit) -> Manifest | None:
-    """The kit's manifest, if all that it lists is there unchanged; None for a kit of before there were manifests.
+def check_signed(kit: Kit) -> Manifest:
+    """The kit's manifest, if all that it lists is there unchanged.
 
     Raises
     ------
-    ConfigError : another node's manifest, or a file was changed or lost; it is named.
+    ConfigError : no manifest, another node's, or a file was changed or lost; it is named.
     """
     found = read_manifest(kit.folder, kit.authority)
     if found is None:
-        return None
+        raise ConfigError(f"{kit / MANIFEST} is not there: the kit is not signed", AGAIN)
     own = node_id(kit.kind, kit.name)
     if (found.node, found.federation) != (own, kit.federation):
         raise ConfigError(

@@ -82,8 +82,6 @@ def _new(staged: Path, name: str, into: Path) -> OpenedKit:
         raise ConfigError(f"{name} holds no kit", "Give an update together with the folder of the kit that it is for")
     kit = open_kit(folders[0])
     manifest = check_signed(kit)
-    if manifest is None:
-        raise ConfigError(f"{name} is not signed: it was made by an older version", "Unpack it with tar -xzf")
     check_files(kit.folder, manifest.settings)
     if (kit / POLICY_FILE).exists():
         raise ConfigError(f"{name} holds {POLICY_FILE}: what a node allows, its own people say", ASK)

@@ -18,8 +18,8 @@ from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.refusals import Refused, Rule
 
-FORMAT = 2
-"""Of spend.db, sessions.db and uploads.db. Since 2, sessions.db holds the block of exact sums."""
+FORMAT = 1
+"""Of spend.db, sessions.db and uploads.db."""
 
 
 TABLES = (
@@ -47,8 +47,6 @@ ANSWERED = (
     "SELECT COUNT(*) FROM given AS one WHERE federation != ? AND (phase = 1 OR NOT EXISTS"
     " (SELECT 1 FROM given WHERE teachers = one.teachers AND phase = 1 AND query = one.query))"
 )
-OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
-"""Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
 
 
 class Position(NamedTuple):
@@ -145,7 +143,7 @@ class SpendBook(Protocol):
 
         Raises
         ------
-        Refused (POLICY) : it cannot be read or written. LedgerError : a newer program wrote it.
+        Refused (POLICY) : it cannot be read or written. LedgerError : another format.
         """
         ...
 
@@ -166,7 +164,6 @@ class SpendFile:
         """See `SpendBook`."""
         try:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._path.chmod(0o600)  # one that an older version made
         except OSError as error:
             raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
         try:
@@ -266,10 +263,8 @@ class _Stored:
         self._connection.execute(GIVE, (len(queries), teachers, phase, together, federation))
 
     def answered(self, but: str = "") -> int:
-        old = self._one("SELECT 1 FROM sqlite_master WHERE name = 'answered'")
-        earlier = self._count(OLD_COUNT) if old else 0
         inherited = self._count("SELECT COALESCE(SUM(queries), 0) FROM inherited")
-        return earlier + inherited + self._count(ANSWERED, but)
+        return inherited + self._count(ANSWERED, but)
 
     def answered_in(self, federation: str, phase: int) -> int:
         return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)

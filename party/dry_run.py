@@ -35,9 +35,8 @@ from consilium.protocol.choices import packed
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.messages import MOST_TEACHERS, StatedMode, Terms, VoteReply
+from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, VoteReply
 from consilium.protocol.models import Frozen
-from consilium.protocol.old_names import Outgrown
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, reference_of
 from consilium.protocol.refusals import Refused
@@ -46,7 +45,7 @@ from consilium.protocol.teachers import TeacherKind, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 
 
-class _Part(Outgrown, Frozen):
+class _Part(Frozen):
     """Other keys than these are the coordinator's, and left alone."""
 
     model_config = ConfigDict(extra="ignore")
@@ -69,14 +68,14 @@ class FederationFile(_Part):
 
     name: str
     rows: Schema
-    query_budget: _QueryBudget = Field(serialization_alias="caps")
+    query_budget: _QueryBudget
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec
-    voting_rule: VotingRuleSpec = Field(default=TopRule(), serialization_alias="ballot")
+    voting_rule: VotingRuleSpec = TopRule()
     reference: str = ""
     privacy: _Privacy | None = None
-    collection: StatedMode = Field(serialization_alias="votes")
-    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
+    collection: CollectionMode
+    public: PoolTerms | None = None
     mechanism: _Mechanism = _Mechanism()
     noise_shares: int = 0
     simulation: bool = False
@@ -284,6 +283,7 @@ def _terms(federation: FederationFile) -> Terms:
         teachers=federation.teachers_per_party,
         simulation=federation.simulation,
         promise="[]",
+        student="",
         collection=federation.collection,
         roster="",
         public=federation.public.model_dump_json() if federation.public else "",

@@ -19,13 +19,12 @@ from consilium.node.acceptance import (
     read_policy,
     rounded_up,
     shown,
-    written_by_operator,
 )
 from consilium.node.checks import refused_is_wrong
 from consilium.node.kit import open_kit
 from consilium.node.limits import events_of
 from consilium.party import hidden_votes, sum_store
-from consilium.party.home import LIMITS, SETTINGS, Home, Policy, has_exact_sums
+from consilium.party.home import LIMITS, Home, Policy, has_exact_sums
 from consilium.party.promise import epsilon, promise_of
 from consilium.party.spend import Share, SpendStore
 from consilium.protocol.messages import EXACT_SUMS, Terms
@@ -211,7 +210,6 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
             if may_miss
             else "not asked about in any column",
         },
-        operator=written_by_operator(home.folder / SETTINGS),
         columns=columns,
     )
 

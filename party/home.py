@@ -7,7 +7,6 @@ identity.pem        signing key, and
 roster.json         the parties and their keys, for all but plaintext votes; with both aggregators for verified ones
 terms.json          in a kit: the terms of the one federation that the party takes part in
 state/spend.db      queries answered so far
-state/version.json  in a kit: which program used the state last (node.state)
 state/answers.json  in a kit: what it was asked last, and what it said
 state/shards.key    secret that decides which row is in which shard, mode 0600
 state/sessions.db   secure sums this party took part in
@@ -22,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -38,7 +37,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.messages import EXACT_SUMS, CollectionMode, StatedMode, Terms, WireModel
+from consilium.protocol.messages import EXACT_SUMS, CollectionMode, Terms, WireModel
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.teachers import TeacherKind
@@ -59,12 +58,10 @@ class Policy(NodePolicy):
         together, where the others rely on the other parties, so that a party that wants it says so.
     """
 
-    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference", "least_distance"})
-
     allowed_classes: tuple[str, ...] = Field(min_length=2)
     least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)
-    collection: StatedMode = Field(default="distributed", serialization_alias="votes")
+    collection: CollectionMode = "distributed"
 
 
 ALLOWED_VOTES: Mapping[CollectionMode, frozenset[CollectionMode]] = {
@@ -303,7 +300,7 @@ class LastAnswer(Frozen):
     """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
     digest, empty where the request does not say. late: it was told that the others serve already."""
 
-    moment: str = Field(alias="at")
+    moment: str
     refused: str = ""
     federation: str = ""
     late: bool = False
@@ -333,9 +330,9 @@ def note_answer(home: Home, kind: str, request: WireModel | None, refusal: Refus
     now = datetime.now(UTC).isoformat(timespec="seconds")
     facts = {name: getattr(request, name) for name in SAYS if hasattr(request, name)}
     with contextlib.suppress(OSError):
-        answers = {**last_answers(home.folder), kind: LastAnswer(at=now, refused=refused, **facts)}
+        answers = {**last_answers(home.folder), kind: LastAnswer(moment=now, refused=refused, **facts)}
         with replacing(home.state / FILE, mode=0o600, durable=False) as file:
-            file.write(AnswersFile(answers=answers).model_dump_json(by_alias=True).encode())
+            file.write(AnswersFile(answers=answers).model_dump_json().encode())
 
 
 def last_answers(folder: Path) -> dict[str, LastAnswer]:

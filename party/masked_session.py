@@ -17,7 +17,6 @@ import numpy as np
 
 from consilium.party import sum_store
 from consilium.party.sum_store import SessionStatus, SessionStore, StoredSession, Transaction
-from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.agreement import new_private, public_of
@@ -330,11 +329,7 @@ class PartySession:
             return reply
 
     def _over(self, session: StoredSession) -> bool:
-        try:
-            lifetime = MaskedTerms.parse(session.descriptor).lifetime
-        except MalformedMessage:
-            return True  # of an older version of the protocol: nobody will go on with it
-        return self._clock() - session.started > lifetime
+        return self._clock() - session.started > MaskedTerms.parse(session.descriptor).lifetime
 
     def _check_lifetime(self, tx: Transaction, session: StoredSession) -> None:
         if self._over(session):

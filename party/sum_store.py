@@ -28,7 +28,7 @@ import numpy as np
 from consilium.party.account import FORMAT
 from consilium.protocol.files import begun, committed
 from consilium.protocol.queries import query_ids
-from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
+from consilium.sums.errors import AlreadyAnswered, Replay
 from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import Memory, matrix
 from consilium.sums.masks.terms import MaskedTerms
@@ -188,12 +188,6 @@ class Transaction:
         """Record that votes for an exact sum leave."""
         self._connection.executemany("INSERT OR IGNORE INTO block VALUES (?)", ((key,) for key in keys))
 
-    def gave_before_blocks(self) -> bool:
-        """Whether a program of version 0.9 helped to unmask an exact sum: it recorded places by the hash of a roster
-        that may be here no more."""
-        table = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone()
-        return table is not None and self._connection.execute("SELECT 1 FROM summed").fetchone() is not None
-
     def commit(self) -> None:
         """Make all of it durable."""
         self._connection.execute("COMMIT")
@@ -253,7 +247,7 @@ class UploadStore:
 
     Raises
     ------
-    LedgerError : it cannot be read or written, or a newer program wrote it.
+    LedgerError : it cannot be read or written, or has another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -321,8 +315,6 @@ def check_unanswered(tx: Transaction, terms: MaskedTerms, ids: np.ndarray) -> No
 
 def check_block(tx: Transaction, roster: SumRoster, place: int) -> None:
     """Raise BrokenBlock unless the party at this place, which is this one, may give to exact sums of the roster."""
-    if tx.gave_before_blocks():
-        raise BrokenBlock("this party gave to exact sums of version 0.9, which were no sums of blocks")
     check_kept(roster.block_keys(place), tx.block())
 
 

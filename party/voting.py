@@ -23,7 +23,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from consilium.models.naming import unpickled
 from consilium.models.teachers import NetworkTeacher, PartialTeacher, RidgeTeacher, Teacher
 from consilium.protocol.choices import counted
 from consilium.protocol.errors import DataError
@@ -357,7 +356,7 @@ def load_teachers(folder: Path, federation: str) -> TeacherSet:
             teacher = (folder / f"teacher-{index:03d}.pickle").read_bytes()
             if hashlib.sha256(teacher).hexdigest() != expected:
                 raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: teacher {index} is not the file that was written")
-            teachers.append(unpickled(teacher))
+            teachers.append(pickle.loads(teacher))
         return TeacherSet(
             Schema.model_validate(manifest["schema"]),
             manifest["made_from"],

@@ -33,7 +33,7 @@ def begun(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Con
 
     Raises
     ------
-    LedgerError : the file cannot be read or written, or a newer program wrote it.
+    LedgerError : the file cannot be read or written, or has another format.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -70,16 +70,14 @@ def _unusable(path: Path, error: Exception) -> LedgerError:
 def check_format(connection: sqlite3.Connection, path: Path, form: int) -> None:
     """Note the format in a database (SQLite's `user_version`; 0 where it was never noted), within a transaction.
 
-    It is counted up whenever an older program would misread what a newer one wrote. Raises LedgerError for one that a
-    newer program wrote.
+    Raises LedgerError for another one.
     """
     written = connection.execute("PRAGMA user_version").fetchone()[0]
-    if written > form:
+    if written not in (0, form):
         raise LedgerError(
-            f"{path} has format {written}, this program knows {form}",
-            "A newer version of Consilium wrote it: install that version again",
+            f"{path} has format {written}, this program knows {form}", "Use the version of Consilium that wrote it"
         )
-    if written < form:
+    if written == 0:
         connection.execute(f"PRAGMA user_version = {form}")
 
 
@@ -221,7 +219,7 @@ def replace_private(path: Path, content: str | bytes) -> None:
 
 
 def append_private(path: Path) -> TextIO:
-    """A text file to append to that nobody but its owner may read; also one that an older version made."""
+    """A text file to append to that nobody but its owner may read."""
     file = open(path, "a", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         os.fchmod(file.fileno(), 0o600)

@@ -72,7 +72,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
 
 
 def _release_from_wire(message: pb.Terms) -> ReleaseKind:
-    """What is released for a query; a coordinator up to version 0.9.0 says by the noise alone whether it is counts.
+    """What is released for a query.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _release_from_wire(message: pb.Terms) -> ReleaseKind:
     """
     counts = message.count_sigma > 0
     try:
-        kind = ReleaseKind(message.release or ("histogram" if counts else "label"))
+        kind = ReleaseKind(message.release)
     except ValueError:
         raise MalformedMessage("the coordinator's terms release what this version does not know") from None
     if (kind is ReleaseKind.COUNTS) != counts:

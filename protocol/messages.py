@@ -6,16 +6,14 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
-from consilium.protocol.models import Strict, Terse
-from consilium.protocol.old_names import Outgrown, hashed_mode, sent_mode, todays_mode
+from consilium.protocol.models import Strict
 from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
 PROTOCOL_VERSION = 7
@@ -36,10 +34,6 @@ CollectionMode = Literal["plaintext", "secure", "distributed", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum (secure), only their sum with
 the parties' own noise in it (distributed), or only the sum of votes that it and a second aggregator have checked
 without seeing them (verified)."""
-SentMode = Annotated[CollectionMode, BeforeValidator(todays_mode), PlainSerializer(sent_mode, return_type=str)]
-"""As it travels: plaintext votes are called clear there, as in 0.9."""
-StatedMode = Annotated[CollectionMode, BeforeValidator(todays_mode), PlainSerializer(hashed_mode, return_type=str)]
-"""As files state it; where it is hashed, as it travels."""
 EXACT_SUMS: frozenset[CollectionMode] = frozenset({"secure", "verified"})
 """Where sums without noise may leave: the questions are fixed beforehand, and sums differ by nobody or by enough."""
 
@@ -83,14 +77,12 @@ Queries = Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
 class WireModel(Strict):
     """Base of all messages: frozen, strict, no unknown keys; arrays are left out of `repr`."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, serialize_by_alias=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: ClassVar[str]
-    UNSENT: ClassVar[frozenset[str]] = frozenset()
-    """Fields that do not travel where they have their default: messages without them are what they were before."""
 
 
-class Terms(Terse, Outgrown, WireModel):
+class Terms(WireModel):
     """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
@@ -103,17 +95,15 @@ class Terms(Terse, Outgrown, WireModel):
     """
 
     kind: ClassVar[str] = "terms"
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"student": ""}
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"student"})
     federation: Hash
     classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
     promise: PromiseText
-    student: PromiseText = ""
-    collection: SentMode = Field(serialization_alias="votes")
+    student: PromiseText
+    collection: CollectionMode
     roster: OptionalHash
-    public: str = Field(max_length=500, serialization_alias="pool")
+    public: str = Field(max_length=500)
     request: Hash
 
     def digest(self) -> str:
@@ -139,14 +129,13 @@ class HelloRequest(Terms):
     """
 
     kind: ClassVar[str] = "query.hello"
-    UNSENT: ClassVar[frozenset[str]] = Terms.UNSENT | {"late", "starts"}
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
     program: Program
-    late: bool = False
-    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)] = Field(default_factory=list)
+    late: bool
+    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)]
 
     @cached_property
     def terms(self) -> Terms:
@@ -175,7 +164,7 @@ class HelloReply(WireModel):
     program: Program = ""
 
 
-class TrainRequest(Outgrown, WireModel):
+class TrainRequest(WireModel):
     """Train `teachers` teachers on disjoint shards.
 
     `rows_json` is a `Schema`, `spec_json` a `protocol.teachers.TeacherSpec`, `voting_rule_json` a
@@ -187,7 +176,7 @@ class TrainRequest(Outgrown, WireModel):
     federation: Hash
     rows_json: str = Field(max_length=10_000_000)
     spec_json: str = Field(max_length=10_000)
-    voting_rule_json: str = Field(max_length=50_000, serialization_alias="ballot_json")
+    voting_rule_json: str = Field(max_length=50_000)
     reference: ReferenceRows
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")
@@ -220,7 +209,6 @@ class VoteRequest(WireModel):
     """
 
     kind: ClassVar[str] = "query.vote"
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"release", "start"})
     federation: Hash
     query_set: Hash
     ledger: Hash
@@ -229,8 +217,8 @@ class VoteRequest(WireModel):
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
-    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
-    start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
+    release: int = Field(ge=1, le=MOST_RELEASES)
+    start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
     @property
     def position(self) -> LedgerPosition:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
@@ -30,24 +30,3 @@ class Derived(BaseModel):
         for name in values.keys() - type(self).model_fields.keys():
             del values[name]
         return copy
-
-
-class Terse(BaseModel):
-    """Base of what does not write fields that say nothing, by name with the value at which they do: files, messages and
-    hashes are then what they were before there were such fields. An empty list stands as ()."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {}
-
-    @model_serializer(mode="wrap")
-    def _terse(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if not self._says_nothing(key, value)}
-
-    def _says_nothing(self, name: str, value: Any) -> bool:
-        plain = tuple(value) if isinstance(value, list) else value
-        return name in self.UNWRITTEN and plain == self.UNWRITTEN[name]
-
-
-class Countable(Terse):
-    """Base of what has a weight. A weight of 1, which is what there was before there were weights, is not written."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1}

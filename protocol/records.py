@@ -60,16 +60,14 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
     fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
     sent = message.model_dump(exclude={name for name, value in vars(message).items() if isinstance(value, np.ndarray)})
-    for name, field in type(message).model_fields.items():
+    for name in type(message).model_fields:
         value = getattr(message, name)
-        if name in message.UNSENT and value == field.default:
-            continue
         if isinstance(value, np.ndarray):
             if id(value) not in encoded:
                 encoded[id(value)] = encode_array(value)
             arrays[name] = encoded[id(value)]
         else:
-            fields[field.serialization_alias or name] = sent[field.serialization_alias or name]
+            fields[name] = sent[name]
     record = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         record[ARRAYS] = ArrayRecord(arrays)

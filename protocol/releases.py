@@ -23,16 +23,6 @@ class ReleaseKind(StrEnum):
     EXACT = "exact winner"
     """A winner that noise hardly changes. Not private."""
 
-    @classmethod
-    def _missing_(cls, value: object) -> ReleaseKind | None:
-        """What version 0.9.0 wrote into run folders: "label" did not say which kind."""
-        return {"label": cls.WINNER_OR_ABSTENTION, "histogram": cls.COUNTS}.get(str(value))
-
-    @property
-    def earlier(self) -> str:
-        """The word of version 0.9.0."""
-        return "histogram" if self is ReleaseKind.COUNTS else "label"
-
     @property
     def abstains(self) -> bool:
         """Whether a query may be asked, and charged, without a label of the parties'."""

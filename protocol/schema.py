@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
@@ -97,17 +97,6 @@ class Schema(Frozen):
     ranges: tuple[Range, ...] = ()
     representation: Representation = "none"
     columns: tuple[ColumnEncoding, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        table = handler(self)
-        if not self.ranges:
-            table.pop("ranges", None)  # a schema without ranges keeps the digest and the form it always had
-        if self.representation == "none":
-            table.pop("representation", None)
-        if not self.columns:
-            table.pop("columns", None)
-        return table
 
     @model_validator(mode="after")
     def _consistent(self) -> Schema:

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic import Field, TypeAdapter
 
 from consilium.protocol.models import Frozen
 
@@ -126,14 +126,6 @@ class CnnSpec(NetworkSpec):
         default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
     )
     dense_layers: int = Field(default=1, ge=1, le=len(DENSE), description="before the last, each `hidden` wide")
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_used(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A federation with one such layer keeps the digest that it had when there was no other."""
-        table = write(self)
-        if self.dense_layers == 1:
-            table.pop("dense_layers")
-        return table
 
     @property
     def convolutions(self) -> tuple[int, ...]:

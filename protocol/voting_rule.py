@@ -8,13 +8,12 @@ carries the rules out is in `party.voting`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, TypeAdapter, model_validator
 
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 from consilium.protocol.queries import MOST_REFERENCE_ROWS
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -87,11 +86,8 @@ def prevalence_of(share: float, noise: float) -> float:
     return float((points * density).sum() / density.sum())
 
 
-class RelativeRule(Terse, VotingRule):
+class RelativeRule(VotingRule):
     """The class whose score is largest against the teacher's own scores for it on public reference rows."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"class_shares": False}
-    """What version 0.9 does not know: its parties serve rules without it."""
 
     relative: ClassVar[bool] = True
 

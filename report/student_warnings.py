@@ -88,7 +88,7 @@ class StudentFacts:
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
     left_out: parties that took no part because of what their data hold. absent: parties that were left out of a stage
     for another reason, and why. not_analysed: parts of a simulation's analysis
-    that there was no time for. noise_spread: see `student.learn.spread_over_noise`; empty of students before 0.10.
+    that there was no time for. noise_spread: see `student.learn.spread_over_noise`.
     """
 
     in_place: InPlace

@@ -62,16 +62,6 @@ SECRET = frozenset(
     }
 )
 """Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
-SINCE_0_9 = frozenset(
-    {
-        WarningCode.BELOW_PRIVATE_RIVAL,
-        WarningCode.BUDGET_ABOVE_ROWS,
-        WarningCode.PARTIES_TOO_SMALL,
-        WarningCode.TUNED_ON_OWN_VOTES,
-        WarningCode.NOT_ANALYSED,
-    }
-)
-"""Kinds that runs of version 0.9 and earlier do not have."""
 
 
 @dataclass(frozen=True)

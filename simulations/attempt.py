@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from consilium.coordinator.ledger import Ledger, stored_config
-from consilium.coordinator.verify import Absent, Contradiction, Damaged, Unfinished
+from consilium.coordinator.verify import Contradiction, Damaged, Unfinished
 from consilium.protocol.errors import ConfigError, ConsiliumError, FailedAfterRelease, LedgerError, StorageError
 from consilium.protocol.files import replace_private, unreadable
 from consilium.simulations.interruption import Signals
@@ -52,11 +52,10 @@ def check_sums(run_dir: Path, complete: bool) -> str:
 
     Raises
     ------
-    Damaged : files are missing or changed. Contradiction : the run ended, but does not say so. Absent : no such file.
+    Damaged : files are missing or changed. Contradiction : the run ended, but does not say so.
+    Unfinished : no such file.
     """
     if not (run_dir / FILE).exists():
-        if complete:
-            raise Absent(f"no {FILE}: an older version, or a crash at the very end")
         raise Unfinished(f"{FILE} is written when the run ends")
     if not complete:
         raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")

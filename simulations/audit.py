@@ -38,10 +38,8 @@ from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.old_names import OF_COORDINATOR, OF_SUMMARY, renamed
 from consilium.protocol.queries import query_ids
-from consilium.protocol.releases import ReleaseKind
-from consilium.report.warnings import SINCE_0_9, listed, well_formed
+from consilium.report.warnings import listed
 from consilium.simulations import attempt
 from consilium.simulations.attempt import FORMAT
 from consilium.simulations.datasets.base import Source
@@ -199,7 +197,7 @@ class _Simulation:
         return f"{len(rows)} rows"
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
-        claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SUMMARY)
+        claims = entry(self.files.object(SUMMARY), SUMMARY, "privacy")
         names = ["guaranteed", "student", "spent", "data_dependent", "sanitised"]
         lines = []
         for name in names:
@@ -229,19 +227,15 @@ class _Simulation:
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }
-        now, of_coordinator = renamed(summary, OF_COORDINATOR), renamed(coordinator, OF_COORDINATOR)
         for key in ("by_party", "stages"):
-            agree(f"{SUMMARY}: {key}", now.get(key), of_coordinator.get(key))
+            agree(f"{SUMMARY}: {key}", summary.get(key), coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
         for key, value in written.items():
             agree(f"{SUMMARY}: {key}", entry(summary, SUMMARY, key), value)
-        release, written_release = config.disclosure.release, entry(summary, SUMMARY, "release")
-        agree(
-            f"{SUMMARY}: release", written_release, release.earlier if written_release == release.earlier else release
-        )
-        privacy = renamed(entry(summary, SUMMARY, "privacy"), OF_SUMMARY)
+        agree(f"{SUMMARY}: release", entry(summary, SUMMARY, "release"), config.disclosure.release)
+        privacy = entry(summary, SUMMARY, "privacy")
         agree(f"{SUMMARY}: collection", entry(privacy, SUMMARY, "collection"), config.collection)
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
@@ -265,17 +259,12 @@ class _Simulation:
             again = listed(run_warnings(config, scenario.student, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
-        label_cost = (summary.get("worth") or {}).get("label_cost", scenario.data.label_cost)
-        agree(f"{SUMMARY}: label_cost", label_cost, scenario.data.label_cost)
+        if (worth := summary.get("worth")) is not None:
+            agree(f"{SUMMARY}: label_cost", entry(worth, f"{SUMMARY}: worth", "label_cost"), scenario.data.label_cost)
         stored = entry(summary, SUMMARY, "warnings")
-        if "parties_made" in summary:
-            agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.parties)
-            agree(f"{SUMMARY}: warnings", stored, again)
-            return f"{len(again)}"
-        # a run of 0.9 or earlier, which had other words, and did not know of some kinds
-        codes = [warning["code"] for warning in again if warning["code"] not in SINCE_0_9]
-        agree(f"{SUMMARY}: warnings", [warning["code"] for warning in well_formed(stored)], codes)
-        return f"{len(codes)}, in the words of an earlier version"
+        agree(f"{SUMMARY}: parties_made", entry(summary, SUMMARY, "parties_made"), looked.parties)
+        agree(f"{SUMMARY}: warnings", stored, again)
+        return f"{len(again)}"
 
     def _label_accuracy(self) -> float | None:
         columns = read_labels(self.files)
@@ -305,23 +294,22 @@ class _Simulation:
     def _report_data(self, recorded: Recorded) -> str:
         data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
         config, batches = recorded.config, recorded.batches
-        release = config.disclosure.release
         case = self._divided()
         scenario, dataset = case.scenario, case.dataset
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
-            "noise_spread": summary.get("noise_spread", {}),
+            "noise_spread": entry(summary, SUMMARY, "noise_spread"),
             "public_labels": summary.get("public_labels", {}),
             "invited": entry(manifest, MANIFEST, "data", "parties"),
             "by_party": summary.get("by_party", {}),
-            "stages": renamed(summary, OF_COORDINATOR).get("stages", []),
+            "stages": summary.get("stages", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),
             "attribution": dataset.attribution,
             "classes": config.rows.classes,
             "mechanism": config.describe(),
-            "release": release if summary.get("release") == release else ReleaseKind(release.earlier),
+            "release": config.disclosure.release,
             "collection": config.collection,
             "most_queries": config.whole_budget.queries,
             "most_answers": config.whole_budget.answers,

@@ -38,9 +38,7 @@ def audit_teachers_command(
     ] = None,
     pool: Annotated[
         Path | None,
-        typer.Option(
-            "--public", "--pool", help="Rows to vote on, .npz as the student's; with a HOME; else they are made up."
-        ),
+        typer.Option("--public", help="Rows to vote on, .npz as the student's; with a HOME; else they are made up."),
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the SCENARIO.")

@@ -135,9 +135,16 @@ class AuditedParty:
             allow_simulation=True,
         )
         self._home = replace(home, folder=folder, own_policy=policy, terms_file=None)
-        terms = self._config.terms().model_dump(by_alias=False)
+        terms = self._config.terms().model_dump()
         self._hello = HelloRequest(
-            **terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64, batch=0, head="0" * 64, program=""
+            **terms,
+            protocol_version=PROTOCOL_VERSION,
+            ledger="0" * 64,
+            batch=0,
+            head="0" * 64,
+            program="",
+            late=False,
+            starts=[],
         )
 
     def predictions(self, data_file: Path, queries: np.ndarray) -> Predictions:

@@ -107,7 +107,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
 
 
 def _provenance(student: Path | None) -> list[dict[str, Any]]:
-    """What the student's card says of where values are from; nothing, where it is of an older version."""
+    """What the student's card says of where values are from."""
     stated = [] if student is None else Files(student, finished=True).object(CARD).get("provenance", [])
     return [entry.model_dump(mode="json") for entry in well_formed_entries(stated)]
 

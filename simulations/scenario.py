@@ -7,13 +7,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import Federation, check_form
+from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
@@ -23,8 +23,7 @@ from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import EXACT_SUMS
-from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.old_names import todays, todays_key
+from consilium.protocol.models import Frozen
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
@@ -39,15 +38,13 @@ from consilium.simulations.shipped import Shipped
 from consilium.student.config import StudentSpec
 
 
-class Scenario(Terse, Frozen):
+class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
     menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about.
     data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
     `models.provenance`; keys of a run that were changed with `--set` have none.
     """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": (), "menu": "", "seconds": 0}
 
     description: str = Field(default="", description="for the report")
     menu: str = Field(default="", max_length=200, description="one line, for the list of scenarios")
@@ -70,8 +67,8 @@ class Scenario(Terse, Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_keys_of_today(cls, table: Any) -> Any:
-        return _with_least_rows(with_todays_keys(table))
+    def _with_least_rows_of_teachers(cls, table: Any) -> Any:
+        return _with_least_rows(table)
 
     @model_validator(mode="after")
     def _provenance_is_of_its_keys(self) -> Scenario:
@@ -123,18 +120,6 @@ class Scenario(Terse, Frozen):
         return self
 
 
-def with_todays_keys(table: Any) -> Any:
-    """The table of a scenario, whole or in part, with today's keys. Raises ConfigError for a key under both names."""
-    if not isinstance(table, Mapping):
-        return table
-    table = todays(table, Scenario)
-    entries = table.get("provenance")
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and isinstance(entry.get("keys"), list | tuple):
-            entry["keys"] = [todays_key(key, Scenario) if isinstance(key, str) else key for key in entry["keys"]]
-    return table
-
-
 def _with_least_rows(table: Any) -> Any:
     """The table of a scenario; where it says nothing of least rows, a party needs one for each of its teachers."""
     if not isinstance(table, Mapping):
@@ -167,8 +152,7 @@ def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Sc
 def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """What a scenario says, with overrides applied, not validated. Raises ConfigError."""
     path = Shipped.SCENARIO.path(name)
-    table = with_todays_keys(read_table(path))
-    check_form(table, str(path))
+    table = read_table(path)
     anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in (*TAGS, DATA_SET)):
@@ -262,7 +246,6 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     """
     root = table
     key, separator, text = _key(override), *override.partition("=")[1:]
-    key = todays_key(key, Scenario)
     if not separator or not key:
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma2=120")
     try:

@@ -73,7 +73,7 @@ def run_warnings(
     weights = [guarantee["weight"] for guarantee in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
-    stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
+    stated = well_formed(card["provenance"])
     known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
     reached = StudentFacts(
         in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
@@ -87,7 +87,7 @@ def run_warnings(
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
         not_analysed=tuple(summary.get("analysis_left_out", ())),
-        noise_spread=card.get("noise_spread", {}),  # a run of 0.9 does not say it
+        noise_spread=card["noise_spread"],
     )
     return [*after_run(reached), *of_rows(looked), *before_run(known)]
 
@@ -96,7 +96,7 @@ def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
     """What as many labels by hand as were released reach; None where nobody has tried."""
     if worth is None or not worth["released"]["labels"]:
         return None
-    released, cost = worth["released"], worth.get("label_cost", "")  # a run of 0.9 does not say it
+    released, cost = worth["released"], worth["label_cost"]
     return HandLabelled(released["labels"], worth["metric"], released[worth["metric"]], cost)
 
 
@@ -198,7 +198,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
             "noise": coordinator["noise"],
         },
         "student": student["metrics"],
-        "noise_spread": student.get("noise_spread", {}),  # the card of a run of 0.9 does not say it
+        "noise_spread": student["noise_spread"],
         **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
         "worth": analysis.worth,

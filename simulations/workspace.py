@@ -33,7 +33,6 @@ from consilium.party.home import SETTINGS, Home, open_home
 from consilium.party.voting import TeacherSet, load_teachers
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
-from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.engines.block import SETTINGS as BLOCK
@@ -82,7 +81,7 @@ class Workspace:
 
     @property
     def pool_file(self) -> Path:
-        return public_file(self.work, "public.npy")
+        return self.work / "public.npy"
 
     @property
     def identity_file(self) -> Path:
@@ -152,7 +151,7 @@ class Workspace:
     def student(self) -> tuple[Pool, StudentSpec, int]:
         """The student's pool, specification and seed."""
         table = json.loads((self.work / "student.json").read_text(encoding="utf-8"))
-        return load_pool(public_file(self.work, "public.npz")), StudentSpec.model_validate(table["spec"]), table["seed"]
+        return load_pool(self.work / "public.npz"), StudentSpec.model_validate(table["spec"]), table["seed"]
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

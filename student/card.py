@@ -393,7 +393,7 @@ def _privacy(card: dict[str, Any]) -> list[str]:
 
 
 def follows_a_seed(card: Mapping[str, Any]) -> bool:
-    """Whether the noise did, so that nobody is protected. A card of 0.9 does not say which noise a simulation had."""
+    """Whether the noise did, so that nobody is protected."""
     return card["privacy"]["simulation"] and card["privacy"].get("noise") != "system"
 
 
@@ -468,7 +468,7 @@ def _quality(card: dict[str, Any]) -> list[str]:
 
 
 def spread_sentence(spread: Mapping[str, Any] | None) -> str:
-    """What other noise would do, for people; empty of a student before 0.10, which does not say it.
+    """What other noise would do, for people; empty where nothing is said.
 
     >>> spread_sentence({"absent": "3 answers are too few to be halved"})
     'How far the noise moves it is not known: 3 answers are too few to be halved.'

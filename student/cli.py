@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consilium.protocol.old_names import public_file
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 from consilium.report.disclosure import epsilon_text
 
@@ -61,7 +60,6 @@ def run(
         Path | None,
         typer.Option(
             "--public",
-            "--pool",
             help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else"
             " public.npz of the kit.",
         ),
@@ -96,7 +94,7 @@ def run(
     if kit is None and pool is None:
         raise ConfigError("there are no rows to ask about", "Give --public")
     node = None if kit is None else open_kit(kit, "student")
-    path = pool or public_file(Path() if node is None else node.folder, "public.npz")
+    path = pool or (Path() if node is None else node.folder) / "public.npz"
     rows = _pool(path, label, test, public_label, missing, _csv_rule("student", separator, decimal_comma, encoding))
     if node is None:
         address = str(coordinator)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
 from consilium.models.provenance import Provenance
-from consilium.models.specs import GONE, Inputs, LogisticRegressionStudent, TrainerSpec
-from consilium.protocol.models import Frozen, Terse
+from consilium.models.specs import Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.protocol.models import Frozen
 from consilium.student.selection import Strategy
 
 FURTHEST_SUM = 1e-6
 """Of declared shares from 1."""
 
 
-class StudentSpec(Terse, Frozen):
+class StudentSpec(Frozen):
     """One student: how it asks, and what it trains (`models.specs`)."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": (), "public_labels": 0}
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
@@ -77,8 +74,6 @@ class StudentSpec(Terse, Frozen):
     def _is_a_table_of_a_kind_that_is_there(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(f'a table says what is trained: write [trainer] with name = "{value}", and its keys there')
-        if isinstance(value, Mapping) and (instead := GONE.get(str(value.get("name")))):
-            raise ValueError(f'{value["name"]} is gone since 0.10: write name = "{instead}"')
         return value
 
     @field_validator("prevalence")

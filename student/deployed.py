@@ -21,7 +21,6 @@ from consilium.node.manifest import check_signed
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, DataError, ServiceError
 from consilium.protocol.label_source import RowStanding
-from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
 from consilium.report.before_run import MOST_EPSILON
@@ -88,7 +87,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
     with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
         sources = channel.phases()
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
-        rows = path or public_file(kit.folder, "public.npz")
+        rows = path or kit.folder / "public.npz"
         ids = _ids(PoolFile(rows).load(terms.schema), terms.schema) if rows.exists() else []
         strange = set(_strange(kit, terms.schema, ids))  # `_pool` says which they are
         ids = [query for row, query in enumerate(ids) if row not in strange]
@@ -125,14 +124,14 @@ def _pool(kit: Kit, path: Path) -> str:
         raise DataError(
             f"{len(strange)} of {len(ids)} rows are none of the public rows that the federation is fixed to"
             f" (first: row {strange[0] + 1})",
-            f"Ask rows of {public_file(kit.folder, 'public.npz')} only: parties refuse others",
+            f"Ask rows of {kit.folder / 'public.npz'} only: parties refuse others",
         )
     return f"{len(pool.queries)} rows with the federation's columns"
 
 
 def _strange(kit: Kit, schema: Schema, ids: Sequence[str]) -> list[int]:
     """Places of the rows that are none of the public rows, where the federation is fixed to some."""
-    fixed = public_file(kit.folder, "public.npz")
+    fixed = kit.folder / "public.npz"
     if not fixed.exists():
         return []
     allowed = set(_ids(PoolFile(fixed).load(schema), schema))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,7 +15,7 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.messages import MOST_WEIGHT, CollectionMode, PartyName
-from consilium.protocol.models import Derived, Strict, Terse
+from consilium.protocol.models import Derived, Strict
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
 from consilium.sums.errors import BadKey, BrokenBlock, RosterMismatch
@@ -137,10 +137,8 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class BlockEntry(Terse, Strict):
+class BlockEntry(Strict):
     """A party's name, its Ed25519 public key, hex, and the number of its block (`assigned`); 0: it has none."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1, "block": 0}
 
     id: PartyName
     ed25519_pk: PublicKey
@@ -184,24 +182,15 @@ def least_sum(parties: int, colluders: int) -> int:
     return max(least_rebuilders(parties, colluders), colluders + 2)
 
 
-class SumRoster(Terse, Derived, Strict):
-    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude.
+class SumRoster(Derived, Strict):
+    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude."""
 
-    Rosters of version 1, which 0.9 made, have no blocks: their parties are in no exact sum. least_difference: was a
-    rule of theirs on sets, and is in their hash.
-    """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"least_difference": None}
-
-    version: Literal[1, 2] = 2
+    version: Literal[1] = 1
     parties: tuple[RosterEntry, ...] | tuple[VoterEntry, ...]
     c: int = Field(ge=0)
-    least_difference: int | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if (self.version == 1) != (self.least_difference is not None) or (self.version == 1 and self.blocks):
-            raise ValueError("blocks came with version 2 of rosters, and least_difference went")
         check_blocks([entry.block for entry in self.parties], self.weights, self.c + 2)
         keys = [entry.ed25519_pk for entry in self.parties] + self._other_keys()
         if len(self.places) < self.n:

@@ -43,7 +43,7 @@ class SessionTerms(Derived, Strict):
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
     release: number of the one promised release that the queries are for, from 1.
     agreed: digest of the terms that all who give to it were enrolled with (`protocol.messages.Terms`), of an exact sum:
-    a vote is hidden among those of others who were asked for the same. Empty, and not written, of a noisy one.
+    a vote is hidden among those of others who were asked for the same. Empty of a noisy one.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
@@ -180,11 +180,7 @@ class SessionTerms(Derived, Strict):
 
     def canonical(self) -> bytes:
         """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
-        return canonical_json(self.model_dump(mode="json", exclude=self._unwritten()))
-
-    def _unwritten(self) -> set[str]:
-        """Fields that are left out, so that other terms are what they were."""
-        return set() if self.agreed else {"agreed"}
+        return canonical_json(self.model_dump(mode="json"))
 
     @cached_property
     def ctx(self) -> bytes:

@@ -108,6 +108,8 @@ def make_config(**changes: Any) -> FederationConfig:
         values["seed"] = -1
     if isinstance(values["mechanism"], (GNMax, NoisyHistogram)) and "query_budget" not in changes:
         values["query_budget"] = QueryBudget(queries=100, answers=100)
+    if values["collection"] == "verified" and not values.get("noise_shares"):
+        values.setdefault("exact_sums", not values["mechanism"].noise_by_parties)
     return FederationConfig(**values)
 
 
@@ -144,14 +146,13 @@ def standing() -> Standing:
     return Standing(lambda: NO_LEDGER)
 
 
+UNTOLD: dict[str, Any] = {"program": "", "late": False, "starts": []}
+"""Of a `HelloRequest`, in a simulation."""
+
+
 def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
     """What a coordinator with this configuration asks."""
-    fields = {
-        **config.terms().model_dump(by_alias=False),
-        "protocol_version": PROTOCOL_VERSION,
-        **dict(NO_LEDGER),
-        "program": "",
-    }
+    fields = {**config.terms().model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), **UNTOLD}
     return HelloRequest(**{**fields, **changes})
 
 
@@ -165,6 +166,8 @@ def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: An
         "queries": queries,
         "places": places,
         "proof": proof,
+        "release": 1,
+        "start": "",
     }
     return VoteRequest(**{**fields, **changes})
 

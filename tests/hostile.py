@@ -37,13 +37,11 @@ from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
-FREE = {"batch", "party", "program", "teachers"}
+FREE = {"batch", "late", "party", "program", "starts", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
 TAKEN = {"nonces", "ciphertexts", "challenges", "values", "choices"}
 """Arrays in which other bits may be honest too: of what peers sealed, which is answered with a complaint about the
 peer, and of choices, which may be other classes."""
-LEFT_OUT = {"starts"}
-"""Fields that may be missing: of what a coordinator before this version sent, as long as nobody has voted."""
 LONG = "x" * 20_000
 CLEAR_REPLIES: dict[str, type[WireModel]] = {model.kind: model for model in (HelloReply, TrainReply, VoteReply)}
 """Replies of secure sums are damaged in `tests.secagg.fuzzing`, at every stage."""
@@ -60,7 +58,7 @@ def damaged(record: RecordDict, generator: np.random.Generator) -> RecordDict:
         return RecordDict({"nothing": ConfigRecord({"x": 1})} if generator.random() < 0.5 else {})
     if how == 1 or not name:
         fields["more"] = 1
-    elif how == 2 and name not in LEFT_OUT:
+    elif how == 2:
         (fields if name in fields else arrays).pop(name)
     elif name in fields:
         fields[name] = _field(name, fields[name], generator)

@@ -16,13 +16,7 @@ Case = TypeVar("Case")
 HEAVY = ("proofs", "deploy", "ray", "slow", "statistics", "fuzz")
 """Most expensive first: files with such tests begin first, or the last one would be waited for by an idle processor."""
 PROGRAMS = {"flower-superlink": "deploy", "flower-supernode": "deploy", "gcs_server": "ray", "raylet": "ray"}
-COMMANDS = {
-    ("coordinator", "start"): "deploy",
-    ("party", "start"): "deploy",
-    ("aggregator", "start"): "deploy",
-    ("node", "start"): "deploy",
-    ("--engine", "ray"): "ray",
-}
+COMMANDS = {("node", "start"): "deploy", ("--engine", "ray"): "ray"}
 
 
 WHOLE = os.environ.get("TESTS") == "whole"

@@ -137,38 +137,3 @@ def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, fi
         cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.stdout == f"[] {first}\n"
-
-
-OLD_NAMES = [
-    "party start",
-    "party keys",
-    "aggregator join",
-    "aggregator check",
-    "coordinator start",
-    "coordinator close",
-]
-OLD_NAMES += ["kit open", "party check"]
-OLD_NAMES += ["provision add-student", "student start"]
-ARGUMENTS = {
-    "keys": ["--out", "keys"],
-    "join": ["--keys", "keys"],
-    "open": ["--into", "kits"],
-    "check": ["federation.json"],
-    "add-student": ["college"],
-}
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_names_of_version_0_9_work_say_the_new_one_and_stand_in_no_help(
-    old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Service files and compose files of kits that are in use say them."""
-    group, name = old.split()
-    extra = [] if old == "aggregator check" else ARGUMENTS.get(name, [])
-    if old == "student start":
-        extra = ["--out", "new"]
-    monkeypatch.chdir(tmp_path)
-    done = consilium(group, name, "absent", *extra)
-    assert f"`consilium {old}` is now `consilium " in done.stderr
-    assert done.exit_code == (0 if name == "keys" else 2)
-    assert COMMANDS[old].hidden

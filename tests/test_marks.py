@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
         ([sys.executable, "-m", "consilium", "node", "start", "kit"], "deploy"),
         ([sys.executable, "-m", "consilium", "run", "--engine", "ray"], "ray"),
         ([sys.executable, "-m", "consilium", "run", "--engine", "local"], None),
-        ([sys.executable, "-m", "consilium", "party", "check", "start"], None),
+        ([sys.executable, "-m", "consilium", "party", "dry-run", "start"], None),
     ],
 )
 def test_what_needs_a_marker(command, mark: str | None) -> None:

@@ -185,19 +185,6 @@ class TestTheValue:
             with pytest.raises(Exception, match="with noise"):
                 terms_from_wire(terms_to_wire(replace(terms, release=release, count_sigma=sigma)))
 
-    @pytest.mark.parametrize(("sigma", "kind"), [(0.0, "winner or abstention"), (3.0, "noisy counts")])
-    def test_terms_of_an_older_coordinator_are_understood(self, serve: Any, sigma: float, kind: str) -> None:
-        message = terms_to_wire(replace(serve(make_config()).describe(), count_sigma=sigma))
-        message.release = ""
-        assert terms_from_wire(message).release == kind
-
-    def test_words_of_version_0_9_0_are_read(self) -> None:
-        assert [ReleaseKind(word) for word in ("label", "histogram")] == [
-            ReleaseKind.WINNER_OR_ABSTENTION,
-            ReleaseKind.COUNTS,
-        ]
-        assert all(ReleaseKind(kind.value) is kind and ReleaseKind(kind.earlier) for kind in ReleaseKind)
-
 
 LABELS_LEAVE = re.compile(
     r"\b(released (?:labels?|winners?)|(?:labels?|winners?) (?:was|were|are|is) released|got a label)\b"
@@ -289,7 +276,7 @@ OLD = {
     "docs/for-privacy-officers.md:10": "the votes of all hospitals are added, noise is drawn, and one class comes out.",
     "docs/threat-model.md:47": "labels only.",
 }
-"""As they stood in 0.9.0, when nine of ten shipped scenarios released counts."""
+"""Where nine of ten shipped scenarios release counts."""
 
 
 def sentences(text: str) -> list[str]:

@@ -19,15 +19,7 @@ from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
 from consilium.accounting.curves.immutable import distance_to_instability, ptr_failure
 from consilium.accounting.curves.laplace import log_q_lnmax
 from consilium.accounting.errors import EventError
-from consilium.accounting.events.release import (
-    LEFT_OUT,
-    Comparison,
-    Evidence,
-    PartyNoise,
-    ReleaseEvent,
-    Step,
-    check_answers_all,
-)
+from consilium.accounting.events.release import Comparison, Evidence, PartyNoise, ReleaseEvent, Step, check_answers_all
 from consilium.accounting.units import Noise, Towards
 from consilium.accounting.worst.compose import Composed
 from consilium.accounting.worst.laplace import rdp_argmax_laplace
@@ -525,7 +517,7 @@ def event_from_json(data: object) -> ReleaseEvent:
         raise EventError(f"event {kind!r} has version {version!r}, this program reads {cls.VERSION}. Update it.")
     values = {key: value for key, value in data.items() if key not in ("type", "version")}
     known = {field.name for field in fields(cls)}
-    unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values) - set(LEFT_OUT))
+    unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values))
     if unknown or missing:
         raise EventError(f"event {kind!r} has unknown keys {unknown} and lacks {missing}.")
     for name, value in values.items():

@@ -10,7 +10,6 @@ Unit, neighbouring relation, audience and noise are required: a default would be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -102,10 +101,6 @@ class PartyNoise(NamedTuple):
 
     sigma: float
     shares: int
-
-
-LEFT_OUT: Mapping[str, float] = {"weight": 1, "candidates": 1, "slack": 0.0}
-"""Fields that JSON has only where they have another value than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,16 +350,10 @@ class ReleaseEvent:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with "type" and "version"; ``events.event_from_json`` is the inverse.
-
-        A weight or number of candidates of 1, and a slack of 0, is left out: what was written before there were such
-        reads, and hashes, as it did.
-        """
+        """Plain values with "type" and "version"; ``events.event_from_json`` is the inverse."""
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in LEFT_OUT and value == LEFT_OUT[field.name]:
-                continue
             out[field.name] = value.value if isinstance(value, StrEnum) else value
         return out
 

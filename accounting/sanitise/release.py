@@ -37,7 +37,7 @@ from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, Sen
 from consilium.accounting.units import Noise
 
 BOUND = "smooth sensitivity of a bound by the plurality's lead"
-"""With this a release's method begins. Up to version 0.9 it was another bound, of the same plans."""
+"""With this a release's method begins."""
 _GRAIN = 1e-4
 """The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
 

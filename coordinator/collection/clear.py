@@ -264,7 +264,7 @@ def _forget(member: Member, choices: np.ndarray) -> None:
 
 
 PATTERN = "votes-*.npz"
-PREFIX, OLD_PREFIX = "choices/", "choices-"
+PREFIX = "choices/"
 AT_ONCE = 256
 """Parties whose votes are in one array of the file, and in memory together."""
 UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError, TypeError)
@@ -311,7 +311,7 @@ class KeptVotes:
     weights: dict[str, int]
     _content: np.lib.npyio.NpzFile = field(repr=False)
     _places: Mapping[str, int] = field(repr=False)
-    """Of the parties, in the order in which they answered; empty for a file of 0.9, which has an array for each."""
+    """Of the parties, in the order in which they answered."""
     _last: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     def choices(self, party: str) -> np.ndarray:
@@ -323,8 +323,6 @@ class KeptVotes:
         return choices
 
     def _choices(self, party: str) -> np.ndarray:
-        if not self._places:
-            return self._content[f"{OLD_PREFIX}{party}"]
         number, place = divmod(self._places[party], AT_ONCE)
         if number not in self._last:
             self._last.clear()
@@ -340,7 +338,7 @@ class KeptVotes:
     def total(self) -> np.ndarray:
         """Of all parties, int64 (queries, classes). Few parties' votes are in memory at a time."""
         total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
-        for party in self._places or self.weights:
+        for party in self._places:
             add_choices(total, self.choices(party), self.weights[party])
         return total
 
@@ -351,14 +349,11 @@ def kept_votes(path: Path) -> Iterator[KeptVotes]:
 
     Raises
     ------
-    DataError : another version wrote it. One of `UNUSABLE` : it is damaged; also while it is read from.
+    One of `UNUSABLE` : it is damaged; also while it is read from.
     """
     with np.load(path, allow_pickle=False) as content:
-        if "votes" in content.files:
-            raise DataError(f"{path.name} was written by an older version", "Run the scenario again, or audit it there")
         parties, weights = content["parties"].tolist(), content["weights"].tolist()
         classes, ids = int(content["classes"]), content["query_ids"].tolist()
-        old = any(name.startswith(OLD_PREFIX) for name in content.files)
-        places = {} if old else {party: place for place, party in enumerate(parties)}
+        places = {party: place for place, party in enumerate(parties)}
         by_name = dict(sorted(zip(parties, weights, strict=True)))
         yield KeptVotes(ids, classes, by_name, content, places)

@@ -235,7 +235,7 @@ def read_halves(run_dir: Path, record: GivenRecord, numbers: Field) -> tuple[np.
         leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who, numbers)) for who in WHO)
     except OSError:
         raise MalformedMessage(f"{name} is missing: what the aggregators were bound to") from None
-    ctx = bytes.fromhex(record.session or "")
+    ctx = bytes.fromhex(record.session)
     if leader.commitment(ctx, leads=True).hex() != record.commitment:
         raise MalformedMessage(f"{name}: the coordinator's total is not the one that it was bound to")
     if helper.commitment(ctx, leads=False).hex() != record.half:

@@ -21,7 +21,6 @@ from consilium.node.kit import THE_COORDINATOR, Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.old_names import public_file
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import load_roster
@@ -122,7 +121,7 @@ def _pool(kit: Kit, run: KitRun) -> str:
     wanted = run.config.public
     if wanted is None:
         return "none is fixed: students may ask any rows"
-    tree = PoolTree.load(file := public_file(kit.folder, "public.npy"))
+    tree = PoolTree.load(file := kit.folder / "public.npy")
     if tree.terms(wanted.least_distance) != wanted:
         raise ConfigError(f"{file.name} holds other rows than the federation is fixed to", NEWEST)
     return f"{wanted.size} rows may be asked, and no others"

@@ -35,10 +35,11 @@ from consilium.coordinator.events import (
 from consilium.coordinator.kit_runs import FEDERATION
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.rosters import NodesFile
-from consilium.node.checks import check_disk, enter, hold, wait_for_ports
+from consilium.node.checks import check_disk, hold, wait_for_ports
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.keys import SEALING
 from consilium.node.kit import Kit
+from consilium.node.manifest import check_signed
 from consilium.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import (
@@ -53,7 +54,6 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.old_names import public_file
 from consilium.report.before_run import before_run
 
 START_SECONDS = 300
@@ -92,7 +92,7 @@ def start(kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> d
     """
     with held(kit.state / "lock", "the coordinator"):
         end_leftovers(kit.logs, tell)
-        enter(kit, tell)
+        check_signed(kit)
         run = to_serve(kit, go_on)
         if run.closed:
             tell("coordinator", "this federation is closed already")
@@ -135,7 +135,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
         "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",
-        "public-file": str(public_file(kit.folder, "public.npy")) if run.config.public else "",
+        "public-file": str(kit.folder / "public.npy") if run.config.public else "",
         "kit": str(kit.folder),
     }
 

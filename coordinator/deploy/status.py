@@ -16,7 +16,6 @@ from consilium.node.kit import Kit
 from consilium.node.standing import NodeStanding
 from consilium.protocol.config_files import load
 from consilium.protocol.label_source import Unanswered
-from consilium.protocol.old_names import public_file
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
@@ -145,7 +144,7 @@ def look(kit: Kit, run: KitRun) -> tuple[Status, RunState]:
         delta=config.privacy.delta,
         stages=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    if config.public is not None and public_file(kit.folder, "public.npy").exists():
+    if config.public is not None and (kit.folder / "public.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)
     state = state_of(kit, run)
     found.parties = {name: entry.words for name, entry in state.roll.entries.items()}
@@ -193,7 +192,7 @@ def state_of(kit: Kit, run: KitRun) -> RunState:
 
 def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
     """Rows of the pool that can still be asked, and those that parties answered in earlier federations."""
-    rows = len(PoolTree.load(public_file(kit.folder, "public.npy")).leaves)
+    rows = len(PoolTree.load(kit.folder / "public.npy").leaves)
     spent = asked_before(kit, run)
     asked = asked_in(run / LEDGER) if (run / LEDGER).exists() else frozenset()
     return rows - len(spent | asked), len(spent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.coordinator.mechanisms.checked import Confident, Interactive
@@ -43,16 +43,6 @@ ALL_MECHANISMS = (
 """Every mechanism there is."""
 
 
-def _no_stable(table: object) -> object:
-    """Refuse what version 0.9 had and nobody was served better by."""
-    if isinstance(table, dict) and table.get("name") == "stable":
-        raise ValueError(
-            "the mechanism stable went after version 0.9: take confident, or go on with such a federation, and audit"
-            " it, with version 0.9"
-        )
-    return table
-
-
 AnyMechanism = Annotated[
     LNMax
     | GNMax
@@ -64,6 +54,5 @@ AnyMechanism = Annotated[
     | Distributed
     | DistributedTwoPhase,
     Field(discriminator="name"),
-    BeforeValidator(_no_stable),
 ]
 """The field type of a configuration: a table whose `name` says which mechanism it is."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from consilium.coordinator.config import Federation, FederationConfig, check_form
+from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
@@ -27,8 +27,7 @@ from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import Outgrown, todays
+from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
 from consilium.protocol.schema import Name, Range, Schema
@@ -39,7 +38,7 @@ SHIPPED = "consilium.simulations.scenarios"
 """Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
 
-class RowsPlan(Outgrown, Frozen):
+class RowsPlan(Frozen):
     """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
 
     A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (what a student may
@@ -51,9 +50,7 @@ class RowsPlan(Outgrown, Frozen):
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
     queries: str = Field(
-        default="",
-        serialization_alias="pool",
-        description="file of all rows that may ever be asked; left out: `public`, where votes are secure",
+        default="", description="file of all rows that may ever be asked; left out: `public`, where votes are secure"
     )
     features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
     columns: DeclaredColumns = Field(
@@ -147,7 +144,7 @@ class RowsPlan(Outgrown, Frozen):
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
-class PartyPlan(Countable, Frozen):
+class PartyPlan(Frozen):
     """One party."""
 
     name: PartyName = Field(description="in roster, logs and kits")
@@ -278,8 +275,7 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
 
 def plan_table(path: Path) -> dict[str, Any]:
     """What the file says, with what it takes from a scenario, not validated. Raises ConfigError."""
-    table = todays(read_table(path), Plan)
-    check_form(table, str(path))
+    table = read_table(path)
     _check_limits(table, path)
     return _with_scenario(table, path)
 
@@ -319,7 +315,6 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     shipped = Path(str(files(SHIPPED))) / f"{named}.toml"
     source = shipped if shipped.is_file() and Path(named).name == named else path.parent / named
     scenario = read_table(source)
-    scenario["federation"] = todays(scenario.get("federation"), Federation)
     if not isinstance(scenario.get("federation"), dict):
         raise ConfigError(f"{path}: federation: {source} has no table [federation]", "Name a scenario")
     _check_candidates(scenario, str(source))

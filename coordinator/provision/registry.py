@@ -19,8 +19,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import CollectionMode, PartyName
-from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import Outgrown
+from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
@@ -29,7 +28,7 @@ from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 OPERATOR, UPDATES, REGISTRY = "operator", "updates", "registry.json"
 
 
-class PartyRecord(Countable, Frozen):
+class PartyRecord(Frozen):
     """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form.
 
     made_by: who made the keys, and so who ever held the private ones. weight: times that its answers count.
@@ -64,20 +63,20 @@ class AggregatorRecord(Frozen):
 
 class EarlierFederation(Frozen):
     """A federation that was provisioned and is none of this registry any more. parties: weights by name. promise: as
-    in its `Terms`; older registries kept none."""
+    in its `Terms`."""
 
     digest: str
     parties: dict[PartyName, int]
-    promise: str = ""
+    promise: str
 
 
-class Registry(Outgrown, Frozen):
+class Registry(Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     federation_digest: of the plan's federation; simulations of the same file show the same one. students: accepted
     fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
-    earlier: federations before this one, whose promises count on; older registries kept none. blocks: of parties, by
+    earlier: federations before this one, whose promises count on. blocks: of parties, by
     public key, in the rosters of these (`sums.roster`). aggregator, coordinator_sealing (X25519, hex): of
     verified votes. revoked_parties: of `revoked`, those that were parties. successors: by a party's name, the names
     that its patients had before.
@@ -88,7 +87,7 @@ class Registry(Outgrown, Frozen):
     federation_digest: str
     plan: Plan
     rows: Schema
-    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
+    public: PoolTerms | None = None
     reference: str = ""
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
@@ -123,11 +122,9 @@ class Registry(Outgrown, Frozen):
         if not before:
             return Inheritance(others=tuple(self.former))
         config = self.federation()
-        promise, queries, now = config.terms().promise, config.whole_budget.queries, config.digest()
+        queries, now = config.whole_budget.queries, config.digest()
         found = [
-            InheritedFederation(
-                federation=each.digest, promise=each.promise or promise, weight=each.parties[old], queries=queries
-            )
+            InheritedFederation(federation=each.digest, promise=each.promise, weight=each.parties[old], queries=queries)
             for old in before
             for each in self.earlier
             if old in each.parties and each.digest != now

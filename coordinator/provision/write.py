@@ -28,7 +28,6 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
 PLACE, CA = "/srv/consilium", "ca.crt"
@@ -87,14 +86,10 @@ def sign_kit(out: Path, folder: Path, registry: Registry, authority: Authority) 
 
 
 def sign_update(out: Path, folder: Path, registry: Registry, authority: Authority) -> None:
-    """Write the manifest of the kit as it is once the update in `folder`, which has its node's name, was unpacked.
-
-    Of a kit that was made before there were manifests it lists what updates brought.
-    """
+    """Write the manifest of the kit as it is once the update in `folder`, which has its node's name, was unpacked."""
     places = (manifests_of(out, version) / f"{folder.name}.json" for version in range(registry.version - 1, 0, -1))
-    earlier = next((path for path in places if path.exists()), None)
-    before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
-    listed = {**before, **digests_of(folder)}
+    earlier = next(path for path in places if path.exists())
+    listed = {**load(earlier, SignedManifest).content.files, **digests_of(folder)}
     _write(out, folder, _manifest(registry, folder.name, listed, {}), authority)
 
 
@@ -128,7 +123,7 @@ def coordinator_kit(
         keys.fill(folder)
         (folder / "server.crt").write_text(pem(server), encoding="utf-8")
         if registry.public:
-            shutil.copy(public_file(out / OPERATOR, POOL_IDS), folder / POOL_IDS)
+            shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
 
     files = {**common_files(registry), "nodes.json": nodes(registry), "students.json": students(registry)}
     return _kit(out, registry, authority, ("coordinator", "coordinator"), files, fill)
@@ -157,7 +152,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
     def fill(folder: Path) -> None:
         issued.save(folder, "client")
         if registry.public:
-            shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
+            shutil.copy(out / OPERATOR / POOL_ROWS, folder / POOL_ROWS)
 
     files = {"schema.json": _json(registry.rows)}
     return _kit(out, registry, authority, ("student", name), files, fill)

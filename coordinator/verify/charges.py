@@ -14,12 +14,12 @@ import numpy as np
 
 from consilium.accounting.curves.gnss import group_smooth_sensitivity
 from consilium.accounting.events import event_from_json
-from consilium.accounting.sanitise.release import BOUND, sanitise, secret_smoothness
+from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger import Batch
 from consilium.coordinator.privacy import answered_batches, by_party, most_teachers
-from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, Unchecked, agree, entry
+from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
@@ -158,14 +158,9 @@ def check_sanitised(recorded: Recorded) -> str:
     gap = (rdp - again.released_rdp) - (claimed - again.guarantee.epsilon)
     if not abs(gap) < TOLERANCE:
         raise Contradiction("the released curve and the epsilon do not belong together")
-    former = not str(entry(closing, "the closing", "guarantee", "method")).startswith(BOUND)
-    # the former bound held in one direction
-    apart = {"epsilon", "method", "direction"} if former else {"epsilon", "method"}
     for key, truth in again.guarantee.to_json().items():
-        if key not in apart:
+        if key not in ("epsilon", "method"):
             agree(f"its {key}", entry(closing, "the closing", "guarantee", key), truth)
-    if former:
-        raise Unchecked("it was released by another bound, of version 0.9 or before. Verify it with that version")
     secret = secret_smoothness(votes, plan, teachers)
     scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
@@ -202,8 +197,7 @@ def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str
 
 def check_given(files: Files, recorded: Recorded) -> str:
     """Each batch is of one signed sum, and each aggregator's total the one that it was bound to; no query is in two
-    noisy sums of one phase, and exact ones are over whole blocks of parties. Rosters of version 0.9 had no blocks: sets
-    of parties are not looked at.
+    noisy sums of one phase, and exact ones are over whole blocks of parties.
 
     Raises
     ------
@@ -245,8 +239,6 @@ def _check_halves(
     place: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded, roster: VerifiedRoster
 ) -> None:
     """The totals that both were bound to, and the votes of the ledger, where it has them."""
-    if record.version == 1:
-        return  # 0.9 bound nobody
     teachers = recorded.config.teachers_per_party
     numbers = FIELDS[version_for(reach_of(roster.n, teachers, record.sigma, record.sigma))]
     try:
@@ -265,8 +257,7 @@ def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:
     seen: set[tuple[str, int]] = set()
     for record in records:
         if record.record.sigma == 0:
-            if roster.version > 1:
-                _check_blocks(record, roster)
+            _check_blocks(record, roster)
             continue
         sums = {(query_id, record.record.phase) for query_id in record.ids}
         if seen & sums:

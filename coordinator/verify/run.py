@@ -44,7 +44,6 @@ from consilium.node.kit import KIT_FILE, a_node, open_kit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
-from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, public_file, renamed
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 
@@ -243,7 +242,7 @@ def _log(files: Files, recorded: Recorded, proved: _Found) -> str:
 
 
 def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
-    summary = renamed(files.object(COORDINATOR), OF_COORDINATOR)
+    summary = files.object(COORDINATOR)
     proved.coordinator = summary
     config = recorded.config
     truth = {
@@ -284,7 +283,7 @@ def _weights(files: Files, recorded: Recorded) -> str:
 
 
 def _claims(files: Files, recorded: Recorded, truth: _Found) -> str:
-    claims = renamed(entry(files.object(COORDINATOR), COORDINATOR, "privacy"), OF_SPENT)
+    claims = entry(files.object(COORDINATOR), COORDINATOR, "privacy")
     return check_claims(COORDINATOR, claims, truth.guarantees)
 
 
@@ -312,7 +311,7 @@ def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:
         if fixed is None:
             raise Absent("the federation has none that is fixed")
         try:
-            tree = PoolTree.load(public_file(place.kit or place.run_dir, POOL_FILE))
+            tree = PoolTree.load((place.kit or place.run_dir) / POOL_FILE)
         except ConfigError as error:
             raise Damaged(error.what) from None
         if tree.terms(fixed.least_distance) != fixed:

@@ -10,7 +10,6 @@ from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, F
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 from consilium.protocol.parquet import from_parquet
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
@@ -98,7 +97,7 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
     truth |= {key: list(getattr(config.rows, key)) for key in ("classes", "features", "center", "scale")}
     truth["representation"] = config.rows.representation
     for key, value in truth.items():
-        agree(f"{CARD}: {key}", todays_stages(entry(card, CARD, key)), value)
+        agree(f"{CARD}: {key}", entry(card, CARD, key), value)
     privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
     for key, value in privacy.items():
         agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
@@ -107,7 +106,7 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
         agree(f"{CARD}: noise", card["privacy"]["noise"], stated)
     if promised is None:
         raise Contradiction("the ledger gives no epsilon to compare with")
-    epsilon = number(renamed(card["privacy"], OF_CARD), f"{CARD}: privacy", "epsilon")
+    epsilon = number(card["privacy"], f"{CARD}: privacy", "epsilon")
     close_to(f"{CARD}: epsilon", epsilon, number(promised, "promised", "epsilon"))
     return f"epsilon {epsilon_text(epsilon)} at delta {config.privacy.delta:g}"
 

@@ -1,6 +1,6 @@
 """The file of a published student: safetensors, numbers with names and shapes, and one text of JSON about them.
 
-https://github.com/huggingface/safetensors, the format of version 0.8. Nothing in it is ever executed, imported or
+https://github.com/huggingface/safetensors. Nothing in it is ever executed, imported or
 unpickled, and nothing is compressed: what a file claims to hold, it must be as long as.
 """
 

@@ -178,8 +178,7 @@ def as_published(
     written = read_back(header)
     if prevalence:
         calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool), source)
-        declared = {"source"} if source == "declared" else set()  # files of 0.9 have no other
-        header["calibration"] = calibration.model_dump(mode="json", exclude=declared)
+        header["calibration"] = calibration.model_dump(mode="json")
         written = read_back(header)
     return written, header, parts.arrays
 

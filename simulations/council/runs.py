@@ -21,7 +21,6 @@ from consilium.models.published.model import Published, find_model, load_model
 from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.report.warnings import well_formed
 from consilium.simulations.attempt import RunLedger
 from consilium.simulations.council.card import card
@@ -57,7 +56,6 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """What `consilium run --format json` prints; it holds the secret data-dependent epsilon."""
         summary = read_summary(self.path)
-        summary["privacy"] = renamed(summary["privacy"], OF_SUMMARY)
         return summary
 
     @property
@@ -68,7 +66,7 @@ class Run:
     @cached_property
     def metrics(self) -> pl.DataFrame:
         """One row for each number: scope ("run", "party", "query"), name, metric, value."""
-        return self._table("metrics.parquet").with_columns(pl.col("metric").replace(OF_SPENT))
+        return self._table("metrics.parquet")
 
     @property
     def votes_asked(self) -> pl.DataFrame:

@@ -10,7 +10,6 @@ and `data.set = "registry"` then calls `open_registry(**data.options)`, which re
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -70,9 +69,6 @@ def open_installed(name: str, options: dict[str, Any]) -> Source:
         raise ConfigError(f"{whose} does not take data.options {options}: {_short(error)}", "Correct them") from None
     except Exception as error:
         raise DataError(f"{whose} fails: {_short(error)}", "Ask who made it") from None
-    if not hasattr(source, "time"):  # written before sources had times
-        with suppress(AttributeError, TypeError):
-            source.time = None
     if fault := why_no_source(source):
         raise DataError(f"{whose}: {fault}", "See consilium.simulations.datasets.base")
     return source

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -21,7 +20,7 @@ from pydantic import (
 from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.installed import installed_sets
 
 FOLDER_SETS = (
@@ -43,10 +42,8 @@ Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(v
 """A date, with or without a time, or a number, as text; in a TOML file it may stand without quotes."""
 
 
-class PublicSpec(Terse, Frozen):
+class PublicSpec(Frozen):
     """Which rows are public: the table `data.public`."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"fold": None, "rows": None}
 
     by: Literal["owner", "share", "file", "time"] = Field(
         default="owner",
@@ -225,7 +222,7 @@ class SourceSpec(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Manifests of data sets that need none of these keys keep their form."""
+        """Only what was said: other sets refuse the rest."""
         optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in optional}
 

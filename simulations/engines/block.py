@@ -28,7 +28,6 @@ import numpy as np
 from pydantic import Field
 
 from consilium.data.private_rows import Rows, load_rows, read_rows
-from consilium.models.naming import unpickled
 from consilium.party.hidden_votes import MASKED
 from consilium.party.home import Home, PartyFile, R
 from consilium.party.node import PartyNode
@@ -116,7 +115,7 @@ class Block:
         """Read what all need. Raises OSError, and what pickle raises for files that are no block's."""
         settings = Settings.model_validate(json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
         path = folder / ACCOUNTS
-        return cls(folder, settings, unpickled(path.read_bytes()) if path.exists() else {})
+        return cls(folder, settings, pickle.loads(path.read_bytes()) if path.exists() else {})
 
     def save(self) -> None:
         """Write down what was given, and the teachers that are new. Nothing may leave before."""
@@ -164,7 +163,7 @@ class Block:
     def teachers(self) -> dict[tuple[str, int], TeacherSet]:
         """By federation and place. What is on disk, without those that are new."""
         path = self.folder / TEACHERS
-        return unpickled(path.read_bytes()) if path.exists() else {}
+        return pickle.loads(path.read_bytes()) if path.exists() else {}
 
     def teacher_set(self, federation: str, place: int) -> TeacherSet | None:
         """Of a party; None where it has trained none."""

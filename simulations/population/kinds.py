@@ -62,7 +62,7 @@ class ToDivide:
     @cached_property
     def public(self) -> PublicPart:
         """The same for every division."""
-        return public_part(self.source, self.data.public_rule, self.data.owner_rows_needed, self.seed)
+        return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
 
     @cached_property
     def private(self) -> np.ndarray:
@@ -86,12 +86,7 @@ class ToDivide:
                 'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
             )
         return natural_partition(
-            self.source,
-            self.data.public_rule,
-            self.data.owner_rows_needed,
-            self.minimum_parties,
-            self.seed,
-            self.private,
+            self.source, self.data.public_rule, self.data.rows_needed, self.minimum_parties, self.seed, self.private
         )
 
     @property

@@ -50,7 +50,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         twice=_twice(dataset, partition, public) if described else 0.0,
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
-        least_rows=data.party_rows_needed,
+        least_rows=data.rows_needed,
     )
 
 

@@ -187,7 +187,7 @@ def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) ->
     odds += generator.gumbel(size=len(rows))  # the largest are a draw without replacement by these odds
     left = {}
     for index, (name, part) in enumerate(parties.items()):
-        count = min(len(part), max(data.party_rows_needed, 1, round(sizes[index] * len(part))))
+        count = min(len(part), max(data.rows_needed, 1, round(sizes[index] * len(part))))
         left[name] = np.sort(part[np.argsort(-odds[party == index], kind="stable")[:count]])
     return replace(partition, parties=left)
 

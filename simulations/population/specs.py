@@ -170,7 +170,7 @@ class ShiftSpec(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table without these keys is written, and hashed, as before there were any."""
+        """Only what was said: it is of a kind of shift."""
         unsaid = set(type(self).model_fields) - {"noise", "swap", "classes"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
@@ -262,7 +262,7 @@ class DataSpec(SourceSpec):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
+        """As of a source: other divisions refuse the rest."""
         table = SourceSpec._without_what_is_not_said(self, write)
         unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
         return {key: value for key, value in table.items() if key not in unsaid}
@@ -303,22 +303,7 @@ class DataSpec(SourceSpec):
     @property
     def rows_needed(self) -> int:
         """Least rows of a party: `least_rows`, or its default."""
-        return self.least_rows or (1 if self.deals_unevenly else self._left_out)
-
-    @property
-    def owner_rows_needed(self) -> int:
-        """Least rows of an owner that counts as one of the natural division's, which decides the public part too."""
-        return self.least_rows or (1 if self.partition == "dirichlet" and self.parties is not None else self._left_out)
-
-    @property
-    def _left_out(self) -> int:
-        """What `least_rows` is where nobody says so; runs up to version 0.9, which wrote None, took it for 20."""
-        return 20 if "least_rows" in self.model_fields_set else 1
-
-    @property
-    def party_rows_needed(self) -> int:
-        """Least rows of what the division makes a party: a smaller one is left out."""
-        return self.rows_needed if self.deals_unevenly else self.owner_rows_needed
+        return self.least_rows or 1
 
 
 class TeacherShare(Frozen):

@@ -16,7 +16,6 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed, todays_stages
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.report.warnings import publishable
@@ -55,7 +54,7 @@ class ReportData:
         by name, see `compare.baselines`.
     worth: what the student is worth in labels by hand, see `compare.worth`; None where nobody looked for it. Covered by
         the guarantee of the labels.
-    noise_spread: how far noise moves the student, see `student.learn.spread_over_noise`; empty of runs before 0.10.
+    noise_spread: how far noise moves the student, see `student.learn.spread_over_noise`; empty without a student.
     public_labels: see `student.card.public_labels`; empty where none had a part.
         Covered as the student is.
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
@@ -71,7 +70,7 @@ class ReportData:
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
-        where nobody computed them: in deployed runs, and in runs before version 0.5.
+        where nobody computed them, as in deployed runs.
     attacks: what `consilium attack RUN` found, see `simulations.attack.laboratory`; in a file of its own. Secret.
     public: whether this is what `published` left; in no file.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
@@ -185,7 +184,6 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        values = renamed(values, OF_SUMMARY)
         infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
         if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")
@@ -196,11 +194,6 @@ def load_report_data(folder: Path) -> ReportData:
         values["left_out"] = [LeftOutParty(**item) for item in values["left_out"]]
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
-        values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
-        values["mechanism"] = todays_stages(values["mechanism"])
-        # up to version 0.9 it was not written; a simulation's teachers were judged, or left out
-        known = {item.party for item in [*values["quality"], *values["left_out"]]}
-        values.setdefault("invited", max(len(known), values["parties"]))
         values["release"] = ReleaseKind(values["release"])
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None

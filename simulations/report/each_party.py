@@ -88,8 +88,7 @@ _SIDES = {"alone": "a model of its rows alone", "student": "the student", "impro
 def _given_back(data: ReportData) -> Exhibit | None:
     """What a party has of the student once it is brought to its own rows."""
     gains = data.secret_figures.get("at_home", {})
-    back = gains.get("returned")  # a run of 0.9 does not say it
-    if not back:
+    if not (back := gains.get("returned")):
         return None
     word, name = data.party_label, METRICS[gains["metric"]]
     low, high = back["share_interval"]

@@ -156,7 +156,7 @@ def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     epsilon: as text, or empty where it stands beside it. release: what the student got for a query, as it is counted.
     """
     released, metric = worth["released"], worth["metric"]
-    count, cost = released["labels"], worth.get("label_cost", "")
+    count, cost = released["labels"], worth["label_cost"]
     can_be_had = "" if cost else " where they can be had"
     takes = f"; one takes {cost}" if cost else ""
     at = f" at epsilon {epsilon}" if epsilon else ""

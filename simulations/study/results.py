@@ -17,10 +17,8 @@ import polars as pl
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import replace_private, replacing, take_lock, writing
-from consilium.protocol.old_names import OF_SPENT, todays_key
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
-from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
@@ -82,12 +80,12 @@ def read_facts(out: Path) -> dict[str, Any]:
 @dataclass(frozen=True)
 class StudyFiles:
     """What lies in the folder of a study. results: one row for each figure. facts: what study.json says, which may be
-    little. matrices: files by the id of their case. row_scores: None where a version before 0.10 wrote the study."""
+    little. matrices: files by the id of their case."""
 
     results: pl.DataFrame = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
     matrices: Mapping[str, Path] = field(repr=False)
-    row_scores: RowScores | None = field(repr=False, default=None)
+    row_scores: RowScores = field(repr=False)
 
     @property
     def order(self) -> dict[str, list[str]]:
@@ -238,9 +236,8 @@ def write_results(out: Path, table: pl.DataFrame) -> None:
 
 
 def read_results(path: Path) -> pl.DataFrame:
-    """results.parquet, also of version 0.9: metrics and axes have today's names. Raises OSError, PolarsError."""
-    table = pl.read_parquet(path).with_columns(pl.col("metric").replace(OF_SPENT))
-    return table.rename({name: todays_key(name, Scenario) for name in table.columns})  # axes without a name of theirs
+    """results.parquet. Raises OSError, PolarsError."""
+    return pl.read_parquet(path)
 
 
 def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[K], Arrays]) -> None:

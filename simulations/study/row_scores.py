@@ -3,7 +3,7 @@
 A unit is what is drawn from a population when test rows are: an owner where whole owners were held out, a patient where
 patients are known, else a row. A figure that is a mean over test rows (accuracy, Brier score), or is one to first order
 (AUC: DeLong, DeLong, Clarke-Pearson 1988; balanced accuracy), is kept as sums over the rows of each unit. They are no
-part of `results.parquet`; a folder of a version before 0.10 has none.
+part of `results.parquet`.
 """
 
 from __future__ import annotations
@@ -47,16 +47,9 @@ class RowScores:
         self._places = {cell: place for place, cell in enumerate(frame["cell"].to_list())}
 
     @classmethod
-    def read(cls, folder: Path) -> RowScores | None:
-        """Of a study's folder; None where a version before 0.10 wrote it.
-
-        Raises
-        ------
-        DataError : the file is damaged.
-        """
+    def read(cls, folder: Path) -> RowScores:
+        """Of a study's folder. Raises DataError: the file is missing or damaged."""
         path = folder / ROW_SCORES
-        if not path.is_file():
-            return None
         try:
             return cls(pl.read_parquet(path))
         except (pl.exceptions.PolarsError, OSError) as error:

@@ -352,7 +352,7 @@ class _Study:
                 worst[point] = plot
         warnings: dict[str, dict[str, Any]] = {}
         for plot in worst.values():
-            out, least = left[plot.id], plot.teaching.data.party_rows_needed
+            out, least = left[plot.id], plot.teaching.data.rows_needed
             divided = self.settled[plot.id]["parties"] + out
             text = parties_too_small(divided, out, least)
             warning = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}

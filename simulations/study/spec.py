@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -15,11 +15,10 @@ from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.old_names import todays_key
+from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.scenario import TAGS, Scenario, apply_override, with_todays_keys
+from consilium.simulations.scenario import TAGS, apply_override
 from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "influence", "gain"]
@@ -50,10 +49,8 @@ class AxisRange(Frozen):
         return self
 
 
-class StudyAxis(Terse, Frozen):
+class StudyAxis(Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"leave_out": None}
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
@@ -67,16 +64,6 @@ class StudyAxis(Terse, Frozen):
         description="owners by name, each public and left out of all training in turn; or a number of folds of whole"
         " owners. See [internal-external validation](#internal-external-validation)",
     )
-
-    @field_validator("key")
-    @classmethod
-    def _key_of_today(cls, value: str) -> str:
-        return todays_key(value, Scenario)
-
-    @field_validator("points")
-    @classmethod
-    def _points_of_today(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        return {name: with_todays_keys(point) for name, point in value.items()}
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
@@ -165,16 +152,6 @@ class StudySpec(Frozen):
     name: str = Field(default="study", exclude=True)
     folder: Path = Field(default=Path(), exclude=True)
 
-    @field_validator("base")
-    @classmethod
-    def _base_of_today(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return with_todays_keys(value)
-
-    @field_validator("exceptions")
-    @classmethod
-    def _exceptions_of_today(cls, value: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        return tuple({todays_key(key, Scenario): values for key, values in entry.items()} for entry in value)
-
     @model_validator(mode="after")
     def _axes_are_different(self) -> StudySpec:
         columns = [axis.column for axis in self.axis]
@@ -214,7 +191,7 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
         raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")
-    base = table["base"] = with_todays_keys(table.get("base", {}))
+    base = table.setdefault("base", {})
     for override in overrides:
         if not isinstance(base, dict):
             break

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
@@ -168,9 +168,9 @@ class GivenRecord(Strict):
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
     aggregator's own noise on one count. phase, release: as in the session. session: hash of its terms. commitment: by
     which the first aggregator was bound to its total before it saw this one's half; half: the same of that half
-    (`binder.commit_total`). Version 1, of 0.9, has none of the last three."""
+    (`binder.commit_total`)."""
 
-    version: Literal[1, 2] = 2
+    version: Literal[1] = 1
     sid: SessionId
     federation: Hash
     roster: Hash
@@ -181,20 +181,13 @@ class GivenRecord(Strict):
     sigma: float = Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)
     phase: Literal[1, 2]
     release: int = Field(ge=1, le=MOST_RELEASES)
-    session: Hash | None = None
-    commitment: Hash | None = None
-    half: Hash | None = None
-
-    @model_validator(mode="after")
-    def _is_bound(self) -> GivenRecord:
-        bound = [field_ is not None for field_ in (self.session, self.commitment, self.half)]
-        if bound != [self.version > 1] * 3:
-            raise ValueError("a record of this version has session, commitment and half, one of version 1 has none")
-        return self
+    session: Hash
+    commitment: Hash
+    half: Hash
 
     def canonical(self) -> bytes:
         """The bytes that are signed."""
-        return canonical_json(self.model_dump(mode="json", exclude_none=True))
+        return canonical_json(self.model_dump(mode="json"))
 
     def sign(self, helper: Identity) -> bytes:
         """The second aggregator's signature, 64 bytes."""

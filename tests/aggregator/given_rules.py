@@ -18,7 +18,8 @@ OF_OTHERS = {"leader.py"}
 """Of `sums.aggregators`: what the first aggregator runs."""
 OWN = sorted(ROOM.rglob("*.py"))
 SUMS = Path(consilium.sums.__path__[0])
-PROTOCOL = [SUMS / "terms.py", *(path for path in sorted(SUMS.glob("aggregators/*.py")) if path.name not in OF_OTHERS)]
+SHARED = [SUMS / "terms.py", SUMS / "roster.py"]
+PROTOCOL = [*SHARED, *(path for path in sorted(SUMS.glob("aggregators/*.py")) if path.name not in OF_OTHERS)]
 
 
 def errors_raised() -> set[type[SecAggError]]:

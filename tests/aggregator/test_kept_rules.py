@@ -100,18 +100,6 @@ def test_it_remembers_blocks_by_key_for_ever(board: Board) -> None:
         replace(kept, roster=roster).allow(board.session(OTHERS), frozenset({0, 1}))
 
 
-def test_what_0_9_summed_is_no_sum_of_blocks(board: Board) -> None:
-    """It recorded places by the hash of a roster, which may be here no more: no exact sum is given any more."""
-    with board.node.store.transaction() as given:
-        given._connection.execute("CREATE TABLE summed (roster TEXT, places BLOB)")
-        kept = rules(board, given, QUERIES)
-        kept.allow(board.session(), EVERYBODY)
-        given._connection.execute("INSERT INTO summed VALUES ('r', x'00')")
-        with pytest.raises(BrokenBlock, match=r"version 0\.9"):
-            kept.allow(board.session(), EVERYBODY)
-        kept.allow(board.session(leader_sigma=30.0, helper_sigma=30.0), EVERYBODY)
-
-
 def test_a_noisy_sum_uses_its_queries_up_in_its_own_phase(tmp_path: Path) -> None:
     board = Board(tmp_path, {"mechanism": NOISY})
     noise = {"leader_sigma": 30.0, "helper_sigma": 30.0}

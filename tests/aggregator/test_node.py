@@ -53,7 +53,7 @@ class Board:
         return AggregatorNode(open_home(self.home))
 
     def hello(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorRequest:
-        terms = (config or self.config).terms().model_dump(by_alias=False)
+        terms = (config or self.config).terms().model_dump()
         fields = {**terms, "protocol_version": PROTOCOL_VERSION, **NO_LEDGER.model_dump(), "program": "", **changes}
         return AggregatorRequest(**fields)
 

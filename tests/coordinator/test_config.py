@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -13,14 +11,11 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
-from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.config_files import load
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.queries import reference_text
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
-from consilium.simulations.scenario import load_scenario
 from tests.federation import CLASSES, FEATURES, make_config, make_relative
 
 
@@ -154,21 +149,3 @@ def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
         make_config(collection=votes, roster="0" * 64, **change)
     if votes == "secure":
         assert make_config(**change).privacy.sanitised == plan
-
-
-def test_a_configuration_of_0_9_keeps_its_hash() -> None:
-    """Its keys that do nothing now were hashed: the ledger, and what parties pinned, name that hash."""
-    table = make_config().model_dump(mode="json", by_alias=True) | {"least_difference": None, "spare": 3}
-    config = FederationConfig.model_validate(table)
-    hashed = {key: table[key] for key in table.keys() - {"timeouts", "spare", "service", "noise_seed"}}
-    assert config.digest() == canonical_digest(hashed) != make_config().digest()
-    assert FederationConfig.model_validate_json(config.model_dump_json()).digest() == config.digest()
-
-
-@pytest.mark.parametrize("read", [load_scenario, read_plan])
-def test_a_file_of_version_0_2_is_refused_with_what_to_write(read: Callable[[Any], object], tmp_path: Path) -> None:
-    path = tmp_path / "old.toml"
-    path.write_text("[mechanism]\nname = 'gnmax'\n[privacy]\nunit = 'party'\n")
-    with pytest.raises(ConfigError, match=r"form of version 0\.2") as caught:
-        read(str(path) if read is load_scenario else path)
-    assert "[federation]" in caught.value.action

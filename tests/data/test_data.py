@@ -2,7 +2,7 @@
 
 The four hospitals of the UCI heart disease data, as hospitals would export them: missing values and codes.
 
-What `party check` reads is what a party trains on: the mapping of `party.toml` reaches the node.
+What `party dry-run` reads is what a party trains on: the mapping of `party.toml` reaches the node.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_dropping_rows_leaves_the_complete_ones(heart, tmp_path: Path, hospital:
     if count - incomplete > 1:
         assert rows is not None
         assert report.used == count - incomplete
-    else:  # none is left, or one row, which `party check` doubts
+    else:  # none is left, or one row, which `party dry-run` doubts
         assert (rows is None) == (count == incomplete)
         assert len(report.problems) + len(report.doubts) == 1
 

@@ -14,7 +14,6 @@ from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, digest_of, doubts_of, read_rows
 from consilium.data.table import TableRule, read_table
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.schema import Range, Schema
 
 PUBLIC = pl.DataFrame(
@@ -299,16 +298,6 @@ def test_patterns_that_name_no_files_of_one_kind(tmp_path: Path, name: str) -> N
     rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
     assert rows is None
     assert len(report.problems) == 1
-
-
-def test_a_mapping_without_new_keys_has_the_digest_it_had_so_that_nothing_is_trained_anew() -> None:
-    rules = DataRules.model_validate({"columns": {"age": {"column": "Alter", "codes": {"a": 1}}, "b": "B"}})
-    assert canonical_digest(rules.model_dump(mode="json")["columns"]) == canonical_digest(
-        {
-            "age": {"column": "Alter", "codes": {"a": 1.0}, "missing": None, "missing_codes": None},
-            "b": {"column": "B", "codes": None, "missing": None, "missing_codes": None},
-        }
-    )
 
 
 def odd_rows(rows: int = 60) -> str:

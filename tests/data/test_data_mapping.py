@@ -21,7 +21,6 @@ from consilium.data.private_rows import load_rows, read_rows
 from consilium.party.home import PartyFile
 from consilium.party.teach import train
 from consilium.protocol.config_files import load
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Range, Schema
 from tests.specs import teacher_of
@@ -312,21 +311,6 @@ def test_rows_are_what_the_schema_makes_of_them(tmp_path: Path) -> None:
     np.savez(path, x=x, y=np.arange(50) % 2, features=np.array(["a", "b"]), classes=np.array(["x", "y"]))
     public = Schema.from_public_rows(("a", "b"), ("x", "y"), generator.normal(4, 2, (30, 2)))
     assert (load_rows(path, public).x == public.standardise(x)).all()
-
-
-def test_a_schema_without_ranges_has_the_form_and_digest_it_always_had() -> None:
-    assert schema().model_dump(mode="json") == {
-        "features": ["a", "b"],
-        "classes": ["x", "y"],
-        "center": [0.0, 0.0],
-        "scale": [1.0, 1.0],
-    }
-    assert schema().digest() == canonical_digest(schema().model_dump(mode="json"))
-    old = Schema(features=("a",), classes=("x", "y"), center=(0.0,), scale=(1.0,))
-    assert (
-        old.digest() == "4e284491dbc4a5ef56467d84d5e8f186bae2f9bbb238627f98391639322b1fba"
-    )  # before there were ranges
-    assert "ranges" not in schema().model_dump_json()
 
 
 def test_ranges_are_part_of_the_digest_and_survive_json() -> None:

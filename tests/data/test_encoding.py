@@ -183,11 +183,6 @@ def test_the_schema_of_a_table() -> None:
     assert Schema.model_validate_json(schema.model_dump_json()) == schema
 
 
-def test_a_schema_without_columns_has_the_form_it_always_had() -> None:
-    plain = Schema.from_public_rows(("a",), ("x", "y"), np.array([[1.0], [2.0]]))
-    assert set(plain.model_dump(mode="json")) == {"features", "classes", "center", "scale"}
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -36,4 +36,5 @@ def nodes(out: Path, sound_second: Path) -> Path:
     test may spoil."""
     shutil.copytree(sound_second / f"aggregator-{SECOND}", out / f"aggregator-{SECOND}")
     shutil.copytree(sound_second / "coordinator", out / "of-second")
+    shutil.copytree(sound_second / "operator", out / "operator-of-second")
     return out

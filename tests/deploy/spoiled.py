@@ -25,7 +25,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.node.checks import Check, CheckResult, examine
 from consilium.node.kit import open_kit
-from consilium.node.manifest import MANIFEST
+from consilium.node.manifest import ALGORITHM, MANIFEST, SignedManifest, digests_of
 from consilium.party.deployed import PARTY
 from consilium.party.home import Policy, open_home
 from consilium.party.spend import SpendStore
@@ -85,14 +85,25 @@ def lost(name: str) -> Spoil:
 policy = partial(edited, "policy.toml")
 
 
-def unsigned(spoil: Spoil) -> Spoil:
-    """In a kit that was not signed: else the signature says so first."""
+def signed_so(spoil: Spoil) -> Spoil:
+    """In a kit that the authority signed as it is then: else the signature says so first."""
 
     def spoiled(kit: Path) -> None:
-        (kit / MANIFEST).unlink()
         spoil(kit)
+        sign(kit)
 
     return spoiled
+
+
+def sign(kit: Path) -> None:
+    """The manifest of a kit as it is now, by its own authority, whose folder lies beside it."""
+    content, digests = SignedManifest.model_validate_json((kit / MANIFEST).read_bytes()).content, digests_of(kit)
+    files = {name: digests[name] for name in content.files if name in digests}
+    content = content.model_copy(update={"files": files})
+    known = map(Authority.load, kit.parent.glob("operator*"))
+    authority = next(each for each in known if each.trusted == (kit / "ca.crt").read_text())
+    signed = SignedManifest(content=content, signature=authority.key.sign(content.signed, ALGORITHM).hex())
+    replaced(kit, MANIFEST, signed.model_dump_json().encode())
 
 
 def replaced(kit: Path, name: str, content: bytes) -> None:
@@ -102,8 +113,8 @@ def replaced(kit: Path, name: str, content: bytes) -> None:
 
 
 def other_content(name: str, content: bytes) -> Spoil:
-    """The same, in a kit that was not signed."""
-    return unsigned(lambda kit: replaced(kit, name, content))
+    """The same, in a kit that was signed so."""
+    return signed_so(lambda kit: replaced(kit, name, content))
 
 
 def changed_terms(**changes: Any) -> Spoil:
@@ -111,14 +122,10 @@ def changed_terms(**changes: Any) -> Spoil:
         terms = json.loads((kit / "terms.json").read_text())
         replaced(kit, "terms.json", json.dumps({**terms, **changes}).encode())
 
-    return unsigned(spoil)
+    return signed_so(spoil)
 
 
-def newer_state(kit: Path) -> None:
-    (open_kit(kit).state / "version.json").write_text('{"format": 99, "program": "consilium-pate 9.9"}')
-
-
-def newer_database(kit: Path, name: str) -> None:
+def other_database(kit: Path, name: str) -> None:
     with closing(sqlite3.connect(open_kit(kit).state / name)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
@@ -205,9 +212,9 @@ def served(kit: Path) -> GivenStore:
     return store
 
 
-def newer_given(kit: Path) -> None:
+def other_given(kit: Path) -> None:
     served(kit)
-    newer_database(kit, "given.db")
+    other_database(kit, "given.db")
 
 
 def damaged_given(kit: Path) -> None:

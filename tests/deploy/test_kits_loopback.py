@@ -109,7 +109,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
             stack.callback(node.end)
 
         first = Node(
-            logs / "student", "student", "start", student, "--wait", "500", "--format", "json",
+            logs / "student", "student", "run", student, "--wait", "500", "--format", "json",
             "--public", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
         )  # fmt: skip
         stack.callback(first.end)
@@ -163,7 +163,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         assert sorted(seen["parties"]) == sorted(PARTIES)
         assert seen["errors"] == []
 
-        closed = command("coordinator", "close", str(out / "coordinator"), "--format", "json")
+        closed = command("node", "close", str(out / "coordinator"), "--format", "json")
         assert closed.returncode == 0, closed.stderr
         assert json.loads(closed.stdout)["parties"] == sorted(PARTIES)
         assert coordinator.process.wait(300) == 0

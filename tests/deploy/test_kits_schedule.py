@@ -62,7 +62,7 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
             assert one.describe().queries_left == 15
 
         asked = command(
-            "student", "start", str(student.folder), "--public", str(write_pool(tmp_path / "public.npz", count=60)),
+            "student", "run", str(student.folder), "--public", str(write_pool(tmp_path / "public.npz", count=60)),
             "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
@@ -74,7 +74,7 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
         assert 5 <= left <= 10  # of the student's ten rows, those that are among the first five cost nothing
         checked = command("doctor", str(kit))
         assert checked.returncode == 0, checked.stdout
-        closed = command("coordinator", "close", str(kit))
+        closed = command("node", "close", str(kit))
         assert closed.returncode == 0, closed.stderr
         assert again.process.wait(300) == 0
 

@@ -48,7 +48,7 @@ def second(out: Path, log: Path) -> Node:
 def student(out: Path, tmp_path: Path, name: str, first: int) -> Node:
     pool = write_pool(tmp_path / f"{name}-pool.npz", first, 15)
     return Node(
-        tmp_path / "logs" / name, "student", "start", str(out / f"student-{STUDENT}"), "--wait", "600",
+        tmp_path / "logs" / name, "student", "run", str(out / f"student-{STUDENT}"), "--wait", "600",
         "--format", "json", "--public", str(pool), "--out", str(tmp_path / name),
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def run_of(out: Path) -> Path:
 
 
 def close(out: Path, coordinator: Node) -> None:
-    done = command("coordinator", "close", str(out / "coordinator"), "--format", "json")
+    done = command("node", "close", str(out / "coordinator"), "--format", "json")
     assert done.returncode == 0, done.stderr
     assert coordinator.process.wait(300) == 0
 

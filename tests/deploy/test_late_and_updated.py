@@ -60,13 +60,13 @@ def test_who_is_late_takes_part_and_what_was_begun_is_what_is_closed(tmp_path: P
         with tarfile.open(out / "updates" / "0003" / "coordinator.tar.gz") as archive:
             archive.extractall(out / "coordinator", filter="data")
         result = told(
-            "student", "start", str(out / "student-institute"), "--wait", "100",
+            "student", "run", str(out / "student-institute"), "--wait", "100",
             "--public", str(write_pool(tmp_path / "public.npz", count=10)), "--out", str(tmp_path / "student"),
         )  # fmt: skip
         assert result["asked"] == 10
         shown = told("status", place)
         assert shown["next"] not in ("", shown["run"])
         assert set(shown["parties"].values()) == {"takes part, connected, in sums"}
-        closed = told("coordinator", "close", place)
+        closed = told("node", "close", place)
         assert (closed["asked"], closed["parties"]) == (10, list(PARTIES))
         assert coordinator.process.wait(300) == 0

@@ -274,12 +274,12 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
         wait_for(lambda: "students may ask" in (logs / "coordinator").read_text(), 150, logs)
         asking = stack.enter_context(
             node(
-                logs / "student", "student", "start", str(student.folder), "--public", str(pool),
+                logs / "student", "student", "run", str(student.folder), "--public", str(pool),
                 "--out", str(folder / "student"),
             )
         )  # fmt: skip
         assert asking.wait(400) == 0, (logs / "student").read_text() + (logs / "coordinator").read_text()
-        with node(logs / "close", "coordinator", "close", str(coordinator.folder)) as closing:
+        with node(logs / "close", "node", "close", str(coordinator.folder)) as closing:
             assert closing.wait(250) == 0
         assert serving.wait(250) == 0
     recorded = b"\n".join(bytes(stream) for stream in [*fleet.streams, *labels.streams])

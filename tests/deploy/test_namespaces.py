@@ -141,7 +141,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         wait_for(lambda: said("coordinator").count("may connect") == len(HOSPITALS), 150, logs)
         nodes |= {name: start(name, "node", "start", str(out / f"party-{name}")) for name in HOSPITALS}
         student = start(
-            "university", "student", "start", str(out / "student-university"), "--wait", "200", "--format", "json",
+            "university", "student", "run", str(out / "student-university"), "--wait", "200", "--format", "json",
             "--public", str(tmp_path / "public.npz"), "--out", str(tmp_path / "student"),
         )  # fmt: skip
 
@@ -176,7 +176,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         assert result["asked"] == QUERIES
         assert result["answered"] > 10
 
-        closed = hosts["coordinator"].command("coordinator", "close", str(out / "coordinator"), "--format", "json")
+        closed = hosts["coordinator"].command("node", "close", str(out / "coordinator"), "--format", "json")
         assert closed.returncode == 0, closed.stderr
         assert json.loads(closed.stdout)["parties"] == sorted(HOSPITALS)
         for name in HOSPITALS:

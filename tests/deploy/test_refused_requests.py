@@ -35,9 +35,9 @@ from tests.deploy.spoiled import (
     other_columns,
     other_roster,
     policy,
+    signed_so,
     summed_elsewhere,
     unsafe_federation,
-    unsigned,
     written,
 )  # fmt: skip
 from tests.federation import hello_of
@@ -73,7 +73,7 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
         Rule.MALFORMED: Foreseen(changed_terms(pool="{}")),
         Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
         Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5")),
-        Rule.ROSTER_MISMATCH: Foreseen(unsigned(other_roster)),
+        Rule.ROSTER_MISMATCH: Foreseen(signed_so(other_roster)),
         Rule.SIMULATION: Foreseen(changed_terms(simulation=True)),
     },
 }
@@ -163,7 +163,7 @@ def test_what_a_node_would_refuse_its_doctor_says(nodes: Path, node: str, rule: 
     with pytest.raises(Refused) as refused:
         (ask_party if node == PARTY_KIT else ask_second)(nodes)
     assert (found.level, refused.value.refusal.rule) == ("wrong", rule)
-    if case.name != "data":  # there, `consilium party check` has every problem of every column
+    if case.name != "data":  # there, `consilium party dry-run --data-only` has every problem of every column
         assert str(refused.value.refusal) in found.what
         assert found.action.startswith((CURES if node == PARTY_KIT else CURES_OF_SECOND)[rule])
     if node == SECOND_KIT:

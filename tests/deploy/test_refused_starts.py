@@ -33,26 +33,24 @@ from tests.deploy.spoiled import (
     foreign_identity,
     found_by_doctor,
     lost,
-    newer_database,
-    newer_given,
-    newer_state,
     other_authority,
     other_content,
+    other_database,
+    other_given,
     other_key,
     other_pool,
     policy,
     said_by_start,
     served,
-    unsigned,
+    signed_so,
     written,
 )  # fmt: skip
 
 REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
     "coordinator": {
         "a file was changed": (written("roster.json", "{}"), "signature", "not as the federation's"),
-        "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
-        "key of another certificate": (unsigned(other_key), "certificate", "is not the key of"),
-        "certificate of another authority": (unsigned(other_authority), "certificate", "not of the authority"),
+        "key of another certificate": (signed_so(other_key), "certificate", "is not the key of"),
+        "certificate of another authority": (signed_so(other_authority), "certificate", "not of the authority"),
         "host not in the certificate": (
             edited("kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
         ),
@@ -61,15 +59,15 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
             other_content("nodes.json", b'{"nodes": {"ward-a": "x"}}'), "flower", "key of ward-a",
         ),
         "federation damaged": (
-            unsigned(edited("federation.json", '"query_budget"', '"query_budge"')), "federation", "query_budge",
+            signed_so(edited("federation.json", '"query_budget"', '"query_budge"')), "federation", "query_budge",
         ),
         "old roster": (
-            unsigned(edited("roster.json", '"t": 3', '"t": 2')), "roster", "the federation asks for",
+            signed_so(edited("roster.json", '"t": 3', '"t": 2')), "roster", "the federation asks for",
         ),
-        "foreign identity": (unsigned(foreign_identity), "roster", "no entry with this node's name and key"),
-        "another pool": (unsigned(other_pool), "public rows", "other rows than the federation is fixed to"),
-        "pool lost": (unsigned(lost("public.npy")), "public rows", "public.npy"),
-        "too few parties": (unsigned(fewer_nodes), "nodes", "1 parties may connect, 3 are required"),
+        "foreign identity": (signed_so(foreign_identity), "roster", "no entry with this node's name and key"),
+        "another pool": (signed_so(other_pool), "public rows", "other rows than the federation is fixed to"),
+        "pool lost": (signed_so(lost("public.npy")), "public rows", "public.npy"),
+        "too few parties": (signed_so(fewer_nodes), "nodes", "1 parties may connect, 3 are required"),
         "students unreadable": (
             other_content("students.json", b'{"university": "x"}'), "students", "nobody would be let",
         ),
@@ -78,24 +76,19 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
     },
     "party-ward-a": {
         "a file was changed": (written("terms.json", "{}"), "signature", "not as the federation's"),
-        "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
         "another name": (edited("party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
         "settings unreadable": (edited("party.toml", "name = ", "name "), "place", "not valid TOML"),
         "policy unreadable": (policy("[policy]", "[policy"), "place", "not valid TOML"),
-        "sessions of a newer program": (
-            partial(newer_database, name="sessions.db"), "state", "format 99, this program knows",
+        "sessions of another format": (
+            partial(other_database, name="sessions.db"), "state", "format 99, this program knows",
         ),
-        "uploads of a newer program": (
-            partial(newer_database, name="uploads.db"), "state", "format 99, this program knows",
+        "uploads of another format": (
+            partial(other_database, name="uploads.db"), "state", "format 99, this program knows",
         ),
     },
     f"aggregator-{SECOND}": {
         "a file was changed": (written("terms.json", "{}"), "signature", "not as the federation's"),
         "a file was lost": (lost("roster.json"), "signature", "roster.json"),
-        "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
-        "who used the state is unreadable": (
-            lambda kit: written("version.json", "{")(open_kit(kit).state), "versions", "version.json is not valid JSON",
-        ),
         "another name": (
             edited("aggregator.toml", f'name = "{SECOND}"', 'name = "bored"'), "place", "the kit is that of 'board'",
         ),
@@ -105,7 +98,7 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
         "no terms pinned": (edited("aggregator.toml", 'terms = "terms.json"', ""), "state", "pins no terms"),
         "terms unreadable": (other_content("terms.json", b"{"), "state", "terms.json cannot be read"),
         "a promise of nonsense": (changed_terms(promise="[1]"), "state", "terms.json: malformed-request"),
-        "given.db of a newer program": (newer_given, "state", "format 99, this program knows"),
+        "given.db of another format": (other_given, "state", "format 99, this program knows"),
         "given.db is no database": (
             lambda kit: (open_kit(kit).state / "given.db").write_bytes(b"none" * 999),
             "state", "given.db: DatabaseError",
@@ -210,7 +203,7 @@ def test_another_flower_is_refused(nodes: Path, monkeypatch: pytest.MonkeyPatch,
     assert (found.what, found.action) == said_by_start(nodes / node)
 
 
-@pytest.mark.parametrize("spoil", [newer_given, damaged_given])
+@pytest.mark.parametrize("spoil", [other_given, damaged_given])
 def test_whoever_tells_where_a_second_aggregator_stands_goes_on(nodes: Path, spoil: Spoil) -> None:
     """A state that becomes unreadable while it runs does not end what watches it."""
     kit = nodes / f"aggregator-{SECOND}"

@@ -40,11 +40,11 @@ def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:
             stack.callback(node.end)
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)
         asked = command(
-            "student", "start", str(out / f"student-{STUDENT}"), "--wait", "500",
+            "student", "run", str(out / f"student-{STUDENT}"), "--wait", "500",
             "--public", str(write_pool(tmp_path / "public.npz", count=20)), "--out", str(tmp_path / "student"),
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
-        closed = command("coordinator", "close", str(out / "coordinator"))
+        closed = command("node", "close", str(out / "coordinator"))
         assert closed.returncode == 0, closed.stderr
         assert coordinator.process.wait(300) == 0
     config = load(out / "coordinator" / "federation.json", FederationConfig)

@@ -184,7 +184,7 @@ def other_protocol_of_second(site: Site) -> str:
 
 
 def hello_of_second(site: Site, **changes: Any) -> AggregatorRequest:
-    terms, position = site.config.terms().model_dump(by_alias=False), NO_LEDGER.model_dump()
+    terms, position = site.config.terms().model_dump(), NO_LEDGER.model_dump()
     return AggregatorRequest(**{**terms, **position, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
 
 
@@ -208,11 +208,6 @@ def caplog_of(name: str) -> Iterator[list[str]]:
 def other_flower(site: Site) -> str:
     site.patch.setattr(flower, "version", lambda _: "1.50.0")
     return site.doctor(site.coordinator, "flower")
-
-
-def older_program(site: Site) -> str:
-    (site.party.state / "version.json").write_text('{"format": 99, "program": "consilium-pate 9.9"}')
-    return site.doctor(site.party, "versions")
 
 
 # Restored.
@@ -437,7 +432,6 @@ PROVOKED: dict[str, Callable[[Site], str]] = {
     "version: the second aggregator's is another one that works": other_second,
     "version: the second aggregator's speaks another protocol": other_protocol_of_second,
     "version: Flower's is not one that was tested": other_flower,
-    "version: an older program than the one before": older_program,
     "restored: an old ledger at the coordinator": old_ledger,
     "restored: an old state at a party": old_party,
     "restored: an old state at the second aggregator": old_second,

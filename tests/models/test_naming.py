@@ -5,26 +5,12 @@ Frozen networks from a folder: only the head learns, nothing is fetched, no pick
 
 from __future__ import annotations
 
-import pickle
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from consilium.models.naming import (
-    STUDENTS,
-    TEACHERS,
-    UnusableModel,
-    estimator_of,
-    installed,
-    resolve,
-    seeded,
-    unpickled,
-)
-from consilium.models.specs import GONE
-from consilium.models.teachers import RidgeTeacher
-from consilium.student.config import StudentSpec
+from consilium.models.naming import STUDENTS, TEACHERS, UnusableModel, estimator_of, installed, resolve, seeded
 
 
 def install(site: Path, package: str, group: str, name: str, value: str) -> None:
@@ -88,19 +74,3 @@ def test_the_seed_and_one_thread_reach_what_is_within_a_pipeline() -> None:
     assert {value for key, value in built.items() if key.endswith("random_state")} == {7}
     assert seeded(object(), 7).__class__ is object
     assert estimator_of("sklearn.svm.SVC", {"random_state": 3}, 7, TEACHERS).random_state == 3
-
-
-def test_names_and_pickles_of_version_0_9_are_found() -> None:
-    """A configuration, and teachers in a party's state, name modules that have moved since."""
-    teacher = RidgeTeacher(0.5).fit(np.eye(4), np.array([0, 1, 0, 1]))
-    content = pickle.dumps(teacher, protocol=0)  # its names are lines of text
-    aged = content.replace(b"consilium.models.teachers", b"consilium.party." + b"teachers.ridge")
-    assert aged != content
-    assert (unpickled(aged).predict(np.eye(4)) == teacher.predict(np.eye(4))).all()
-
-
-@pytest.mark.parametrize(("name", "instead"), GONE.items())
-def test_a_student_that_is_gone_is_refused_with_the_way_out(name: str, instead: str) -> None:
-    with pytest.raises(ValueError, match=f'{name} is gone since 0.10: write name = "{instead}"'):
-        StudentSpec.model_validate({"trainer": {"name": name}})
-    assert StudentSpec.model_validate({"trainer": {"name": instead}})

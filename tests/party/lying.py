@@ -233,6 +233,9 @@ class Game:
             ledger="c" * 64,
             batch=0,
             head="0" * 64,
+            student="",
+            late=False,
+            starts=[],
             program="",
         )
 
@@ -297,6 +300,7 @@ class Game:
             places=places,
             proof=proof,
             release=int(self.pick([1, 1, 2])),
+            start="",
         )
         votes = self.node.vote(request).choices
         assert votes.shape == (len(queries), self.teachers)
@@ -323,6 +327,7 @@ class Game:
             noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
             phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
             release=int(self.pick([1, 1, 2])),
+            start="",
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)

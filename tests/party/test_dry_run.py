@@ -42,6 +42,9 @@ def files_of(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
+DATA_ONLY = ["dry-run", "--data-only"]
+
+
 def of_party(*arguments: Any) -> tuple[str, BaseException | None]:
     result = CliRunner().invoke(cli.app, ["party", *map(str, arguments)])
     return result.output, result.exception
@@ -70,15 +73,15 @@ def test_what_the_pinned_terms_promise(tmp_path: Path, sigma: float, pinned: boo
     assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
 
 
-@pytest.mark.parametrize("command", ["check", "dry-run"])
-def test_nothing_is_left_behind_or_sent(tmp_path: Path, federation: Path, monkeypatch, command: str) -> None:
+@pytest.mark.parametrize("command", [DATA_ONLY, ["dry-run"]])
+def test_nothing_is_left_behind_or_sent(tmp_path: Path, federation: Path, monkeypatch, command: list[str]) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("a socket was opened")
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(tmp_path)
     monkeypatch.setattr(socket, "socket", fail)
-    output, error = of_party(command, home, federation)
+    output, error = of_party(*command, home, federation)
     assert error is None
     assert output.startswith("LOCAL ONLY")
     assert "40 rows, 40 used, 0 dropped" in output
@@ -174,13 +177,13 @@ def csv_home(tmp_path: Path, content: str, **tables: Any) -> Path:
     return home
 
 
-@pytest.mark.parametrize("command", ["check", "dry-run"])
+@pytest.mark.parametrize("command", [DATA_ONLY, ["dry-run"]])
 def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(
-    tmp_path: Path, federation: Path, command: str
+    tmp_path: Path, federation: Path, command: list[str]
 ) -> None:
     home = csv_home(tmp_path, 'age,pressure,label\n"61,5",x4711,well\n')
     before = files_of(home)
-    output, error = of_party(command, home, federation)
+    output, error = of_party(*command, home, federation)
     assert isinstance(error, DataError)
     assert error.exit_code == 3
     lines = [line for line in output.splitlines() if line.startswith("PROBLEM")]
@@ -193,7 +196,7 @@ def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
     rows = make_config().rows.model_dump()
     ranges = [{"feature": "age", "low": 0, "high": 30}]
     federation = write_federation(tmp_path, rows=Schema.model_validate({**rows, "ranges": ranges}))
-    output, error = of_party("check", make_home(tmp_path / "home", "p"), federation)
+    output, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), federation)
     assert isinstance(error, DataError)
     assert "PROBLEM    age: 40 of 40 rows are outside 0 to 30" in output
 
@@ -211,8 +214,8 @@ def test_what_the_own_policy_refuses_is_told_before_training(
     tmp_path: Path, federation: Path, policy: dict, message: str
 ) -> None:
     home = make_home(tmp_path / "home", "p", **policy)
-    for command in ("check", "dry-run"):
-        output, error = of_party(command, home, federation)
+    for command in (DATA_ONLY, ["dry-run"]):
+        output, error = of_party(*command, home, federation)
         assert isinstance(error, ConfigError)
         assert f"PROBLEM    {message}" in output
         assert "Nothing was sent" not in output
@@ -228,7 +231,7 @@ def test_exact_verified_sums_are_refused_unless_the_policy_names_them(
     noise = {"exact_sums": noise_shares == 0, "noise_shares": noise_shares}
     path = write_federation(tmp_path, collection="verified", roster="0" * 64, mechanism=GNMax(sigma=4.0), **noise)
     home = make_home(tmp_path / "home", "p", collection="verified", exact_sums=allowed)
-    told, _ = of_party("check", home, path)
+    told, _ = of_party(*DATA_ONLY, home, path)
     assert ("exact-sums" in told) is refused
     assert "malformed-request" not in told
 
@@ -255,7 +258,7 @@ def test_teachers_that_always_say_the_same_are_told(tmp_path: Path, federation: 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"name": "x"}'])
 def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "federation.json").write_text(content)
-    _, error = of_party("check", make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
+    _, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
     assert isinstance(error, ConfigError)
 
 

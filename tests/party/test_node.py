@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -339,16 +338,3 @@ def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
         node(tmp_path, most_epsilon=1e6).hello(hello(unsafe))
     assert caught.value.refusal.rule is Rule.MOST_EPSILON
-
-
-def test_what_an_earlier_version_counted_stays_counted(tmp_path: Path) -> None:
-    party = node(tmp_path, most_queries=50)
-    with sqlite3.connect(party.home.spend_file) as connection:
-        connection.execute(
-            "CREATE TABLE answered (teachers TEXT, federation TEXT, query_set TEXT, phase INTEGER, queries INTEGER)"
-        )
-        connection.execute("INSERT INTO answered VALUES ('t', 'f', 'q', 1, 45)")
-    x, _ = make_rows(10, 1)
-    party = member(tmp_path)
-    assert refused(party.vote, vote(x[:6])) is Rule.MOST_QUERIES
-    party.vote(vote(x[:5]))

@@ -95,7 +95,7 @@ def test_seeded_noise_is_reproducible_and_moves_on() -> None:
 
 
 def test_a_seed_has_the_same_numbers_for_ever() -> None:
-    """As drawn in one piece by version 0.9, chunks or not."""
+    """As drawn in one piece, chunks or not."""
     source, digest = SeededNoise(7), hashlib.sha256()
     for shape in ((5,), (3, 4000), (3,)):
         for drawn in (source.gaussian(40.0, shape), source.laplace(0.05, shape)):

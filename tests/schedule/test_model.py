@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.target import worst_case
-from consilium.coordinator.config import Federation, FederationConfig, QueryBudget, check_threshold
-from consilium.coordinator.ledger import GENESIS, chain_hash
+from consilium.coordinator.config import Federation, QueryBudget, check_threshold
 from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,
@@ -29,38 +28,12 @@ from consilium.coordinator.stages import Phase, Privacy, Sanitised
 from consilium.party.promise import parse_promise
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_RELEASES
-from consilium.protocol.records import BODY, to_record
 from consilium.student.config import StudentSpec
-from tests.federation import make_config, make_rows, vote_request
+from tests.federation import make_config
 from tests.schedule.small import FIRST, SECOND, scheduled
-
-WITHOUT = {
-    "digest": "c6dfdef550d199cf68f985736790b9669ca01accf3b30823a0f8dcecd5ab6e91",
-    "federation_digest": "e11a8fbb6940a477806f3d66f69406487dd5c92afacf51d85a940af0645db8b9",
-}
-"""Of `make_config()` with the keys of 0.9, as versions before there were schedules gave them."""
 
 
 class TestWithoutASchedule:
-    def test_digests_and_files_are_what_they_were(self) -> None:
-        config = make_config()
-        table = json.loads(config.model_dump_json())
-        old = FederationConfig.model_validate_json(json.dumps({**table, "spare": 0, "least_difference": None}))
-        assert {name: getattr(old, name)() for name in WITHOUT} == WITHOUT
-        assert "schedule" not in json.loads(config.model_dump_json())
-        assert "later" not in json.loads(StudentSpec().model_dump_json())
-
-    def test_the_chain_of_a_ledger_is_what_it_was(self) -> None:
-        row = ("ab", 1, 0, None, None, -0.5, b"\x01", None)
-        plain = chain_hash(GENESIS, 1, "at", "{}", 4, [row])
-        assert plain == "891cc2783ade28cdf63566af584b46ad5d0350ecddd38efbd7455073d0a44bfa"
-        assert chain_hash(GENESIS, 1, "at", "{}", 4, [row], None, 1) != plain
-
-    def test_a_request_for_votes_names_no_release(self) -> None:
-        queries = make_rows(3, 1)[0]
-        assert "release" not in to_record(vote_request(make_config(), queries)).config_records[BODY]
-        assert to_record(vote_request(scheduled(), queries, release=2)).config_records[BODY]["release"] == 2
-
     def test_nothing_is_told_of_phases(self) -> None:
         assert by_phase(make_config(), []) == {}
         assert make_config().phase_numbers == (None,)

@@ -17,7 +17,7 @@ from tests.secagg.network import Federation, Network
 
 
 class PairsOnly:
-    """The rule of version 0.9 in place of blocks: any two sets are the same, or differ by `least` on each side. One
+    """The rule of pairs in place of blocks: any two sets are the same, or differ by `least` on each side. One
     account is enough, since all parties would have the same."""
 
     def __init__(self, least: int) -> None:
@@ -32,7 +32,7 @@ class PairsOnly:
 
 @contextmanager
 def pairs_only(least: int, *where: str) -> Iterator[PairsOnly]:
-    """Nodes that keep the rule of version 0.9. where: modules that look."""
+    """Nodes that keep the rule of pairs. where: modules that look."""
     rule = PairsOnly(least)
     patches = [patch(f"{module}.check_whole", rule.check) for module in where]
     for each in patches:

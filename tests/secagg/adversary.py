@@ -74,7 +74,7 @@ class MayGrow(Kept):
 
 
 class ByRoster(Kept):
-    """A control: what is remembered is of the roster's hash, as version 0.9 had it."""
+    """A control: what is remembered is of the roster's hash."""
 
     last = 0
 
@@ -86,7 +86,7 @@ class ByRoster(Kept):
 
 @dataclass
 class Pairs:
-    """A control, the rule of version 0.9: two sums under one roster are over the same parties, or differ by `least` on
+    """A control, the rule of pairs: two sums under one roster are over the same parties, or differ by `least` on
     each side."""
 
     sets: dict[int, list[frozenset[int]]] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Pairs:
 
 
 def keeps_pairs(summed: frozenset[int], earlier: Sequence[frozenset[int]], least: int) -> bool:
-    """The rule of version 0.9 on two sets."""
+    """The rule of pairs on two sets."""
     return all(summed == other or min(len(summed - other), len(other - summed)) >= least for other in earlier)
 
 

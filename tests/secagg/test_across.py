@@ -1,4 +1,4 @@
-"""Across sessions: what a lying coordinator gets from several exact sums, under the rule of version 0.9 and now."""
+"""Across sessions: what a lying coordinator gets from several exact sums, with and without blocks."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ ROSTERS = {
 @pytest.mark.parametrize("name", ROSTERS)
 @pytest.mark.parametrize("forgetful", [False, True])
 def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, monkeypatch) -> None:
-    """All, and then all but one. The control remembers by the roster's hash, as version 0.9 did."""
+    """All, and then all but one. The control remembers by the roster's hash."""
     if forgetful:
         monkeypatch.setattr(sum_store, "check_block", lambda *_: None)  # nothing is known of this hash
     federation = federation_of(tmp_path)
@@ -208,23 +208,6 @@ def test_of_a_party_with_a_new_key_the_others_of_its_block_give_to_no_exact_sum(
         drive(federation.machine(invited=federation.names[1:4]), network.send)
     assert isinstance(network.errors[Stage.ADVERTISE, "party-001"], BrokenBlock)
     assert (Stage.ADVERTISE, "party-002") not in network.errors
-
-
-def test_who_gave_to_exact_sums_of_0_9_gives_to_none(tmp_path: Path) -> None:
-    """It remembered places by the hash of a roster, which may be here no more: its sets were no blocks."""
-    federation = federation_of(tmp_path, noise=no_noise)
-    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-        tx._connection.execute("CREATE TABLE summed (roster TEXT, places BLOB)")
-        tx.commit()
-    assert unmasked(federation, range(10)) is not None
-    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-        tx._connection.execute("INSERT INTO summed VALUES ('r', x'0000')")
-        tx.commit()
-    network = Network(federation)
-    drive(federation.machine(), network.send)
-    assert isinstance(network.errors[Stage.ADVERTISE, "party-000"], BrokenBlock)
-    assert unmasked(federation, range(1, 10), **NOISY) is not None, "noise needs no blocks"
-    assert unmasked(federation, range(10), **NOISY) is None, "and a noisy sum is given once"
 
 
 # Queries of noisy sums.

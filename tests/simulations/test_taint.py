@@ -174,8 +174,8 @@ def pages(worlds: list[Path]) -> list[str]:
     return [render(load_report_data(run / "private"), public=True) for run in worlds]
 
 
-def test_control_what_version_0_9_showed_differs(worlds: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its public report said how many parties were left out at each stage, and how many voted."""
+def test_control_how_many_were_left_out_differs(worlds: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public report that says how many parties were left out at training."""
     assert len(set(pages(worlds))) == 1
     shown = ReportData.published
 

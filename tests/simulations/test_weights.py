@@ -49,13 +49,6 @@ def test_shares_of_policies_are_of_one_whole() -> None:
         SimulationSpec.model_validate({"policies": shares})
 
 
-def test_a_scenario_without_weights_is_written_and_hashed_as_before_there_were_any() -> None:
-    assert "most_weight" not in PLAIN.federation.model_dump_json()
-    same = load_scenario("stroke", [*SMALL, "federation.most_weight=1"]).federation
-    assert same.federation_digest() == PLAIN.federation.federation_digest() != scenario().federation.federation_digest()
-    assert "weight" not in json.dumps([event.to_json() for event in PLAIN.federation.promised_events()])
-
-
 def test_a_plan_refuses_weights_and_says_what_to_do() -> None:
     open_mechanism = ["federation.mechanism.name=auto", "federation.privacy.epsilon=2.0", "federation.most_weight=2"]
     with pytest.raises(ConfigError, match="most_weight is 2: how often each party's answers count") as caught:

@@ -200,7 +200,7 @@ def test_a_second_aggregator_that_accuses_an_honest_party_is_the_one_at_fault(tm
 
 
 def test_control_taken_at_its_word_the_same_lie_leaves_the_party_out_for_good(tmp_path, monkeypatch) -> None:
-    """As version 0.9 did: whatever the second aggregator says of a part is the party's fault."""
+    """Whatever the second aggregator says of a part is the party's fault."""
     monkeypatch.setattr(ShownFault, "holds", lambda self: True)
     small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
     honest, fault = Helper._look, VoteFault.NOT_FOR_US
@@ -370,7 +370,7 @@ def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -
 
 
 def test_control_a_roster_that_allows_three_gives_their_votes_wherever_they_agree(tmp_path: Path, monkeypatch) -> None:
-    """As version 0.9 made rosters, of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
+    """Of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
     small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
     monkeypatch.setattr(half, "check_whole", lambda *_: None)  # three are no blocks of two
     votes = ask_three(small, monkeypatch).votes

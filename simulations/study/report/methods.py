@@ -48,11 +48,6 @@ _OF_ONE_SEED = (
     "Each value is of one seed. Its interval (95%) is over test rows alone, or the owners that these came from: another"
     " seed may lie outside it."
 )
-_NO_ROW_SCORES = (
-    "This folder was written by a version before 0.10, which kept nothing of single test rows: differences are tested"
-    " over seeds alone, as if every seed had test rows of its own, and are less certain than they look. Run the study"
-    " again to mend it."
-)
 
 
 def methods_part(view: StudyView) -> PagePart | None:
@@ -63,13 +58,7 @@ def methods_part(view: StudyView) -> PagePart | None:
     means = [_means(view, metric) for metric in metrics]
     exhibits = [exhibit for exhibit in means if exhibit is not None]
     exhibits[1:1] = [*_guarantees(view), *_differences(view), *_worth(view)]
-    return as_part(
-        "methods",
-        "Methods",
-        exhibits,
-        _OVER_SEEDS if len(view.seeds) > 1 else _OF_ONE_SEED,
-        *([] if view.row_scores is not None else [_NO_ROW_SCORES]),
-    )
+    return as_part("methods", "Methods", exhibits, _OVER_SEEDS if len(view.seeds) > 1 else _OF_ONE_SEED)
 
 
 def judged(view: StudyView, metric: str) -> list[str]:
@@ -200,12 +189,9 @@ def _difference_table(
             " corrected."
         )
     else:
-        unknown = any(contrast.standing is Likeness.UNKNOWN for contrast in rows)
         name, heading = "gaps", f"Gaps to {reference}: not like with like"
         reading += (
-            "These results do not say what methods guarantee, so nothing is tested: run the study again."
-            if unknown
-            else f"Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
+            f"Not tested: they guarantee something else than {reference} (another epsilon, delta, unit or"
             " neighbouring relation), or nothing."
         )
     if part:

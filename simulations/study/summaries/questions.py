@@ -3,7 +3,7 @@
 Like with like: two sides are tested against each other only where both are known to guarantee the same (epsilon to
 one in a thousand, delta, unit, neighbouring relation), or both guarantee nothing. What has another guarantee, or none
 beside one, is a gap: its interval is shown, it has no p and counts in no family. Guarantees come from the table of
-results (`spec.FACTS`), never from names; a table of 0.9 has none, so that nothing in it is tested.
+results (`spec.FACTS`), never from names.
 
 Questions: the reference against the other methods; on an axis with the natural division, every other division in its
 place; on an axis of numbers, its last point in place of the first. The last two are asked of the plurality and of every

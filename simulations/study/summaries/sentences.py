@@ -110,8 +110,8 @@ def set_axis(frame: pl.DataFrame, order: Mapping[str, Sequence[str]]) -> tuple[s
     """The axis along which the data set itself changes, and the first of its points for each; None with fewer than
     `LEAST` data sets.
 
-    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one, and results of 0.9, which
-    name none, have no such axis. frame: tidy. order: of axes their points.
+    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one. frame: tidy. order: of
+    axes their points.
     """
     best: tuple[str, list[str]] | None = None
     for axis, points in order.items():
@@ -389,8 +389,6 @@ def _not_significant(view: StudyView, question: Family) -> list[str]:
 
 def _nothing_tested(question: Family) -> str:
     standings = {contrast.standing for contrast in question.contrasts}
-    if Likeness.UNKNOWN in standings:
-        return "Nothing was tested: these results do not say what methods guarantee. Run the study again."
     if Likeness.TOO_LITTLE in standings:
         alone = all(contrast.seeds < 2 for contrast in question.contrasts)
         return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."

@@ -143,7 +143,6 @@ def ends_text(metric: str, low: float | None, high: float | None) -> str:
     return range_text(low, high)
 
 
-_FACT_TYPES = dict(zip(FACTS, (pl.Float64, pl.Float64, pl.String, pl.String, pl.String), strict=True))
 MEASURED = ("division", "teachers")
 """In the column `method`: what is measured of the division and of the votes, and no method."""
 LEADING = ("auc", "accuracy")
@@ -155,20 +154,17 @@ NATURAL = ("natural", "owners", "owner")
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     """The same with every figure once: one of several cells of a point is kept of what the cells share.
 
-    The columns `FACTS`, which tables of 0.9 lack, are there, null where nothing is known. Figures that are no number,
-    or that belong to no seed, are left out. An epsilon may be infinite.
+    Figures that are no number, or that belong to no seed,
+    are left out. An epsilon may be infinite.
 
     Raises
     ------
     DataError : a column is missing.
     """
-    missing = [name for name in FIELDS if name not in frame.columns]
+    missing = [name for name in (*FIELDS, *FACTS) if name not in frame.columns]
     if missing:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
-    unknown = {name: pl.lit(None, dtype=kind) for name, kind in _FACT_TYPES.items() if name not in frame.columns}
-    plain = frame.with_columns(**unknown).with_columns(
-        pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64)
-    )
+    plain = frame.with_columns(pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64))
     key = [*axis_names(frame), "seed", "method", "scope", "name", "metric"]
     return (
         plain.with_columns(pl.col(axis_names(frame)).cast(pl.String).fill_null(""), pl.col("name").fill_null(""))

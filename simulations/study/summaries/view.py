@@ -98,8 +98,8 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. left_out: see `StudyFiles.left_out`. row_scores: None where a version before
-    0.10 wrote the study.
+    logarithmic: axes that were said to be. left_out: see `StudyFiles.left_out`. row_scores: None where nobody
+    kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)

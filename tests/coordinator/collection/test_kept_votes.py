@@ -55,20 +55,6 @@ def test_hundreds_of_parties_are_read_in_any_order(tmp_path: Path) -> None:
         assert sum(name.startswith("choices") for name in content.files) == 3
 
 
-def test_a_file_of_version_0_9_has_an_array_for_each_party(tmp_path: Path) -> None:
-    path = tmp_path / "votes-0.npz"
-    names = sorted(SAID)
-    arrays = {f"choices-{name}": SAID[name][0] for name in names}
-    weights = np.array([SAID[name][1] for name in names])
-    np.savez(
-        path, query_ids=np.array(query_ids(X)), classes=np.array(3), parties=np.array(names), weights=weights, **arrays
-    )
-    with kept_votes(path) as old, kept_votes(kept(tmp_path)) as new:
-        assert old.weights == new.weights
-        assert (old.total() == new.total()).all()
-        assert all((old.choices(name) == new.choices(name)).all() for name in names)
-
-
 def test_the_same_votes_give_the_same_bytes(tmp_path: Path) -> None:
     assert kept(tmp_path / "one").read_bytes() == kept(tmp_path / "other").read_bytes()
 
@@ -112,10 +98,3 @@ def test_a_damaged_file_is_one_typed_error(tmp_path: Path, case: str) -> None:
     path = changed(kept(tmp_path), **DAMAGED[case])
     with pytest.raises((*UNUSABLE, DataError)), kept_votes(path) as votes:
         votes.total()
-
-
-def test_a_file_of_an_older_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "votes-0.npz"
-    np.savez_compressed(path, parties=np.array(["p"]), query_ids=np.array(["a"]), votes=np.ones((1, 1, 2), np.uint16))
-    with pytest.raises(DataError, match=r"votes-0\.npz was written by an older version"), kept_votes(path):
-        pass

@@ -25,7 +25,6 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.rosters import REGISTERED
 from consilium.node import keys as own_keys
 from consilium.node.kit import Kit, open_kit
-from consilium.node.manifest import MANIFEST
 from consilium.node.supervisor import Program, Tell
 from consilium.protocol.errors import (
     ConfigError,
@@ -38,6 +37,7 @@ from consilium.protocol.errors import (
 from consilium.protocol.files import held
 from consilium.protocol.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, server_of, write_plan
+from tests.deploy.spoiled import sign
 
 
 @pytest.fixture(scope="module")
@@ -288,14 +288,15 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
 def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
     sound: Path, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(sound / "operator", kit.folder.parent / "operator")
     authority = Authority.load(sound / "operator")
-    (kit / MANIFEST).unlink()  # the certificates of this test are none that an operator signed a kit with
     told: list[str] = []
 
     def begin(days: int) -> None:
         kit.server_tls.key.unlink()
         now = datetime.now(UTC) - timedelta(days=100)
         server_of(authority, kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
+        sign(kit.folder)
         node.start(kit, lambda _, what: told.append(what), threading.Event())
 
     monkeypatch.setattr(node, "prepare", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))

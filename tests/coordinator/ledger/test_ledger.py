@@ -7,14 +7,13 @@ import json
 import sqlite3
 import stat
 import tracemalloc
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batch_hash, blobs, chain_hash, chain_link
+from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batch_hash, blobs, chain_link
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 
@@ -75,20 +74,16 @@ def test_a_query_is_never_recorded_twice(ledger) -> None:
     assert list(ledger.find(["a", "b"])) == ["a"]
 
 
-def tried_out(ledger: Ledger, salt: str | None) -> list[list[int]]:
+def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
     """Votes of seven parties on one query of three classes that fit the head that every node is shown: all are tried.
 
     Whoever does this knows when the query was answered, the label, and how log q follows from votes (here: not at all).
-    salt: None for the chain of 0.9.
     """
     at = ledger._connection.execute("SELECT at FROM batches").fetchone()[0]
     event, fits = json.dumps(EVENT, separators=(",", ":")), []
     for votes in [[a, b, 7 - a - b] for a in range(8) for b in range(8 - a)]:
         rows = [("a", int(Outcome.ANSWERED), 1, None, -1.5, 0.0, *blobs(np.array([votes]), HISTOGRAM, 1), None)]
-        if salt is None:
-            head = chain_hash(GENESIS, 1, at, event, 3, rows)
-        else:
-            head = batch_hash(salt, GENESIS, 1, at, event, 3, rows, (), None, None)
+        head = batch_hash(salt, GENESIS, 1, at, event, 3, rows, (), None, None)
         if head == ledger.position().head:
             fits.append(votes)
     return fits
@@ -96,24 +91,8 @@ def tried_out(ledger: Ledger, salt: str | None) -> list[list[int]]:
 
 def test_the_head_does_not_tell_the_votes_to_whoever_tries_them_all(ledger) -> None:
     ledger.commit(replace(batch("a"), histogram=np.array([[2, 4, 1]])), 10, 10)
-    assert tried_out(ledger, None) == tried_out(ledger, "0" * 64) == []
+    assert tried_out(ledger, "0" * 64) == []
     assert tried_out(ledger, ledger._meta["salt"]) == [[2, 4, 1]], "control: all is right but for the secret"
-
-
-def as_version_0_9_made_it(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE left_over")
-        connection.execute("DELETE FROM meta WHERE key = 'salt'")
-        connection.execute("UPDATE meta SET value = '3' WHERE key = 'format'")
-
-
-def test_a_ledger_of_0_9_is_read_and_gone_on_with(ledger) -> None:
-    as_version_0_9_made_it(ledger.path)
-    with closing(Ledger(ledger.path, "f" * 64, "{}")) as old:
-        old.commit(replace(batch("a"), histogram=np.array([[2, 4, 1]])), 10, 10)
-        assert tried_out(old, None) == [[2, 4, 1]]  # its head tells the votes: why there is a new format
-        old.commit(replace(batch("b"), left_over=("c",)), 10, 10)
-        assert len(old.batches()) == 2
 
 
 def test_what_was_left_over_is_chained(ledger) -> None:
@@ -209,7 +188,7 @@ def test_a_batch_is_hashed_row_by_row(ledger) -> None:
 
 
 def test_a_chain_is_of_json_however_it_is_read() -> None:
-    """The chain of 0.9 and of every ledger since: SHA-256 of the list as one text without spaces."""
+    """SHA-256 of the list as one text without spaces."""
     rows = [["a", 1, None, -0.5], ["\u00e9", [2, []], {"b": True}], []]
     text = json.dumps(["x", rows, [], 3], separators=(",", ":"))
     for value in (["x", rows, [], 3], ["x", iter(rows), iter(()), 3]):

@@ -89,7 +89,7 @@ def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
 def test_a_party_with_its_own_keys_may_come_later(tmp_path: Path) -> None:
     out = make_kits(tmp_path, collection="plaintext")
     enrolment = own_keys.make("party", "ward-d", tmp_path / "keys")
-    said = run("provision", "add-party", out, "ward-d", "--keys", tmp_path / "keys" / "ward-d.enrol.json")
+    said = run("provision", "add", "--kind", "party", out, "ward-d", "--keys", tmp_path / "keys" / "ward-d.enrol.json")
     assert enrolment.fingerprint in said
     kit = open_kit(out / "party-ward-d")
     PARTY.join(kit, tmp_path / "keys")

@@ -38,6 +38,7 @@ from consilium.protocol.tls import load_certificate
 from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
+from tests.federation import UNTOLD
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
 
@@ -325,7 +326,7 @@ def test_the_operator_is_warned(
 def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
     kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
     pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
-    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
     asked = HelloRequest(**pinned.model_dump(), **fields)
     assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers
 

@@ -277,7 +277,7 @@ def test_a_new_party_changes_its_roster_and_terms_too(out: Path) -> None:
     made = kits.add_party(out, "ward-d")
     nodes = {path.name.removesuffix(".tar.gz") for path in made.updates}
     assert nodes == {"coordinator", KIT, *(f"party-{name}" for name in PARTIES)}
-    run("kit", "open", out / "updates" / "0002" / f"{KIT}.tar.gz", "--into", out / KIT)
+    run("node", "join", out / "updates" / "0002" / f"{KIT}.tar.gz", "--into", out / KIT)
     home = open_home(out / KIT)
     terms = home.pinned_terms()
     assert terms is not None and home.roster().digest == terms.roster == load_registry(out).federation().roster
@@ -293,13 +293,15 @@ def test_it_is_shut_out_and_another_takes_its_place(out: Path, tmp_path: Path) -
     assert "no second aggregator any more" in gone.note
     nodes = load(out / "updates" / "0002" / "coordinator" / "nodes.json", NodesFile)
     assert nodes.aggregators == {}
-    run("kit", "open", out / "updates" / "0002" / "coordinator.tar.gz", "--into", out / "coordinator")
+    run("node", "join", out / "updates" / "0002" / "coordinator.tar.gz", "--into", out / "coordinator")
     found = findings(out / "coordinator")["second"]
     assert (found.level, "no second aggregator" in found.what) == ("wrong", True)
     with pytest.raises(ConfigError, match="taken, or was by a revoked node"):
         kits.add_aggregator(out, SECOND)
     own_keys.make("aggregator", "registry", tmp_path / "keys")
-    said = run("provision", "add-aggregator", out, "registry", "--keys", tmp_path / "keys" / "registry.enrol.json")
+    said = run(
+        "provision", "add", "--kind", "aggregator", out, "registry", "--keys", tmp_path / "keys" / "registry.enrol.json"
+    )
     assert "party-ward-a" in said
     after = load_registry(out)
     assert after.federation().digest() != before.federation().digest()

@@ -20,7 +20,7 @@ from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.terms import NO_LEDGER
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
-from tests.federation import make_home
+from tests.federation import UNTOLD, make_home
 from tests.party.test_client_app import call, context
 from tests.party.test_node import hello
 
@@ -31,7 +31,7 @@ def kit(tmp_path: Path) -> Path:
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
-    return LastAnswer(at=f"2026-01-01T00:00:{at:02d}+00:00", refused=refused, federation=federation, late=late)
+    return LastAnswer(moment=f"2026-01-01T00:00:{at:02d}+00:00", refused=refused, federation=federation, late=late)
 
 
 VOTE, UNMASK = "query.vote", "query.sa_unmask"
@@ -90,13 +90,7 @@ def enrol(kit: Path, **changes) -> None:
     """Ask the party of the kit as Flower would."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {
-        **terms.model_dump(by_alias=False),
-        "protocol_version": PROTOCOL_VERSION,
-        **dict(NO_LEDGER),
-        "program": "",
-        **changes,
-    }
+    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), **UNTOLD, **changes}
     call(to_record(HelloRequest(**fields)), context({"home": str(kit)}))
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, verify
 from consilium.sums.curve import SMALL_ORDER
-from consilium.sums.errors import BrokenBlock, RosterMismatch
-from consilium.sums.roster import Roster, check_kept
+from consilium.sums.errors import RosterMismatch
+from consilium.sums.roster import Roster
 
 
 def publics(n: int) -> dict[str, str]:
@@ -39,10 +38,7 @@ def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
         ({"u_min": 6}, "u_min 6 must be from"),
         ({"u_min": 11}, "u_min 11 must be from"),
         ({"c": 1}, "a block has 2 parties, at least c [+] 2 = 3"),
-        ({"least_difference": 2}, "blocks came with version 2"),
-        ({"version": 1}, "blocks came with version 2"),
-        ({"version": 1, "least_difference": 2}, "blocks came with version 2"),
-        ({"version": 3}, "version"),
+        ({"version": 2}, "version"),
         ({"t": "7"}, "t: must be a whole number"),
         ({"more": 1}, "an unknown key"),
         ({"parties": []}, "at least 2"),
@@ -192,22 +188,10 @@ def test_blocks_stay_from_roster_to_roster() -> None:
     assert third.parties[0].block == 0
 
 
-def test_a_roster_of_0_9_is_read_with_its_hash_and_has_no_blocks() -> None:
-    table = json.loads(Roster.build(publics(3), COORDINATOR).model_dump_json())
-    old = {**table, "version": 1, "least_difference": 2}
-    old["parties"] = [{key: entry[key] for key in ("id", "ed25519_pk")} for entry in table["parties"]]
-    roster = Roster.model_validate_json(json.dumps(old))
-    assert roster.digest == canonical_digest(old)
-    assert roster.blocks == () and roster.block_keys(0) == frozenset()
-    with pytest.raises(BrokenBlock, match="in no block"):
-        check_kept(roster.block_keys(0), frozenset())
-
-
-def test_a_weight_of_one_is_not_written() -> None:
+def test_a_weight_is_one_where_none_is_stated() -> None:
     keys = publics(3)
     plain = Roster.build(keys, COORDINATOR)
     assert plain.weights == (1, 1, 1)
-    assert plain.model_dump()["parties"][0].keys() == {"id", "ed25519_pk", "block"}
     assert Roster.build(keys, COORDINATOR, weights=dict.fromkeys(keys, 1)).digest == plain.digest
 
 

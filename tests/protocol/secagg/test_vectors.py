@@ -215,7 +215,7 @@ def test_dealing() -> None:
 
 
 def test_statements() -> None:
-    vector, ctx = PRIMITIVES["statements"], raw(PRIMITIVES["descriptor"]["ctx"])
+    vector, ctx = PRIMITIVES["statements"], raw(PRIMITIVES["statements"]["ctx"])
     indices = np.array(vector["indices"], dtype=np.uint16)
     keys = np.frombuffer(raw(vector["keys"]), np.uint8).reshape(3, 128)
     signatures = np.frombuffer(raw(vector["signatures"]), np.uint8).reshape(3, 64)

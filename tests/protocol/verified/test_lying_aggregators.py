@@ -318,7 +318,7 @@ class TestForwardSecrecy:
         )
 
     def test_control_with_keys_that_last_everything_is(self, monkeypatch) -> None:
-        """As version 0.9 sealed: for the one long-term key of the helper."""
+        """Sealed for the one long-term key of the helper."""
         federation = VerifiedFederation(5, queries=3)
         for module in ("sealing", "helper"):
             monkeypatch.setattr(

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets.source import load_dataset, open_source
+from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.scenario import Scenario, divided_data
-from consilium.simulations.summary import data_fingerprint
 from tests.simulations.datasets.own import FEDERATION
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,41 +85,3 @@ def test_whichever_hospital_is_public_the_features_are_the_same(hospital: str) -
     assert data.schema is not None
     pool = data.x[parts.queries]
     np.testing.assert_allclose(data.schema.center, pool.mean(axis=0), rtol=1e-5, atol=1e-6)
-
-
-STROKE = "a9223fffb4a461e76bf434f9ac2f6fdb999b45bbae067f58fe96919f23731627"
-"""Of version 0.5: rows, labels and hospitals."""
-
-
-def test_stroke_by_hospital_is_bit_by_bit_what_it_was() -> None:
-    assert data_fingerprint(load_dataset("stroke")) == STROKE
-    assert data_fingerprint(load_dataset("stroke", owner="hospital")) == STROKE
-
-
-def test_stroke_by_country(shared_data: Path) -> None:
-    hospitals, countries = load_dataset("stroke"), load_dataset("stroke", owner="country")
-    assert (hospitals.owner_label, countries.owner_label, countries.time) == ("hospital", "country", None)
-    assert (countries.x == hospitals.x).all() and (countries.y == hospitals.y).all()
-    assert countries.owner_names is not None and len(np.unique(countries.owner)) == len(countries.owner_names) == 36
-    with np.load(shared_data / "ist.npz") as raw:
-        known = np.isin(raw["OCCODE"], (1, 2, 3, 4))
-        numbers = raw["CNTRYNUM"][known]
-    pairs = {(int(number), int(who)) for number, who in zip(numbers, countries.owner, strict=True)}
-    assert len(pairs) == 36  # one name for each number, and no number with two
-    names = {number: countries.owner_names[who] for number, who in pairs}
-    told = {1: "Australia", 2: "Austria", 14: "Italy", 20: "Slovenia", 27: "United Kingdom", 44: "Slovakia"}
-    assert {number: names[number] for number in told} == told
-
-
-def test_stroke_by_country_in_a_scenario() -> None:
-    table = {"set": "stroke", "owner": "country", "public": {"by": "owner", "owners": ["Italy", "India"]}}
-    table["least_rows"] = 20
-    _, parts = divided_data(Scenario.model_validate({"data": table, "federation": FEDERATION}), 0)
-    assert len(parts.parties) == 31 and {"United-Kingdom", "New-Zealand"} <= set(parts.parties)
-
-
-def test_owners_that_stroke_does_not_have() -> None:
-    with pytest.raises(ConfigError, match=r"data\.owner is 'ward'.* no such owner\. Choose hospital or country"):
-        open_source(SourceSpec(set="stroke", owner="ward"))
-    with pytest.raises(ValueError, match='owner is no key of set = "heart"'):
-        SourceSpec(set="heart", owner="hospital")

@@ -273,7 +273,7 @@ def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
         divided_source(load_scenario("stroke", overrides), 0)
 
 
-def test_a_scenario_without_the_new_keys_is_written_as_before_there_were_any() -> None:
+def test_only_keys_that_were_said_are_written() -> None:
     written = load_scenario("stroke").data.model_dump(mode="json")
     assert {"partitioner", "shift"} & set(written) == set()
     asked = ["data.partition=flwr", "data.partitioner={name='IidPartitioner'}", "data.shift.noise=0.5"]
@@ -282,21 +282,10 @@ def test_a_scenario_without_the_new_keys_is_written_as_before_there_were_any() -
     assert table["partitioner"] == {"name": "IidPartitioner"} and table["shift"]["noise"] == 0.5
 
 
-def test_dirichlet_with_a_number_has_the_public_part_that_it_always_had() -> None:
-    """`least_rows` left out was 1 for it, and decides by which lot owners are held out."""
+def test_dirichlet_with_a_number_has_the_public_part_of_one_least_row() -> None:
+    """`least_rows` left out is 1 for it, and decides by which lot owners are held out."""
     data = load_dataset("stroke")
     before = keys("dirichlet", parties=250, least_rows=None, public_share=0.2)
     explicit = keys("dirichlet", parties=250, least_rows=1, public_share=0.2)
-    assert (before.owner_rows_needed, before.rows_needed) == (1, 1)
+    assert before.rows_needed == 1
     assert (divided(data, before, 2, 0).queries == divided(data, explicit, 2, 0).queries).all()
-
-
-def test_least_rows_are_one_where_nobody_says_so_and_what_older_runs_wrote_is_as_it_was() -> None:
-    """Up to version 0.9 null stood for 20 rows, and for 1 of divisions that deal unevenly; today it is not written."""
-    for table in ({"set": "stroke"}, {"set": "stroke", "partition": "dirichlet", "alpha": 1.0}):
-        new, old = DataSpec.model_validate(table), DataSpec.model_validate({**table, "least_rows": None})
-        uneven = "alpha" in table
-        assert (new.owner_rows_needed, new.rows_needed, "least_rows" in new.model_dump()) == (1, 1, False)
-        assert (old.owner_rows_needed, old.rows_needed) == (20, 1 if uneven else 20)
-        for spec in (new, old):
-            assert DataSpec.model_validate(spec.model_dump(mode="json")).owner_rows_needed == spec.owner_rows_needed

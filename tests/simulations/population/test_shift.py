@@ -133,7 +133,7 @@ def test_nothing_changes_at_zero() -> None:
     assert shifted(keys({"noise": 0, "swap": 0, "wrong": 0}), data, partition, 0) is data
 
 
-def test_a_table_without_wrong_labels_is_written_as_before_there_were_any() -> None:
+def test_only_what_was_said_is_written() -> None:
     assert set(ShiftSpec(noise=0.5).model_dump()) == {"noise", "swap", "classes"}
     assert ShiftSpec(wrong=0.1).model_dump()["wrong"] == 0.1
     assert not {"unbalanced", "shift"} & set(DataSpec(set="stroke").model_dump())

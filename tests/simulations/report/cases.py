@@ -122,6 +122,7 @@ def in_labels(**change: Any) -> dict[str, Any]:
         "public_rows": 900,
         "trainer": "own",
         "draws": 20,
+        "label_cost": "",
         "released": {**point, "labels": 17},
         "asked": {**point, "labels": 40, "auc": 0.7813},
         **change,

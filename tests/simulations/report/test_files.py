@@ -1,8 +1,7 @@
-"""A report and its data on disk: written whole or not at all, read back as they were, of older versions too."""
+"""A report and its data on disk: written whole or not at all, read back as they were."""
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +13,6 @@ from consilium.simulations.report.build import render, write_report
 from consilium.simulations.report.data import load_report_data, save_report_data
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import figured, run
-
-
-def test_a_report_of_an_older_version_is_drawn_without_the_newer_figures(tmp_path: Path) -> None:
-    save_report_data(figured(run()), tmp_path)
-    path = tmp_path / "report.json"
-    values = json.loads(path.read_text())
-    assert values.pop("open_figures") and values.pop("secret_figures")
-    path.write_text(json.dumps(values))
-    page = render(load_report_data(tmp_path))
-    assert 'id="models"' in page and 'id="confusion"' not in page
 
 
 def test_figures_come_back_from_the_disk_as_they_were(tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.report.build import render_study
-from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS, open_study
-from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
+from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
@@ -88,13 +87,10 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
     judged_on_rows = judged_on_rows.filter(pl.col("method").is_in(["local", "plurality", "pate"]))
     for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():
-        scores = known.of(cell, metric) if known is not None else None
+        scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
         assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["sha256"][:16])
     assert set(paired(table, "accuracy", "pate", row_scores=known)["over"]) == {"seeds and rows"}
-    (out / ROW_SCORES).unlink()  # as 0.9 wrote it
-    assert RowScores.read(out) is None
-    assert "written by a version before 0.10" in render_study(open_study(out), "tiny")
     assert [
         path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
     ] == []

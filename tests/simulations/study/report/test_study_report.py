@@ -19,7 +19,6 @@ from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine
 from consilium.simulations.artifact import to_bytes
 from consilium.simulations.study.report.build import write_study_report
 from consilium.simulations.study.report.lengths import folded_to_fit
-from consilium.simulations.study.spec import FACTS
 from tests.simulations.study.made_up import HOSTILE, METHODS, ONE, MadeUp
 
 SETS = {name: index * 0.01 for index, name in enumerate("abcdef")}
@@ -166,17 +165,6 @@ def test_the_page_says_which_kind_of_difference_there_is(tmp_path: Path) -> None
     seeds = len(MadeUp().seeds)
     assert f"0.300 named in {seeds} of {seeds}; by chance 0.019" in text
     assert f"0.020 named in 0 of {seeds}; by chance 0.019" in text
-
-
-def test_a_folder_of_0_9_is_drawn_and_tests_nothing(tmp_path: Path) -> None:
-    folder = STUDIES["divisions"].write(tmp_path / "study")
-    frame = pl.read_parquet(folder / "results.parquet").drop(FACTS)
-    frame.write_parquet(folder / "results.parquet")
-    write_study_report(folder, tmp_path / "study.html")
-    page = (tmp_path / "study.html").read_text(encoding="utf-8")
-    assert "These results do not say what methods guarantee, so nothing is tested: run the study again." in page
-    assert all("guarantee unknown" in cell for line in cells_of(page, "gaps") for cell in line)
-    assert not [each for each in body(page).iter("table") if each.get("id") == "differences"]
 
 
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:

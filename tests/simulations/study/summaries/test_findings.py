@@ -203,7 +203,7 @@ def test_properties_are_found_that_go_with_success() -> None:
         (list("aaaabcde"), ("point", list("aefgh"))),
         (["stroke"] * 8, None),  # eight divisions of one table
         (list("aabbccdd"), None),  # four data sets
-        ([None] * 8, None),  # written by 0.9
+        ([None] * 8, None),
     ],
     ids=str,
 )

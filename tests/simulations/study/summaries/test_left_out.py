@@ -88,11 +88,6 @@ def test_an_owner_named_twice_is_refused() -> None:
         points_of(StudyAxis(name="left out", leave_out=("a", "a")))
 
 
-def test_what_leaves_nothing_out_is_written_as_before() -> None:
-    assert "leave_out" not in StudyAxis(key="data.alpha", values=(1,)).model_dump(mode="json")
-    assert "fold" not in PublicSpec().model_dump(mode="json")
-
-
 def test_the_axis_says_anew_which_rows_are_public(tmp_path: Path) -> None:
     base = {**SCENARIO, "data": {**SCENARIO["data"], "public": {"by": "share", "share": 0.3}}}
     axis = [{"name": "left out", "leave_out": ["clinic 1", "clinic 2"]}]

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from consilium.simulations.study.spec import FACTS
 from consilium.simulations.study.summaries.questions import (
     Family,
     Likeness,
@@ -181,17 +180,6 @@ def test_names_decide_nothing() -> None:
     named = {"pate": values(0.8), "fedavg epsilon=8.0": values(0.7, 1)}
     alike = view_of(at_point(named, {"pate": ONE, "fedavg epsilon=8.0": ONE}))
     assert [each.standing for each in asked(alike, "methods", "pate").contrasts] == [Likeness.TESTED]
-
-
-def test_a_table_of_0_9_is_read_and_nothing_in_it_is_tested() -> None:
-    frame = MadeUp(parties=3).frame().drop(FACTS)
-    view = study_view(frame, {})
-    assert view.axes == ("division",)
-    found = [each for question in questions(view) for each in question.contrasts]
-    assert found and {each.standing for each in found} == {Likeness.UNKNOWN}
-    told = findings(frame)
-    assert "Nothing was tested: these results do not say what methods guarantee. Run the study again." in told
-    assert not any("significant over" in each or "better at" in each for each in told)
 
 
 def test_methods_without_a_guarantee_are_alike_in_that() -> None:
