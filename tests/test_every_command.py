@@ -27,7 +27,6 @@ MINUTES = {
     "student run",
     "student start",
     "audit mechanism",
-    "audit teachers",
 }
 """Commands that show how far they are."""
 
