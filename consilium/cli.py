@@ -19,7 +19,6 @@ import consilium.coordinator.cli
 import consilium.coordinator.provision.cli
 import consilium.nodes
 import consilium.party.cli
-import consilium.simulations.audit_command
 import consilium.simulations.cli
 import consilium.simulations.study.command
 import consilium.student.cli
@@ -133,14 +132,12 @@ app.add_typer(consilium.party.cli.app, name="party", rich_help_panel=DEPLOY)
 app.add_typer(consilium.student.cli.app, name="student", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=USE)(consilium.student.cli.predict)
 consilium.coordinator.cli.audit_app.command("run")(consilium.nodes.audit)
-consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_command.audit_teachers_command)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
     rich_help_panel=CHECK,
-    help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
-    " party's teachers against the votes that a record may move (`audit teachers`).",
+    help="Check a run against its ledger (`audit PATH`), or a mechanism against its epsilon (`audit mechanism`).",
 )
 app.add_typer(consilium.accounting.cli.app, name="accounting", rich_help_panel=CHECK)
 

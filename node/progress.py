@@ -109,10 +109,10 @@ def spent(seconds: float) -> str:
 LOAD = "load"
 PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled", "rivals", "accounting"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
-CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
+CANDIDATES, FORECAST, GAME = "candidates", "forecast", "game"
 TRAIN_TEACHERS = "train"
 SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
-SHADOWS, MEMBERSHIP, FAULTS = "shadows", "membership", "faults"
+MEMBERSHIP = "membership"
 ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
 
 WORDS = {
@@ -135,15 +135,12 @@ WORDS = {
     REPORT: "report is drawn",
     CANDIDATES: "mechanisms are tried",
     FORECAST: "its worth is forecast",
-    CHANGES: "changes are made",
     GAME: "the game is played",
     SETTLE: "cells are settled",
     ENSEMBLES: "divisions' teachers train",
     COMPARE: "methods are compared",
     MEASURE: "gains at home are measured",
-    SHADOWS: "shadow federations train",
     MEMBERSHIP: "members are looked for",
-    FAULTS: "known faults are looked for",
 }
 """For people. A stage without an entry is called as it is named."""
 

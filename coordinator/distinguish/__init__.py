@@ -1,25 +1,10 @@
-"""Empirical audits of mechanisms: lower bounds on epsilon from draws alone, against what is claimed.
+"""The game behind differential privacy, played: lower bounds on epsilon from draws, against what is claimed.
 
-pairs    neighbouring vote databases, and the worst of them for each mechanism
-game     many runs under both, against what is claimed
-regions  how runs are told apart: chosen on some draws, measured on others; from counts to a lower bound on epsilon
-audit    all of it together, as text and JSON
+bounds   from counts of games to what they prove
+game     a mechanism's draws in two worlds, and their likelihood ratio
+audit    the worst votes for each mechanism, and its claim
 """
 
-from consilium.coordinator.distinguish.audit import GameSetup, MechanismAudit, PairResult, audit_mechanism
-from consilium.coordinator.distinguish.game import Claims, EventClaims, PaperClaims, UserClaims, build_mechanism
-from consilium.coordinator.distinguish.pairs import Pair, pair
+from consilium.coordinator.distinguish.audit import GameSetup, MechanismAudit, audit_mechanism
 
-__all__ = [
-    "Claims",
-    "EventClaims",
-    "GameSetup",
-    "MechanismAudit",
-    "Pair",
-    "PairResult",
-    "PaperClaims",
-    "UserClaims",
-    "audit_mechanism",
-    "build_mechanism",
-    "pair",
-]
+__all__ = ["GameSetup", "MechanismAudit", "audit_mechanism"]

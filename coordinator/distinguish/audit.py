@@ -1,319 +1,185 @@
-"""One audit: try all pairs on few runs, measure the worst on many, compare with the claim.
+"""Does a mechanism keep what is claimed for it? The game on the votes at which such a mechanism tells most.
 
-The outcome is told to people and to programs.
+Labels tell most at a tie, where the noise decides; a check tells most where its number is at the threshold. Which of
+them is worst depends on the parameters, so all are played.
 """
 
 from __future__ import annotations
 
 import math
-import time
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+from pydantic import BaseModel
 
-from consilium.accounting.units import Neighbouring, Unit, votes_moved
-from consilium.coordinator.distinguish.game import Claims, PooledNoise, claims_of, codes_of, play
-from consilium.coordinator.distinguish.pairs import Layout, Pair, candidates, lay_out
-from consilium.coordinator.distinguish.regions import Claim, Measured, Region, choose, measure, statistics_of
+from consilium.accounting.target import worst_case
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.distinguish.bounds import LowerBound, games_needed, proved
+from consilium.coordinator.distinguish.game import Pair, play
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource
+from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
-
-MORE_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
-"""Where a claim that holds at every delta is tested besides the delta that is asked for."""
-
-FINALISTS = 3
-"""Pairs that are measured on the full number of runs."""
 
 
 @dataclass(frozen=True)
 class GameSetup:
     """How the game of an audit is played.
 
-    queries : queries in one run. runs : runs under each of D and D', for each pair that is measured.
-    confidence : of all bounds of the audit together, so 1 - confidence is how often a true claim is refuted.
-    answered_cap : most answers in one run; None lets the audit choose. one_call : see `play`.
+    queries : in one run. runs : in each of the two worlds, for each pair of votes, at least 200. confidence : of all
+    bounds of the audit together, so 1 - confidence is how often a true claim is refuted, at most. teachers_per_party :
+    votes that a party moves in each query; with 1 it is a record's too.
     """
 
     queries: int = 100
     runs: int = 20_000
     delta: float = 1e-5
     confidence: float = 0.999
-    unit: Unit = Unit.RECORD
-    neighbouring: Neighbouring = Neighbouring.REPLACE
     teachers_per_party: int = 1
     classes: int = 3
-    answered_cap: int | None = None
-    one_call: bool = False
-
-    def __post_init__(self) -> None:
-        limits = (
-            ("queries", self.queries, self.queries >= 1, "at least 1"),
-            ("runs", self.runs, self.runs >= 200, "at least 200"),
-            ("delta", self.delta, 0 < self.delta < 1, "between 0 and 1"),
-            ("confidence", self.confidence, 0.5 <= self.confidence < 1, "at least 0.5 and below 1"),
-            ("teachers-per-party", self.teachers_per_party, self.teachers_per_party >= 1, "at least 1"),
-            ("classes", self.classes, self.classes >= 2, "at least 2"),
-            ("answered-cap", self.answered_cap, self.answered_cap is None or self.answered_cap >= 1, "at least 1"),
-        )
-        for name, value, fine, limit in limits:
-            if not fine:
-                raise ConfigError(f"{name} is {value}, it must be {limit}", f"Set --{name}.")
-
-    @property
-    def moved(self) -> int:
-        """Votes that one unit moves in a query."""
-        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
-
-    @property
-    def scouting_runs(self) -> int:
-        """Runs on which every pair is tried, to find the worst."""
-        return max(400, self.runs // 10)
-
-
-@dataclass(frozen=True)
-class PairResult:
-    """What one pair proves. at_delta : at the delta that was asked for. sharpest : where the claim looked weakest."""
-
-    pair: str
-    answered_cap: int
-    at_delta: Measured
-    sharpest: Measured | None
-
-    @property
-    def measured(self) -> tuple[Measured, ...]:
-        """All bounds of this pair."""
-        return (self.at_delta,) if self.sharpest is None else (self.at_delta, self.sharpest)
 
 
 @dataclass(frozen=True)
 class MechanismAudit:
-    """The outcome of an audit. `tried`: pairs that were tried on few runs; `simulated`: noise came from a seed."""
+    """The outcome. claim : whose it is. epsilon_claimed : at the setup's delta; inf where nothing is. proved : epsilon
+    is at least this, by each pair of votes. runs_needed : fewer cannot refute the claim; None where no number can."""
 
     mechanism: str
-    claim_source: str
+    claim: str
+    epsilon_claimed: float
+    proved: dict[str, float]
+    runs_needed: int | None
     setup: GameSetup
-    tried: int
-    results: tuple[PairResult, ...]
-    simulated: bool
-    seconds: float
+
+    @property
+    def epsilon_at_least(self) -> float:
+        """The most that is proved."""
+        return max(self.proved.values())
 
     @property
     def violated(self) -> bool:
-        """Whether any lower bound exceeds what is claimed for it."""
-        return any(measured.violated for result in self.results for measured in result.measured)
+        """Whether the claim is refuted."""
+        return self.epsilon_at_least > self.epsilon_claimed
 
-    @property
-    def headline(self) -> tuple[PairResult, Measured]:
-        """The bound that says most: the worst violation, else the highest lower bound at the delta asked for."""
-        both = [(result, measured) for result in self.results for measured in result.measured]
-        broken = [bound for bound in both if bound[1].violated]
-        if broken:
-            return max(broken, key=lambda bound: bound[1].lower - bound[1].claimed)
-        return max(((result, result.at_delta) for result in self.results), key=lambda bound: bound[1].lower)
+    def lines(self) -> list[str]:
+        """For people: what is claimed, what is proved, how it was played, and what was and was not shown."""
+        setup, rate = self.setup, 1 - self.setup.confidence
+        verdict = "VIOLATED" if self.violated else "Holds up, which is no proof that the claim is true"
+        if self.runs_needed is None or setup.runs < self.runs_needed:
+            verdict = f"Too few runs to refute so large a claim ({self.runs_needed or 'no number'} would do)"
+        return [
+            f"{self.mechanism}; {many(setup.queries, 'query')}. Claim: {self.claim}.",
+            *(f"  {votes}: epsilon is at least {lower_text(lower)}" for votes, lower in self.proved.items()),
+            f"{setup.runs:,} runs of each world. A true claim is refuted with probability {rate:.2g} at most.",
+            f"{verdict}: epsilon is at least {lower_text(self.epsilon_at_least)} at delta {setup.delta:g},"
+            f" {epsilon_text(self.epsilon_claimed)} is claimed.",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            **asdict(self),
+            "epsilon_at_least": self.epsilon_at_least,
+            "violated": self.violated,
+            "false_alarm_rate_at_most": round(1 - self.setup.confidence, 12),
+        }
 
 
-@dataclass(frozen=True)
-class _Scout:
-    """A pair, laid out, with its claim and what few runs promised (see `choose`)."""
+def lower_text(epsilon: float) -> str:
+    """Rounded down: a shorter lower bound must not prove more than the long one.
 
-    pair: Pair
-    layout: Layout
-    claim: Claim
-    promise: tuple[float, float] = (0.0, 0.0)
+    >>> lower_text(0.8119), lower_text(0.0)
+    ('0.811', '0.000')
+    """
+    return f"{math.floor(epsilon * 1000) / 1000:.3f}"
 
 
 def audit_mechanism(
     mechanism: Mechanism,
     noise: NoiseSource,
     setup: GameSetup | None = None,
-    claims: Claims | None = None,
+    claim: float | None = None,
     pairs: Sequence[Pair] | None = None,
 ) -> MechanismAudit:
-    """Play the distinguishing game against `mechanism` and bound its epsilon from below.
+    """Play the game against `mechanism` and bound its epsilon from below.
 
-    claims : what is claimed; the worst case of the mechanism's own event if None (see `claims_of`).
-    pairs : pairs to try instead of those made for the mechanism.
-
-    Raises
-    ------
-    ConfigError : a pair moves more votes than the unit may, or there are no pairs for the mechanism.
+    claim : epsilon that is claimed at the setup's delta; else the worst case of the mechanism's event, or of one that
+        is not private what its paper claims. pairs : votes to play on, instead of `worst_pairs`.
     """
-    start, setup = time.perf_counter(), setup or GameSetup()
-    claims = claims or claims_of(mechanism, setup.unit, setup.neighbouring, setup.teachers_per_party)
-    source = PooledNoise(noise)
-    if pairs is None:
-        pairs = candidates(mechanism, classes=setup.classes, moved=setup.moved, queries=setup.queries)
-    scouts = [_scout(pair, setup, claims) for pair in _allowed(pairs, setup, claims)]
-    few = setup.scouting_runs
-    # As if it were the last pair on its own: this only ranks.
-    scouts = [
-        replace(pair, promise=_draw_and_choose(mechanism, pair, few, source, setup, claims, 1e-3)[1]) for pair in scouts
-    ]
-    finalists = _finalists(scouts)
-    bounds = 2 * (2 if claims.every_delta else 1) * len(finalists)
-    results = [_result(mechanism, pair, source, setup, claims, (1 - setup.confidence) / bounds) for pair in finalists]
-    return MechanismAudit(
-        mechanism=mechanism.describe(),
-        claim_source=claims.source,
-        setup=setup,
-        tried=len(scouts),
-        results=tuple(results),
-        simulated=noise.simulated,
-        seconds=time.perf_counter() - start,
+    setup = setup or GameSetup()
+    pairs = worst_pairs(mechanism, setup) if pairs is None else pairs
+    whose, epsilon = _claim_of(mechanism, setup) if claim is None else ("as given", claim)
+    bound = LowerBound(setup.delta, (1 - setup.confidence) / len(pairs), gaussian=mechanism.count_sigma(1) > 0)
+    learn = max(setup.runs // 4, 100)
+    lower = {pair.name: proved(play(mechanism, pair, setup.runs, learn, noise), bound) for pair in pairs}
+    return MechanismAudit(mechanism.describe(), whose, epsilon, lower, games_needed(epsilon, bound), setup)
+
+
+def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
+    """Whose it is, and epsilon."""
+    if not mechanism.private:
+        epsilon = mechanism.claimed_epsilon(setup.queries, setup.delta)
+        return "its paper's", math.inf if epsilon is None else epsilon
+    event = mechanism.event(
+        asked=setup.queries,
+        answered=setup.queries,
+        unit=Unit.PARTY,
+        neighbouring=Neighbouring.REPLACE,
+        teachers_per_party=setup.teachers_per_party,
     )
+    if mechanism.count_sigma(1) == 0:
+        event = replace(event, towards=Towards.STUDENT)
+    return "worst case of its event", worst_case([event], setup.delta).epsilon
 
 
-def _allowed(pairs: Sequence[Pair], setup: GameSetup, claims: Claims) -> list[Pair]:
-    for pair in pairs:
-        if pair.observed and pair.moved() >= 0 and len(pair.kinds) == setup.queries:
-            continue
-        if not 0 <= pair.moved() <= setup.moved:
-            fault = f"pair {pair.name!r} moves {pair.moved()} votes, but a unit moves at most {setup.moved}"
-            raise ConfigError(fault, "Use neighbours with the same number of teachers.")
-    if setup.answered_cap is not None:
-        return [replace(pair, answered_cap=setup.answered_cap) for pair in pairs if pair.answered_cap is None]
-    # A single number is about the whole run; a run that stops early shows less and is claimed to cost as much.
-    return [pair for pair in pairs if claims.every_delta or pair.answered_cap is None]
+def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
+    """Votes at which noisy winners, checks of a threshold and noisy counts tell most."""
+    k, classes = setup.teachers_per_party, setup.classes
+    sigmas = [float(getattr(mechanism, name)) for name in ("sigma2", "sigma") if hasattr(mechanism, name)]
+    # votes are int64, and nobody has more than 2^40 teachers
+    spread = math.sqrt(2) * sigmas[0] if sigmas else min(2 / float(getattr(mechanism, "gamma", 1)), 2.0**40)
+    threshold = getattr(mechanism, "threshold", None)
+    sure = np.eye(classes)[-1] if mechanism.needs_probabilities else None
+
+    def pair(name: str, there: Sequence[int], away: Sequence[int], student: np.ndarray | None = sure) -> Pair:
+        rows = (np.array([*counts, *[0] * (classes - len(counts))], dtype=np.int64) for counts in (there, away))
+        d, d_prime = (np.tile(row, (setup.queries, 1)) for row in rows)
+        return Pair(name, d, d_prime, None if student is None else np.tile(student, (setup.queries, 1)))
+
+    base = math.ceil(6 * spread) + k
+    if threshold is None:
+        return [pair("tie", (base + k, base), (base, base + k))]
+    base = max(base, math.ceil(threshold + 6 * float(getattr(mechanism, "sigma1", spread))) + k)
+    top = round(threshold + k / 2)
+    pairs = [pair("tie, all answered", (base + k, base), (base, base + k))]
+    if threshold >= 2 * k:
+        pairs.append(pair("tie at the threshold", (threshold, threshold), (threshold - k, threshold + k)))
+        pairs.append(pair("at the threshold", (top,), (top - k, k)))
+    if sure is not None:  # all votes for one class: the check sees top - top / classes
+        top = max(round(top * classes / (classes - 1)), 2 * k)
+        pairs.append(pair("at the threshold, unsure student", (top,), (top - k, k), np.full(classes, 1 / classes)))
+    return pairs
 
 
-def _scout(chosen: Pair, setup: GameSetup, claims: Claims) -> _Scout:
-    layout = lay_out(chosen, setup.queries)
-    return _Scout(chosen, layout, partial(claims.epsilon, setup.queries, layout.answered_cap))
+class _Chosen(BaseModel):
+    mechanism: AnyMechanism
 
 
-def _draw_and_choose(
-    mechanism: Mechanism, scout: _Scout, runs: int, noise: NoiseSource, setup: GameSetup, claims: Claims, alpha: float
-) -> tuple[list[Region], tuple[float, float]]:
-    """Regions chosen on `runs` runs of each database: tables from one half, everything else from the other."""
-    layout, half = scout.layout, runs // 2
-    a, b = (
-        play(mechanism, votes, layout, runs, noise, one_call=setup.one_call) for votes in (layout.d, layout.d_prime)
-    )
-    codes = codes_of(setup.classes, mechanism.count_sigma(1) > 0)
-    fitted = [statistic.fitted(a[:half], b[:half]) for statistic in statistics_of(layout, codes)]
-    more = MORE_DELTAS if claims.every_delta else ()
-    return choose(fitted, a[half:], b[half:], scout.claim, setup.delta, more, alpha)
+def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
+    """The mechanism `name` with its parameters, key=value. Raises ConfigError.
 
-
-def _finalists(scouts: list[_Scout]) -> list[_Scout]:
-    """The best at the delta asked for, then those that come closest to refuting the claim anywhere."""
-    order = sorted(range(len(scouts)), key=lambda index: scouts[index].promise[1], reverse=True)
-    best = max(range(len(scouts)), key=lambda index: scouts[index].promise[0])
-    return [scouts[index] for index in list(dict.fromkeys([best, *order]))[:FINALISTS]]
-
-
-def _result(
-    mechanism: Mechanism, scout: _Scout, noise: NoiseSource, setup: GameSetup, claims: Claims, alpha: float
-) -> PairResult:
-    half = setup.runs // 2
-    regions, _ = _draw_and_choose(mechanism, scout, half, noise, setup, claims, alpha)
-    layout = scout.layout
-    a, b = (
-        play(mechanism, votes, layout, setup.runs - half, noise, one_call=setup.one_call)
-        for votes in (layout.d, layout.d_prime)
-    )
-    measured = [measure(region, a, b, scout.claim, alpha) for region in regions]
-    return PairResult(scout.pair.name, layout.answered_cap, measured[0], measured[1] if len(measured) > 1 else None)
-
-
-def _number(value: float) -> str:
-    return "none" if math.isinf(value) else f"{value:.4f}"
-
-
-def _unit(audit: MechanismAudit) -> str:
-    setup = audit.setup
-    k, moved = setup.teachers_per_party, setup.moved
-    done = "replaced" if setup.neighbouring is Neighbouring.REPLACE else "added or removed"
-    votes = f"{moved} vote{'s move' if moved > 1 else ' moves'}"
-    return f"a {setup.unit}, {done} ({k} teacher{'s' if k > 1 else ''} in a party; {votes})"
-
-
-def verdict(audit: MechanismAudit) -> str:
-    """One sentence that says what was and what was not shown."""
-    result, headline = audit.headline
-    sure = f"confidence {audit.setup.confidence:g}"
-    if audit.violated:
-        return (
-            f"VIOLATED: epsilon is at least {headline.lower:.4f} at delta {headline.delta:g} ({sure}), "
-            f"but {headline.claimed:.4f} is claimed. Votes: {result.pair}."
-        )
-    if math.isinf(headline.claimed):
-        return f"No epsilon is claimed at delta {headline.delta:g}; it is at least {headline.lower:.4f} ({sure})."
-    return (
-        f"Holds up: epsilon is at least {headline.lower:.4f} at delta {headline.delta:g} ({sure}), within the "
-        f"{headline.claimed:.4f} claimed. That is no proof that the claim is true."
-    )
-
-
-def print_audit(audit: MechanismAudit, console: Console, noise: str) -> None:
-    """The table of pairs, how it was played and with which noise, and the verdict."""
-    setup = audit.setup
-    console.print(f"{audit.mechanism}. Unit: {_unit(audit)}. Claim: {audit.claim_source}.")
-    table = Table("pair of neighbouring votes", "answers", "delta", "claimed", "at least", "seen by", "", box=None)
-    for result in audit.results:
-        for index, measured in enumerate(result.measured):
-            name, cap = (result.pair, str(result.answered_cap)) if index == 0 else ("", "")
-            word = "VIOLATED" if measured.violated else "no claim" if math.isinf(measured.claimed) else "holds up"
-            row = (f"{measured.delta:g}", _number(measured.claimed), f"{measured.lower:.4f}", measured.statistic, word)
-            table.add_row(name, cap, *row)
-    console.print(table)
-    console.print(
-        f"{many(setup.queries, 'query')} a run; {many(audit.tried, 'pair')} tried on {setup.scouting_runs} runs of each"
-        f" side, the worst {len(audit.results)} measured on {setup.runs}; {noise}; {audit.seconds:.1f} s."
-    )
-    console.print(f"A true claim is refuted with probability at most {1 - setup.confidence:.2g}.")
-    console.print(verdict(audit))
-
-
-def audit_to_json(audit: MechanismAudit, noise: str) -> dict[str, Any]:
-    """The same as plain values; null where nothing is claimed."""
-    setup = audit.setup
-    _, headline = audit.headline
-    return {
-        "mechanism": audit.mechanism,
-        "claim_source": audit.claim_source,
-        "violated": audit.violated,
-        "verdict": verdict(audit),
-        "epsilon_at_least": headline.lower,
-        "epsilon_claimed": _finite(headline.claimed),
-        "delta": headline.delta,
-        "confidence": setup.confidence,
-        "false_alarm_rate_at_most": round(1 - setup.confidence, 12),
-        "unit": setup.unit.value,
-        "neighbouring": setup.neighbouring.value,
-        "teachers_per_party": setup.teachers_per_party,
-        "queries": setup.queries,
-        "runs": setup.runs,
-        "noise": noise,
-        "simulated_noise": audit.simulated,
-        "pairs_tried": audit.tried,
-        "pairs": [
-            {
-                "pair": result.pair,
-                "answered_cap": result.answered_cap,
-                "bounds": [_bound(measured) for measured in result.measured],
-            }
-            for result in audit.results
-        ],
-        "seconds": audit.seconds,
-    }
-
-
-def _bound(measured: Measured) -> dict[str, Any]:
-    return {
-        "delta": measured.delta,
-        "epsilon_claimed": _finite(measured.claimed),
-        "epsilon_at_least": measured.lower,
-        "statistic": measured.statistic,
-        "violated": measured.violated,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    >>> build_mechanism("gnmax", ["sigma=40"]).describe()
+    'GNMax, sigma 40'
+    """
+    try:
+        values = tomllib.loads("\n".join(settings))
+    except tomllib.TOMLDecodeError:
+        fault = f"--set {' '.join(settings)!r} is not key=value, each once"
+        raise ConfigError(fault, "Write for example --set sigma=40") from None
+    return validate({"mechanism": {**values, "name": name}}, _Chosen, "audit mechanism").mechanism

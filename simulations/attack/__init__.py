@@ -1,12 +1,9 @@
-"""Attacks on a simulated federation, each beside the same federation without noise: what could somebody learn?
+"""What a sceptic tries on a simulated run before signing, beside the same run without its noise.
 
-bounds      from scores of an attack to rates with intervals, and to an epsilon that it proves
-shadows     federations with a target and without it, and what an observer sees of them
-faults      known mistakes of implementations, looked for by what a federation does
-membership  was this record, this patient, this party in it? likelihood ratios over shadow federations
-repeats     can the votes be had by asking the same again and again?
-differences is a combination of sums one party's vote alone? a search over sets, rosters and federations
-attributes  what do releases tell of the subject of a query, or of a row that trained?
-liars       what do lying parties do to the student, and for themselves?
-laboratory  all of it on one federation, as plain values
+targets     whom the attacker looks for, as the votes that a federation has with it and without it
+membership  who holds what was released, or the student alone, says whether the target was there
+liars       what parties that vote against the truth do to the student
+command     `consilium attack RUN`
+
+An attack that fails proves nothing: the guarantee bounds every attacker, and those that nobody has thought of.
 """

@@ -1,18 +1,17 @@
-"""`consilium attack RUN|SCENARIO`: what a sceptic tries before signing."""
+"""`consilium attack RUN`: what a sceptic tries before signing."""
 
 from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
-from consilium.simulations.shipped import Shipped, completing
 
 if TYPE_CHECKING:
     from consilium.simulations.divide import Case
@@ -21,122 +20,133 @@ FILE = "attack.json"
 
 
 def attack_command(
-    where: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|SCENARIO",
-            help="A simulated run's folder, or a scenario.",
-            autocompletion=completing(Shipped.SCENARIO),
-        ),
-    ],
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only",
-            metavar="PART",
-            help="faults, votes, differences, attributes, liars or membership; all by default. Repeat.",
-        ),
-    ] = None,
-    budget: Annotated[float, typer.Option(metavar="MINUTES", help="Of one processor, about.")] = 10.0,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Override one key of a SCENARIO, e.g. federation.collection=secure."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of a SCENARIO's federation, and of what attackers draw.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for the results of a SCENARIO; default runs/attack-SCENARIO-TIME.")
-    ] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A simulated run's folder.")],
+    games: Annotated[
+        int, typer.Option(min=200, help="With each target, and as many without, of what was released.")
+    ] = 4000,
+    students: Annotated[
+        int, typer.Option(min=20, help="Trained with each target, and as many without; a third is learnt from.")
+    ] = 120,
+    seed: Annotated[int, typer.Option(min=0, help="Of what the attackers draw; the run has its own.")] = 0,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
-    """Attack a simulated federation, and the same one without noise: who can find a record, a patient, a party in it?
+    """Attack a simulated run, and the same one without noise: who finds a party or a record in it; what liars do.
 
-    Of a RUN the results go into its folder (private/attack.json) and its report gets a chapter. Exit code 1: an attack
-    proves more than the guarantee allows. Exit code 0 proves nothing: other attackers may do better.
+    The results go into the run's folder (private/attack.json). Exit code 1: an attack proves more than the guarantee
+    allows. Exit code 0 proves nothing: other attackers may do better.
     """
-    from consilium.node.progress import progress_on, showing
-    from consilium.protocol.files import check_new, new_here, writing
-    from consilium.report.exhibits import as_text
-    from consilium.simulations.attack.laboratory import attacked, broken
-    from consilium.simulations.report.attacks import attacks_part
+    from consilium.node.progress import about, progress_on, showing
+    from consilium.protocol.files import replace_private
+    from consilium.protocol.strict_json import dumps
+    from consilium.simulations.attack.liars import poisoned_students
+    from consilium.simulations.attack.membership import membership
+    from consilium.simulations.attack.targets import Federation, targets_of
 
-    if out is not None:
-        check_new(out)
-    run = Path(where) if (Path(where) / "manifest.json").is_file() else None
     with showing(quiet) as display:
-        display.say(f"attacks on {where}", time.time())
-        name, case = _of_run(run, overrides, out) if run is not None else _of_scenario(where, overrides or [], seed)
-        values = attacked(case, name, only or (), budget, seed, progress_on(display))
-    if run is not None:
-        place = _into_run(run, values)
-    else:
-        folder = out or Path("runs") / f"attack-{name}-{datetime.now():%Y%m%d-%H%M%S}"
-        with writing(folder), new_here(folder):
-            place = _into_folder(folder, values)
-    wrong = broken(values)
-    lines = [] if quiet else [as_text([attacks_part(values)]), *wrong, f"{values['seconds']:.0f} s. {place}"]
-    show(output, {**values, "out": str(place), "wrong": wrong}, lines)
-    if wrong:
+        progress = progress_on(display)
+        case = case_of(run)
+        federation = Federation(case, progress)
+        targets = targets_of(federation, seed)
+        began = time.monotonic()
+        federation.run(federation.votes.sum(axis=0))
+        trained = 2 * students * len(targets)
+        display.say(f"{trained:,} students: {about(trained * (time.monotonic() - began))}", time.time())
+        attacks = membership(federation, targets, games, students, seed, progress=progress)
+        liars = poisoned_students(federation, seed)
+    values = {
+        "federation": case.config.name,
+        "mechanism": case.config.describe(),
+        "delta": case.config.privacy.delta,
+        "parties": len(case.parties),
+        "queries": len(federation.rows),
+        "attack_seed": seed,
+        "membership": [attack.to_json() for attack in attacks],
+        "liars": [asdict(poisoned) for poisoned in liars],
+    }
+    replace_private(run / "private" / FILE, dumps(values) + "\n")
+    show(output, values, () if quiet else lines_of(values))
+    if any(attack.broken for attack in attacks):
         raise typer.Exit(1)
 
 
-def _of_scenario(where: str, overrides: list[str], seed: int) -> tuple[str, Case]:
-    from consilium.simulations.divide import divide
-    from consilium.simulations.scenario import load_scenario
+def case_of(run: Path) -> Case:
+    """The run's federation, with votes in the clear, which the student is guaranteed the same of.
 
-    return Path(where).stem, divide(load_scenario(where, overrides, seed), seed)
-
-
-def _of_run(run: Path, overrides: list[str] | None, out: Path | None) -> tuple[str, Case]:
-    """Raises ConfigError : options of a scenario; a run whose rows are no more; DataError : a damaged manifest."""
+    Raises
+    ------
+    DataError : no simulated run; damaged, or its rows are no more. ConfigError : noise that only parties can add.
+    """
     from consilium.protocol.config_files import validate
     from consilium.protocol.errors import DataError
     from consilium.simulations.divide import divide
     from consilium.simulations.scenario import Scenario
 
-    if overrides or out is not None:
-        raise ConfigError("--set and --out belong to a scenario", f"Leave them away with {run}")
     path = run / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        name, seed, table, digest = (manifest[key] for key in ("scenario", "seed", "config", "federation"))
+        seed, table, digest = (manifest[key] for key in ("seed", "config", "federation"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(f"{path} is damaged", "Run: consilium audit") from None
+        raise DataError(f"{path} is not that of a simulated run", "Run: consilium run --out RUN") from None
     case = divide(validate(table, Scenario, "manifest.json"), seed)
     if case.config.digest() != digest:
         raise DataError(f"{run}: scenario, seed and data give another federation", "Run: consilium audit")
-    return name, case
+    return case.of(case.scenario)
 
 
-def _into_run(run: Path, values: dict[str, Any]) -> Path:
-    """Beside what else is secret, and into its report, where it has one."""
-    from consilium.protocol.files import replace_private
-    from consilium.protocol.strict_json import dumps
-    from consilium.simulations.attempt import renew_sum
-    from consilium.simulations.report.build import write_report
-    from consilium.simulations.report.data import ATTACKS, load_report_data
+def lines_of(values: Mapping[str, Any]) -> list[str]:
+    """The results for people: guarantees are rounded up, and what is proved is rounded down."""
+    from consilium.report.words import many
 
-    place = run / "private" / ATTACKS
-    replace_private(place, dumps(values) + "\n")
-    if (run / "private" / "report.json").exists():
-        write_report(load_report_data(run / "private"), run / "report.html")
-        renew_sum(run, "report.html")
-        return run / "report.html"
-    return place
+    lines = [
+        f"{values['federation']}: {many(values['parties'], 'party')}, {many(values['queries'], 'query')}."
+        f" {values['mechanism']}.",
+        "The attacker knows all other rows. Brackets: intervals of 95 %.",
+    ]
+    for attack in values["membership"]:
+        control = "found without noise" if attack["found_without_noise"] else "NOT found without noise: shows nothing"
+        lines += [
+            "",
+            f"{attack['target']}, seen in {attack['sees']}: {attack['games']:,} games of each world; {control}",
+            f"    advantage {_share(attack['best'], 'advantage')}",
+            *(f"    {_detected(level, share)}" for level, share in attack["at_false_alarms"].items()),
+            f"    {_epsilon(attack, values['delta'])}",
+        ]
+    lines += ["", "Parties that vote against the truth:"]
+    for one in values["liars"]:
+        student = "" if one["value"] is None else f"; student's {one['metric']} {one['value']:.3f}"
+        lines.append(
+            f"    {one['liars']:,} of {values['parties']:,}: {one['moved']:.1%} of the queries turned{student}"
+        )
+    broken = sum(attack["broken"] for attack in values["membership"])
+    verdict = "An attack that fails proves nothing: the guarantee bounds all of them."
+    if broken:
+        verdict = f"{many(broken, 'attack')} proved more than the guarantee allows: THE GUARANTEE IS FALSE."
+    return [*lines, "", verdict]
 
 
-def _into_folder(folder: Path, values: dict[str, Any]) -> Path:
-    from consilium.protocol.files import private_folder, replace_private
-    from consilium.protocol.strict_json import dumps
-    from consilium.report.page import Page, as_html
-    from consilium.simulations.report.attacks import attacks_part
+def _share(values: Mapping[str, Any], name: str) -> str:
+    low, high = values[f"{name}_interval"]
+    return f"{values[name]:.3f} [{low:.3f}, {high:.3f}]"
 
-    private_folder(folder)
-    replace_private(folder / FILE, dumps(values) + "\n")
-    page = Page(
-        "Consilium · attacks on a simulation", values["federation"], [attacks_part(values)], (values["mechanism"],)
-    )
-    replace_private(folder / "attack.html", as_html(page))
-    return folder / "attack.html"
+
+def _detected(level: str, shares: Mapping[str, Any] | None) -> str:
+    head = f"at {float(level):.1%} false alarms"
+    if shares is None:
+        return f"{head}: too few games, {2 / float(level):,.0f} are needed"
+    return f"{head} found {_share(shares, 'found')}"
+
+
+def _epsilon(attack: Mapping[str, Any], delta: float) -> str:
+    from consilium.coordinator.distinguish.audit import lower_text
+    from consilium.report.disclosure import epsilon_text
+
+    if attack["epsilon_guaranteed"] is None:
+        return "no epsilon is guaranteed"
+    guarantee = f"guaranteed: epsilon {epsilon_text(attack['epsilon_guaranteed'])} at delta {delta:g}"
+    if attack["epsilon_at_least"] is not None:
+        lower = f"{guarantee}; proved: at least {lower_text(attack['epsilon_at_least'])}"
+        return f"{lower}. REFUTED" if attack["broken"] else lower
+    if attack["games_needed"] is None:
+        return f"{guarantee}; no number of games can contradict so large an epsilon"
+    return f"{guarantee}; too few games to contradict it, {attack['games_needed']:,} are needed"

@@ -40,7 +40,6 @@ from consilium.report.glossary import term, words_table
 from consilium.report.page import METHOD, Page, as_html, sources_digest
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
-from consilium.simulations.report.attacks import attacks_part
 from consilium.simulations.report.class_by_class import MOST, classes_part
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.each_party import every_party, parties_part
@@ -102,7 +101,6 @@ def report_page(data: ReportData) -> Page:
         classes_part(data),
         parties_part(data),
         privacy_part(data, guarantees),
-        attacks_part(data.attacks),
         _model_card(data),
         _left_out(data),
         _missing(data),

@@ -71,7 +71,6 @@ class ReportData:
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
         where nobody computed them, as in deployed runs.
-    attacks: what `consilium attack RUN` found, see `simulations.attack.laboratory`; in a file of its own. Secret.
     public: whether this is what `published` left; in no file.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
         not finished, or empty. seed: None where every node has its own entropy.
@@ -121,7 +120,6 @@ class ReportData:
     provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
-    attacks: dict[str, Any] = field(default_factory=dict, repr=False)
     public: bool = False
 
     def published(self) -> ReportData:
@@ -145,7 +143,6 @@ class ReportData:
             baselines={},
             warnings=publishable(self.warnings),
             secret_figures={},
-            attacks={},
             consensus=np.zeros(0),
             epsilon_spent=np.zeros(0),
             epsilon_data_dependent=np.zeros(0),
@@ -153,14 +150,14 @@ class ReportData:
         )
 
 
-FILE, ATTACKS = "report.json", "attack.json"
+FILE = "report.json"
 ARRAYS = {
     "consensus": np.float64,
     "answered": np.bool_,
     "epsilon_spent": np.float64,
     "epsilon_data_dependent": np.float64,
 }
-KNOWN = {item.name for item in fields(ReportData)} - {"public", "attacks"}
+KNOWN = {item.name for item in fields(ReportData)} - {"public"}
 REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
 
 
@@ -199,17 +196,4 @@ def load_report_data(folder: Path) -> ReportData:
         raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there
         raise DataError(f"{path} is damaged: {error}") from None
-    return ReportData(**values, attacks=_attacks(folder / ATTACKS))
-
-
-def _attacks(path: Path) -> dict[str, Any]:
-    """Empty where nobody attacked the run. Raises DataError where the file is no object."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise DataError(f"{path} is damaged", "Run: consilium attack RUN")
-    return values
+    return ReportData(**values)

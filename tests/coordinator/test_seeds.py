@@ -38,8 +38,6 @@ MAY_SEED = {
     "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
     "simulations/attack/membership.py",  # games on a simulated case, whose answers nobody gets
-    "simulations/attack/repeats.py",  # as membership: what asking again would give
-    "simulations/audit_command.py",  # `consilium audit teachers` plays a game, and releases nothing
 }
 
 
