@@ -59,15 +59,7 @@ class DigitsSource:
             described = _embedded_gradients() if self is open_digits() else gradients(self.images)
             x = components(described, public_rows, COMPONENTS)
         return Dataset(
-            self.name,
-            self.title,
-            self.attribution,
-            FEATURES,
-            self.classes,
-            self.owner_label,
-            x,
-            self.y,
-            self.owner,
+            self.name, self.title, self.attribution, FEATURES, self.classes, self.owner_label, x, self.y, self.owner
         )
 
 
