@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -38,7 +38,7 @@ def host_of(address: str) -> str:
 
 def by_proxy(host: str) -> bool:
     """Whether `https_proxy` and `no_proxy` of the environment lead there by way of a proxy."""
-    return "https" in getproxies_environment() and host not in LOOPBACK and not proxy_bypass_environment(host)
+    return "https" in getproxies_environment() and host not in LOOPBACK and not proxy_bypass(host)
 
 
 @dataclass(frozen=True)
