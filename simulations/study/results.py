@@ -85,7 +85,7 @@ class StudyFiles:
     results: pl.DataFrame = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
     matrices: Mapping[str, Path] = field(repr=False)
-    row_scores: RowScores = field(repr=False)
+    row_scores: RowScores | None = field(repr=False, default=None)
 
     @property
     def order(self) -> dict[str, list[str]]:

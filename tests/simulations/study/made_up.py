@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.artifact import to_bytes
+from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {
@@ -70,6 +71,7 @@ class MadeUp:
         """The folder of the study, with its three kinds of files."""
         folder.mkdir(parents=True, exist_ok=True)
         self.frame().write_parquet(folder / "results.parquet")
+        write_row_scores(folder, {})
         (folder / "matrices").mkdir(exist_ok=True)
         cases = {}
         for index, labels in enumerate(product(*self.axes.values())):

@@ -22,6 +22,7 @@ from consilium.simulations.study.results import StudyFiles
 from consilium.simulations.study.spec import COLUMNS, StudyAxis, changed, load_study, points_of
 from consilium.simulations.study.summaries.left_out import forests, left_out_sentences
 from consilium.simulations.study.summaries.view import study_view
+from tests.simulations.study.made_up import with_facts
 from tests.simulations.study.tiny import SCENARIO, write_tiny
 
 
@@ -112,7 +113,8 @@ def results(places: dict[str, float] = PLACES, seeds: int = 4) -> pl.DataFrame:
                 rows.append((f"{place}{seed}{method}", place, seed, method, "run", "", "auc", value, None, None))
     types = {name: pl.Float64 for name in ("value", "low", "high")} | {"seed": pl.Int64}
     columns = (COLUMNS[0], "left out", *COLUMNS[1:])
-    return pl.DataFrame(rows, schema={name: types.get(name, pl.String) for name in columns}, orient="row")
+    table = pl.DataFrame(rows, schema={name: types.get(name, pl.String) for name in columns}, orient="row")
+    return with_facts(table, {})
 
 
 def test_means_over_places_are_those_of_random_effects_on_the_logit_scale() -> None:
