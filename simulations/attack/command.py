@@ -41,25 +41,25 @@ def attack_command(
     from consilium.protocol.strict_json import dumps
     from consilium.simulations.attack.liars import poisoned_students
     from consilium.simulations.attack.membership import membership
-    from consilium.simulations.attack.targets import Federation, targets_of
+    from consilium.simulations.attack.targets import AttackedRun, targets_of
 
     with showing(quiet) as display:
         progress = progress_on(display)
         case = case_of(run)
-        federation = Federation(case, progress)
-        targets = targets_of(federation, seed)
+        attacked = AttackedRun(case, progress)
+        targets = targets_of(attacked, seed)
         began = time.monotonic()
-        federation.run(federation.votes.sum(axis=0))
+        attacked.run(attacked.votes.sum(axis=0))
         trained = 2 * students * len(targets)
         display.say(f"{trained:,} students: {about(trained * (time.monotonic() - began))}", time.time())
-        attacks = membership(federation, targets, games, students, seed, progress=progress)
-        liars = poisoned_students(federation, seed)
+        attacks = membership(attacked, targets, games, students, seed, progress=progress)
+        liars = poisoned_students(attacked, seed)
     values = {
         "federation": case.config.name,
         "mechanism": case.config.describe(),
         "delta": case.config.privacy.delta,
         "parties": len(case.parties),
-        "queries": len(federation.rows),
+        "queries": len(attacked.rows),
         "attack_seed": seed,
         "membership": [attack.to_json() for attack in attacks],
         "liars": [asdict(poisoned) for poisoned in liars],

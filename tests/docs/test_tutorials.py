@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, Block, Command, blocks
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("tutorial-*.md"))
 ELSEWHERE = r"pip |consilium attack stroke$"
-"""Fetches from the network; takes minutes, see tests/simulations/attack/test_command.py."""
+"""Fetches from the network; takes minutes, see tests/simulations/attack/test_attack.py."""
 CODES = {r"data check clinics\.csv": 1}
 """The check says that the file must be mended."""
 FEW = changes("data.least_rows=200", "federation.minimum_parties=5")
