@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,7 +108,7 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
         lines += [
             "",
             f"{attack['target']}, seen in {attack['sees']}: {attack['games']:,} games of each world; {control}",
-            f"    advantage {_share(attack['best'], 'advantage')}",
+            f"    advantage {_share(attack['best']['advantage'])}",
             *(f"    {_detected(level, share)}" for level, share in attack["at_false_alarms"].items()),
             f"    {_epsilon(attack, values['delta'])}",
         ]
@@ -125,16 +125,15 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
     return [*lines, "", verdict]
 
 
-def _share(values: Mapping[str, Any], name: str) -> str:
-    low, high = values[f"{name}_interval"]
-    return f"{values[name]:.3f} [{low:.3f}, {high:.3f}]"
+def _share(values: Sequence[float]) -> str:
+    return "{:.3f} [{:.3f}, {:.3f}]".format(*values)
 
 
 def _detected(level: str, shares: Mapping[str, Any] | None) -> str:
     head = f"at {float(level):.1%} false alarms"
     if shares is None:
         return f"{head}: too few games, {2 / float(level):,.0f} are needed"
-    return f"{head} found {_share(shares, 'found')}"
+    return f"{head} found {_share(shares['found'])}"
 
 
 def _epsilon(attack: Mapping[str, Any], delta: float) -> str:

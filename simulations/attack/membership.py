@@ -18,7 +18,7 @@ import numpy as np
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, interval, proved
+from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair, play
 from consilium.node.progress import MEMBERSHIP
 from consilium.protocol.digests import canonical_digest
@@ -36,24 +36,18 @@ RELEASED, STUDENT = "what was released", "the student"
 
 @dataclass(frozen=True)
 class Accusations:
-    """Shares of right ones, of false ones, and their difference, above a score that was chosen on other games; with
-    intervals of 95 %."""
+    """Of scores above a limit that was chosen on other games: the share of targets found, of false alarms, and their
+    difference; each with an interval of 95 %."""
 
-    found: float
-    found_interval: tuple[float, float]
-    false_alarms: float
-    false_alarms_interval: tuple[float, float]
-    advantage: float
-    advantage_interval: tuple[float, float]
+    found: tuple[float, float, float]
+    false_alarms: tuple[float, float, float]
+    advantage: tuple[float, float, float]
 
     @classmethod
     def above(cls, limit: float, scores: Scores) -> Accusations:
-        """Those that are made of a score above the limit."""
-        (hits, there), (alarms, away) = ((int((part > limit).sum()), len(part)) for part in (scores.there, scores.away))
-        found, falsely = hits / there, alarms / away
-        (low, high), (least, most) = interval(hits, there, 0.025), interval(alarms, away, 0.025)
-        margin = (low - most, high - least)
-        return cls(found, interval(hits, there), falsely, interval(alarms, away), found - falsely, margin)
+        hits, alarms = ((int((part > limit).sum()), len(part)) for part in (scores.there, scores.away))
+        (found, low, high), (falsely, least, most) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
+        return cls(share_of(*hits), share_of(*alarms), (found - falsely, low - most, high - least))
 
 
 @dataclass(frozen=True)

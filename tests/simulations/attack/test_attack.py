@@ -79,8 +79,8 @@ def test_with_noise_no_more_is_proved_than_is_guaranteed(attacks: list[Membershi
     assert worst.epsilon_guaranteed is not None
     assert worst.epsilon_at_least is not None
     assert 0.1 < worst.epsilon_at_least < worst.epsilon_guaranteed
-    low, high = worst.best.advantage_interval
-    assert 0 < low < worst.best.advantage < high < 0.5
+    advantage, low, high = worst.best.advantage
+    assert 0 < low < advantage < high < 0.5
 
 
 def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]) -> None:
@@ -92,7 +92,7 @@ def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]
         assert set(one.at_false_alarms.values()) == {None}
     many = attacks[0].at_false_alarms
     assert list(many) == ["0.001", "0.01"]
-    assert all(one is not None and one.found_interval[0] <= one.found <= one.found_interval[1] for one in many.values())
+    assert all(one is not None and one.found[1] <= one.found[0] <= one.found[2] for one in many.values())
 
 
 def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,13 +101,13 @@ def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.Mo
     released, student = membership(attacked(), [worst_party()], 200, 60, 0)
     assert released.broken
     assert student.broken
-    assert released.best.advantage > student.best.advantage_interval[0] > 0
+    assert released.best.advantage[0] > student.best.advantage[1] > 0
 
 
 def test_labels_are_attacked_by_what_is_learnt_of_their_law() -> None:
     released = membership(attacked(*LABELS), [worst_party(*LABELS)], 2_000, 21, 0)[0]
     assert not released.broken
-    assert released.best.advantage_interval[0] > 0
+    assert released.best.advantage[1] > 0
 
 
 def test_a_party_may_be_gone_instead_of_replaced() -> None:
