@@ -128,13 +128,13 @@ ROWS = [
     Wrong("audit absent", 2, "absent is not there"),
     Wrong("audit rows.csv", 3, "is no folder, so there is no run here"),
     Wrong(f"audit {PARTY}", 2, "is the kit of a party, not of a coordinator"),
-    Wrong("audit mechanism gnmaxx", 2, "there is no mechanism 'gnmaxx'"),
+    Wrong("audit mechanism gnmaxx", 2, "gnmaxx", near="gnmax"),
+    Wrong("audit mechanism gnmax --set sigma=4 --claim=-1", 2, "is not in the range x>=0"),
+    Wrong("audit mechanism gnmax --set sigma=4 --runs 3", 2, "is not in the range x>=200"),
+    Wrong("attack rows.csv", 3, "is not that of a simulated run"),
     Wrong("audit mechanism gnmax --seed -1", 2, "is not in the range x>=0"),
     Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
     Wrong("audit mechanism gnmax --set sgma=4", 2, "sgma: unknown key", near="sigma"),
-    Wrong("audit mechanism gnmax --set sigma=4 --seed 1 --system-noise", 2, "exclude each other"),
-    Wrong("audit teachers home", 2, "a party's home needs the federation's file"),
-    Wrong("audit teachers home federation.json --party p", 2, "belong to a scenario"),
     # accounting
     Wrong("accounting epsilon GNMax(sigma=9) --votes votes.npz", 2, "missing option '--delta'"),
     Wrong(f"{EPSILON} GNMax()", 2, "GNMax takes sigma, got nothing"),
@@ -262,7 +262,7 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
     for name in ("run", "watch", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
-                 "accounting calibrate", "audit mechanism", "audit teachers", "party dry-run",
+                 "accounting calibrate", "audit mechanism", "attack", "party dry-run",
                  "node keys", "node join", "node fingerprint", "node start", "provision add", "provision revoke",
                  "node close", "student run"):  # fmt: skip
         assert any(command.startswith(name) for command in commands), name

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Towards, Unit
@@ -23,6 +22,7 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.noise import NoiseSource
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
@@ -167,7 +167,7 @@ def worst_pairs(mechanism: Mechanism, setup: GameSetup) -> list[Pair]:
     return pairs
 
 
-class _Chosen(BaseModel):
+class _Chosen(Frozen):
     mechanism: AnyMechanism
 
 

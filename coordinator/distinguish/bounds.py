@@ -44,14 +44,14 @@ def probability_at_most(hits: np.ndarray, runs: int, alpha: float) -> np.ndarray
     return 1.0 - probability_at_least(runs - np.asarray(hits), runs, alpha)
 
 
-def interval(hits: int, runs: int, error: float = 0.05) -> tuple[float, float]:
-    """Two-sided, wrong with probability `error` at most.
+def share_of(hits: int, runs: int, error: float = 0.05) -> tuple[float, float, float]:
+    """The share, and both ends of its interval, wrong with probability `error` at most.
 
-    >>> [round(limit, 4) for limit in interval(3, 1000)]
-    [0.0006, 0.0087]
+    >>> [round(value, 4) for value in share_of(3, 1000)]
+    [0.003, 0.0006, 0.0087]
     """
-    count = np.array(hits)
-    return (float(probability_at_least(count, runs, error / 2)), float(probability_at_most(count, runs, error / 2)))
+    low, high = (end(np.array(hits), runs, error / 2) for end in (probability_at_least, probability_at_most))
+    return hits / runs, float(low), float(high)
 
 
 @dataclass(frozen=True)

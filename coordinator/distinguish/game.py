@@ -46,11 +46,17 @@ def play(mechanism: Mechanism, pair: Pair, runs: int, learn: int, noise: NoiseSo
     if mechanism.count_sigma(1) > 0:
         shift = (pair.there - pair.away).astype(np.float64)
         middle = (shift * (pair.there + pair.away)).sum() / 2
-        counts = (_blocks(mechanism, pair, votes, runs, noise) for votes in worlds)
         there, away = (
-            np.concatenate([np.tensordot(drawn.counts, shift, axes=2) - middle for drawn in world]) for world in counts
+            np.concatenate(
+                [
+                    (np.tensordot(drawn.counts, shift, axes=2) - middle).round(9)
+                    for drawn in _blocks(mechanism, pair, votes, runs, noise)
+                    if drawn.counts is not None
+                ]
+            )
+            for votes in worlds
         )
-        return Scores(there.round(9), away.round(9))
+        return Scores(there, away)
     parts = [part for part in (pair.there, pair.away, pair.probabilities) if part is not None]
     kinds = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)[1].ravel()
     table = np.subtract(*(_logs(_outcomes(mechanism, pair, votes, learn, noise), kinds, pair) for votes in worlds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,25 +41,25 @@ def attack_command(
     from consilium.protocol.strict_json import dumps
     from consilium.simulations.attack.liars import poisoned_students
     from consilium.simulations.attack.membership import membership
-    from consilium.simulations.attack.targets import Federation, targets_of
+    from consilium.simulations.attack.targets import AttackedRun, targets_of
 
     with showing(quiet) as display:
         progress = progress_on(display)
         case = case_of(run)
-        federation = Federation(case, progress)
-        targets = targets_of(federation, seed)
+        attacked = AttackedRun(case, progress)
+        targets = targets_of(attacked, seed)
         began = time.monotonic()
-        federation.run(federation.votes.sum(axis=0))
+        attacked.run(attacked.votes.sum(axis=0))
         trained = 2 * students * len(targets)
         display.say(f"{trained:,} students: {about(trained * (time.monotonic() - began))}", time.time())
-        attacks = membership(federation, targets, games, students, seed, progress=progress)
-        liars = poisoned_students(federation, seed)
+        attacks = membership(attacked, targets, games, students, seed, progress=progress)
+        liars = poisoned_students(attacked, seed)
     values = {
         "federation": case.config.name,
         "mechanism": case.config.describe(),
         "delta": case.config.privacy.delta,
         "parties": len(case.parties),
-        "queries": len(federation.rows),
+        "queries": len(attacked.rows),
         "attack_seed": seed,
         "membership": [attack.to_json() for attack in attacks],
         "liars": [asdict(poisoned) for poisoned in liars],
@@ -108,7 +108,7 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
         lines += [
             "",
             f"{attack['target']}, seen in {attack['sees']}: {attack['games']:,} games of each world; {control}",
-            f"    advantage {_share(attack['best'], 'advantage')}",
+            f"    advantage {_share(attack['best']['advantage'])}",
             *(f"    {_detected(level, share)}" for level, share in attack["at_false_alarms"].items()),
             f"    {_epsilon(attack, values['delta'])}",
         ]
@@ -125,16 +125,15 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
     return [*lines, "", verdict]
 
 
-def _share(values: Mapping[str, Any], name: str) -> str:
-    low, high = values[f"{name}_interval"]
-    return f"{values[name]:.3f} [{low:.3f}, {high:.3f}]"
+def _share(values: Sequence[float]) -> str:
+    return "{:.3f} [{:.3f}, {:.3f}]".format(*values)
 
 
 def _detected(level: str, shares: Mapping[str, Any] | None) -> str:
     head = f"at {float(level):.1%} false alarms"
     if shares is None:
         return f"{head}: too few games, {2 / float(level):,.0f} are needed"
-    return f"{head} found {_share(shares, 'found')}"
+    return f"{head} found {_share(shares['found'])}"
 
 
 def _epsilon(attack: Mapping[str, Any], delta: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilium.simulations.attack.targets import Federation
+from consilium.simulations.attack.targets import AttackedRun
 from consilium.simulations.metrics import leading_metric, row_scores
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2)
@@ -28,10 +28,10 @@ class Poisoned:
     value: float | None
 
 
-def poisoned_students(federation: Federation, seed: int) -> list[Poisoned]:
+def poisoned_students(attacked: AttackedRun, seed: int) -> list[Poisoned]:
     """Liars by lot vote on every query for the class that most parties take for the truth when they err. The noise is
     the run's own each time, so that students differ by the lie alone."""
-    case, votes = federation.case, federation.votes
+    case, votes = attacked.case, attacked.votes
     honest = votes.sum(axis=0)
     wrong = honest.copy()
     wrong[np.arange(len(wrong)), case.pool_y] = -1
@@ -40,8 +40,8 @@ def poisoned_students(federation: Federation, seed: int) -> list[Poisoned]:
     metric, results = leading_metric(case.test_y, len(case.classes)) if len(case.test_y) else "", list[Poisoned]()
     for count in dict.fromkeys(max(round(share * len(votes)), int(share > 0)) for share in SHARES):
         lied = honest - votes[order[:count]].sum(axis=0) + count * lie
-        student = federation.run(lied).student
+        student = attacked.run(lied).student
         value = float(row_scores(student.predict_proba(case.test_x), case.test_y, metric).mean()) if metric else None
-        moved = (lied.argmax(axis=1) != honest.argmax(axis=1))[federation.rows].mean()
+        moved = (lied.argmax(axis=1) != honest.argmax(axis=1))[attacked.rows].mean()
         results.append(Poisoned(count, float(moved), metric, value))
     return results

@@ -9,7 +9,7 @@ the same run without noise too, where it must succeed, or its failure shows noth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,14 +18,14 @@ import numpy as np
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, interval, proved
+from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair, play
 from consilium.node.progress import MEMBERSHIP
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.attack.targets import Federation, NoNoise, Target
+from consilium.simulations.attack.targets import AttackedRun, NoNoise, Target
 
 ERROR = 0.05
 """Probability that any bound on epsilon of one command is above a true guarantee, at most: shared out among them."""
@@ -36,24 +36,18 @@ RELEASED, STUDENT = "what was released", "the student"
 
 @dataclass(frozen=True)
 class Accusations:
-    """Shares of right ones, of false ones, and their difference, above a score that was chosen on other games; with
-    intervals of 95 %."""
+    """Of scores above a limit that was chosen on other games: the share of targets found, of false alarms, and their
+    difference; each with an interval of 95 %."""
 
-    found: float
-    found_interval: tuple[float, float]
-    false_alarms: float
-    false_alarms_interval: tuple[float, float]
-    advantage: float
-    advantage_interval: tuple[float, float]
+    found: tuple[float, float, float]
+    false_alarms: tuple[float, float, float]
+    advantage: tuple[float, float, float]
 
     @classmethod
     def above(cls, limit: float, scores: Scores) -> Accusations:
-        """Those that are made of a score above the limit."""
-        (hits, there), (alarms, away) = ((int((part > limit).sum()), len(part)) for part in (scores.there, scores.away))
-        found, falsely = hits / there, alarms / away
-        (low, high), (least, most) = interval(hits, there, 0.025), interval(alarms, away, 0.025)
-        margin = (low - most, high - least)
-        return cls(found, interval(hits, there), falsely, interval(alarms, away), found - falsely, margin)
+        hits, alarms = ((int((part > limit).sum()), len(part)) for part in (scores.there, scores.away))
+        (found, low, high), (falsely, least, most) = share_of(*hits, 0.025), share_of(*alarms, 0.025)
+        return cls(share_of(*hits), share_of(*alarms), (found - falsely, low - most, high - least))
 
 
 @dataclass(frozen=True)
@@ -90,18 +84,17 @@ class MembershipAttack:
 
 
 def membership(
-    federation: Federation,
+    attacked: AttackedRun,
     targets: Sequence[Target],
     games: int,
     students: int,
     seed: int,
-    noise_of: Callable[[int], NoiseSource] = SeededNoise,
     progress: Progress = no_progress,
 ) -> list[MembershipAttack]:
     """Every target, by what was released and by the student.
 
     games : of each world, where all that is drawn is noise. students : that are trained in each world, of which the
-    first third is learnt from. noise_of : makes the noise of a seed.
+    first third is learnt from.
     """
     plans = [(target, sees) for sees in (RELEASED, STUDENT) for target in targets]
     attacks, silent = list[MembershipAttack](), NoNoise()
@@ -109,25 +102,25 @@ def membership(
         progress(MEMBERSHIP, number, len(plans))
 
         def noise(*purpose: int, number: int = number) -> NoiseSource:
-            return noise_of(int(canonical_digest([seed, number, *purpose]), 16))
+            return SeededNoise(int(canonical_digest([seed, number, *purpose]), 16))
 
         if sees == RELEASED:
-            scores, bare = (_by_release(federation, target, *of) for of in ((games, noise()), (2, silent)))
+            scores, bare = (_by_release(attacked, target, *of) for of in ((games, noise()), (2, silent)))
         else:
             learn = students // 3
             # shadows of both worlds have the same noise, so that what the target does is seen alone
             pairs = [(noise(game, 0), noise(game, int(game >= learn))) for game in range(students)]
-            scores = _by_student(federation, target, learn, pairs)
-            bare = _by_student(federation, target, 1, [(silent, silent)] * 2)
-        attacks.append(_measured(federation, target, sees, scores, bare, ERROR / len(plans)))
+            scores = _by_student(attacked, target, learn, pairs)
+            bare = _by_student(attacked, target, 1, [(silent, silent)] * 2)
+        attacks.append(_measured(attacked, target, sees, scores, bare, ERROR / len(plans)))
     progress(MEMBERSHIP, len(plans), len(plans))
     return attacks
 
 
-def _by_release(federation: Federation, target: Target, games: int, noise: NoiseSource) -> Scores:
+def _by_release(attacked: AttackedRun, target: Target, games: int, noise: NoiseSource) -> Scores:
     """A mechanism that takes what the student thinks is asked by one who has no opinion, as a student has none at
     first: any opinion is within the guarantee."""
-    config, rows = federation.case.config, federation.rows
+    config, rows = attacked.case.config, attacked.rows
     there, away = target.there[rows], target.away[rows]
     opinion = np.zeros(there.shape) if config.mechanism.needs_probabilities else None
     return play(
@@ -136,14 +129,14 @@ def _by_release(federation: Federation, target: Target, games: int, noise: Noise
 
 
 def _by_student(
-    federation: Federation, target: Target, learn: int, noises: Sequence[tuple[NoiseSource, NoiseSource]]
+    attacked: AttackedRun, target: Target, learn: int, noises: Sequence[tuple[NoiseSource, NoiseSource]]
 ) -> Scores:
     """Of students with the target and without it, by Fisher's discriminant of the first `learn` of each. noises : of
     each pair of them."""
-    rows = federation.case.pool_x[federation.rows]
+    rows = attacked.case.pool_x[attacked.rows]
 
     def logits(votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        logs = np.log(np.maximum(federation.run(votes, lambda batch: noise).student.predict_proba(rows), 1e-9))
+        logs = np.log(np.maximum(attacked.run(votes, lambda batch: noise).student.predict_proba(rows), 1e-9))
         return (logs - logs.mean(axis=1, keepdims=True))[:, 1:].ravel()
 
     there = np.stack([logits(target.there, noise) for noise, _ in noises])
@@ -157,12 +150,12 @@ def _by_student(
 
 
 def _measured(
-    federation: Federation, target: Target, sees: str, scores: Scores, bare: Scores, error: float
+    attacked: AttackedRun, target: Target, sees: str, scores: Scores, bare: Scores, error: float
 ) -> MembershipAttack:
-    config, games = federation.case.config, len(scores.there)
+    config, games = attacked.case.config, len(scores.there)
     guarantee, lower, needed = guarantee_for(config, target.unit), None, None
     if guarantee is not None:
-        bound = LowerBound(config.privacy.delta, error, config.mechanism.count_sigma(len(federation.case.parties)) > 0)
+        bound = LowerBound(config.privacy.delta, error, config.mechanism.count_sigma(len(attacked.case.parties)) > 0)
         needed = games_needed(guarantee, bound)
         lower = proved(scores, bound) if needed is not None and games >= needed else None
     chosen, rest = scores.halves()
@@ -175,7 +168,7 @@ def _measured(
         sees=sees,
         found_without_noise=bool(bare.there.min() > bare.away.max()),
         games=games,
-        votes_moved=int(np.abs(target.there - target.away)[federation.rows].max(axis=1).sum()),
+        votes_moved=int(np.abs(target.there - target.away)[attacked.rows].max(axis=1).sum()),
         best=Accusations.above(float(limits[np.argmax(shares[0] - shares[1])]), rest),
         # the lowest score that does not pass the level
         at_false_alarms={

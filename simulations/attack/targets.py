@@ -58,7 +58,7 @@ class _Counts:
         return self.votes[rows]
 
 
-class Federation:
+class AttackedRun:
     """The parties of a run, whose teachers can be trained again on other rows, and a student whose noise is chosen.
 
     votes : int64 (parties, pool, classes), of the run. rows : int64 (queries,), of the pool, what its student asked.
@@ -91,33 +91,33 @@ class Federation:
         return (labels[:, :, None] == np.arange(len(self.case.classes))).sum(axis=0).astype(np.int64)
 
 
-def targets_of(federation: Federation, seed: int) -> list[Target]:
+def targets_of(attacked: AttackedRun, seed: int) -> list[Target]:
     """A party by lot, the worst party and the worst record; in their place others, or nobody, as is guaranteed."""
-    case, generator = federation.case, np.random.default_rng([seed, 0x61747461])
+    case, generator = attacked.case, np.random.default_rng([seed, 0x61747461])
     alone = case.config.privacy.neighbouring is Neighbouring.ADD_OR_REMOVE
-    total, data = federation.votes.sum(axis=0), case.dataset
+    total, data = attacked.votes.sum(axis=0), case.dataset
     party = int(generator.integers(len(case.parties)))
     mine = case.partition.parties[case.parties[party]]
     strangers = np.concatenate([rows for name, rows in case.partition.parties.items() if name != case.parties[party]])
     stand_ins = generator.choice(strangers, size=len(mine), replace=len(mine) > len(strangers))
     nobody = np.zeros_like(total)
-    others = total - federation.votes[party]
-    instead = nobody if alone else federation.retrained(party, stand_ins, data.y[stand_ins])
+    others = total - attacked.votes[party]
+    instead = nobody if alone else attacked.retrained(party, stand_ins, data.y[stand_ins])
     targets = [Target("a party at random", Unit.PARTY, total, others + instead)]
     ranks = np.argsort(-total, axis=1, kind="stable")
     one_hot = np.eye(len(case.classes), dtype=np.int64) * case.config.teachers_per_party
     against, most = one_hot[ranks[:, 1]], one_hot[ranks[:, 0]]
     away = nobody if alone else most
     targets.append(Target("the worst party", Unit.PARTY, others + against, others + away))
-    return [*targets, *_worst_record(federation, total, alone, generator)]
+    return [*targets, *_worst_record(attacked, total, alone, generator)]
 
 
 def _worst_record(
-    federation: Federation, total: np.ndarray, alone: bool, generator: np.random.Generator
+    attacked: AttackedRun, total: np.ndarray, alone: bool, generator: np.random.Generator
 ) -> Sequence[Target]:
     """The record with a wrong label that moves most votes on what was asked, at the parties with few rows, whose
     teachers depend on each of them most; none where no party has two."""
-    case, data = federation.case, federation.case.dataset
+    case, data = attacked.case, attacked.case.dataset
     several = [(len(rows), party) for party, rows in enumerate(case.partition.parties.values()) if len(rows) > 1]
     small = [party for _, party in sorted(several)[: max(len(several) // 3, 1)]]
     best, moved = list[Target](), -1
@@ -127,11 +127,11 @@ def _worst_record(
         place = int(generator.integers(len(mine)))
         wrong = data.y[mine].copy()
         wrong[place] = (wrong[place] + 1 + generator.integers(len(case.classes) - 1)) % len(case.classes)
-        there = federation.retrained(party, mine, wrong)
+        there = attacked.retrained(party, mine, wrong)
         rest = np.delete(mine, place) if alone else mine
-        away = federation.retrained(party, rest, data.y[rest])
-        moves = int(np.abs(there - away)[federation.rows].sum())
+        away = attacked.retrained(party, rest, data.y[rest])
+        moves = int(np.abs(there - away)[attacked.rows].sum())
         if moves > moved:
-            others, moved = total - federation.votes[party], moves
+            others, moved = total - attacked.votes[party], moves
             best = [Target("the worst record", Unit.RECORD, others + there, others + away)]
     return best

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism
 from consilium.coordinator.distinguish.audit import build_mechanism
-from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, interval, proved
+from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair
 from consilium.coordinator.mechanisms import (
     Confident,
@@ -181,7 +181,7 @@ def test_the_same_seed_gives_the_same_audit() -> None:
 def test_intervals_are_those_of_clopper_and_pearson() -> None:
     for hits in (0, 3, 50, 100):
         exact = stats.binomtest(hits, 100).proportion_ci(0.95, "exact")
-        assert interval(hits, 100) == pytest.approx((exact.low, exact.high))
+        assert share_of(hits, 100) == pytest.approx((hits / 100, exact.low, exact.high))
 
 
 def test_the_bound_by_mu_is_close_to_the_truth_and_not_above() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from consilium.simulations.attack import command, targets
 from consilium.simulations.attack.command import case_of, lines_of
 from consilium.simulations.attack.liars import poisoned_students
 from consilium.simulations.attack.membership import RELEASED, STUDENT, MembershipAttack, membership
-from consilium.simulations.attack.targets import Federation, Target, targets_of
+from consilium.simulations.attack.targets import AttackedRun, Target, targets_of
 from consilium.simulations.divide import divide
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
@@ -39,12 +40,12 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def federation(*overrides: str) -> Federation:
-    return Federation(divide(load_scenario("stroke", [*SMALL, *overrides], 0), 0))
+def attacked(*overrides: str) -> AttackedRun:
+    return AttackedRun(divide(load_scenario("stroke", [*SMALL, *overrides], 0), 0))
 
 
 def worst_party(*overrides: str) -> Target:
-    return next(target for target in targets_of(federation(*overrides), 0) if target.name == "the worst party")
+    return next(target for target in targets_of(attacked(*overrides), 0) if target.name == "the worst party")
 
 
 class TenthOfTheNoise(SeededNoise):
@@ -56,8 +57,8 @@ class TenthOfTheNoise(SeededNoise):
 def attacks() -> list[MembershipAttack]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(targets, "TRIES", 6)
-        everybody = targets_of(federation(), 0)
-    return membership(federation(), everybody, 2_000, 36, 0)
+        everybody = targets_of(attacked(), 0)
+    return membership(attacked(), everybody, 2_000, 36, 0)
 
 
 def test_without_noise_everybody_is_found(attacks: list[MembershipAttack]) -> None:
@@ -78,12 +79,12 @@ def test_with_noise_no_more_is_proved_than_is_guaranteed(attacks: list[Membershi
     assert worst.epsilon_guaranteed is not None
     assert worst.epsilon_at_least is not None
     assert 0.1 < worst.epsilon_at_least < worst.epsilon_guaranteed
-    low, high = worst.best.advantage_interval
-    assert 0 < low < worst.best.advantage < high < 0.5
+    advantage, low, high = worst.best.advantage
+    assert 0 < low < advantage < high < 0.5
 
 
 def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]) -> None:
-    few = membership(federation(), [worst_party()], 12, 15, 0)
+    few = membership(attacked(), [worst_party()], 12, 15, 0)
     for one in few:
         assert one.games_needed is not None
         assert one.games < one.games_needed
@@ -91,25 +92,26 @@ def test_where_games_are_too_few_nothing_is_said(attacks: list[MembershipAttack]
         assert set(one.at_false_alarms.values()) == {None}
     many = attacks[0].at_false_alarms
     assert list(many) == ["0.001", "0.01"]
-    assert all(one is not None and one.found_interval[0] <= one.found <= one.found_interval[1] for one in many.values())
+    assert all(one is not None and one.found[1] <= one.found[0] <= one.found[2] for one in many.values())
 
 
-def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted() -> None:
+def test_a_guarantee_with_a_tenth_of_its_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what was released and by the student alone."""
-    released, student = membership(federation(), [worst_party()], 200, 60, 0, noise_of=TenthOfTheNoise)
+    monkeypatch.setattr("consilium.simulations.attack.membership.SeededNoise", TenthOfTheNoise)
+    released, student = membership(attacked(), [worst_party()], 200, 60, 0)
     assert released.broken
     assert student.broken
-    assert released.best.advantage > student.best.advantage_interval[0] > 0
+    assert released.best.advantage[0] > student.best.advantage[1] > 0
 
 
 def test_labels_are_attacked_by_what_is_learnt_of_their_law() -> None:
-    released = membership(federation(*LABELS), [worst_party(*LABELS)], 2_000, 21, 0)[0]
+    released = membership(attacked(*LABELS), [worst_party(*LABELS)], 2_000, 21, 0)[0]
     assert not released.broken
-    assert released.best.advantage_interval[0] > 0
+    assert released.best.advantage[1] > 0
 
 
 def test_a_party_may_be_gone_instead_of_replaced() -> None:
-    alone = federation('federation.privacy.neighbouring="add_or_remove"')
+    alone = attacked('federation.privacy.neighbouring="add_or_remove"')
     party, worst, record = targets_of(alone, 0)
     voters = alone.votes.sum(axis=(0, 2))[0]
     for target, fewer in ((party, 1), (worst, 1), (record, 0)):
@@ -118,15 +120,15 @@ def test_a_party_may_be_gone_instead_of_replaced() -> None:
 
 
 def test_retrained_on_its_own_rows_a_party_votes_as_before() -> None:
-    case = federation().case
+    case = attacked().case
     for party in (0, len(case.parties) - 1):
         rows = case.partition.parties[case.parties[party]]
-        again = federation().retrained(party, rows, case.dataset.y[rows])
-        assert (again == federation().votes[party]).all()
+        again = attacked().retrained(party, rows, case.dataset.y[rows])
+        assert (again == attacked().votes[party]).all()
 
 
 def test_liars_turn_more_the_more_they_are() -> None:
-    honest, *liars = poisoned_students(federation(), 0)
+    honest, *liars = poisoned_students(attacked(), 0)
     assert (honest.liars, honest.moved) == (0, 0.0)
     assert [one.liars for one in liars] == [1, 2]
     assert 0 < liars[0].moved <= liars[1].moved
@@ -160,9 +162,7 @@ def test_a_refuted_guarantee_is_told_and_is_exit_code_1(
 ) -> None:
     worst = next(one for one in attacks if one.target == "the worst party")
     values = worst.to_json() | {"epsilon_guaranteed": 2.20801, "epsilon_at_least": 2.3119, "broken": True}
-    refuted = MembershipAttack(
-        **{key: getattr(worst, key) for key in worst.__dataclass_fields__} | {"epsilon_at_least": 9.0}
-    )
+    refuted = replace(worst, epsilon_at_least=9.0)
     assert refuted.broken
     text = "\n".join(lines_of({
         "federation": "trial", "mechanism": "histogram", "delta": 1e-5, "parties": 11, "queries": 60,
@@ -171,7 +171,7 @@ def test_a_refuted_guarantee_is_told_and_is_exit_code_1(
     assert "epsilon 2.209 at delta 1e-05; proved: at least 2.311. REFUTED" in text
     assert "THE GUARANTEE IS FALSE" in text
     (tmp_path / "private").mkdir()
-    monkeypatch.setattr(command, "case_of", lambda run: federation().case)
+    monkeypatch.setattr(command, "case_of", lambda run: attacked().case)
     monkeypatch.setattr("consilium.simulations.attack.membership.membership", lambda *_, **__: [refuted])
     assert consilium("attack", str(tmp_path), "--quiet").exit_code == 1
 
