@@ -14,6 +14,7 @@ import numpy as np
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
@@ -451,6 +452,10 @@ def expected(
     noise = [
         sigma for mechanism in mechanisms if (sigma := mechanism.label_noise(federation.givers(parties))) is not None
     ]
+    privacy, directions = federation.privacy, MOST_DIRECTIONS
+    if isinstance(federation, FederationConfig):
+        directions = len(federation.rows.features)
+    units = votes_of_units(parties, federation.teachers_per_party, privacy.unit, privacy.neighbouring)
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
@@ -464,6 +469,7 @@ def expected(
         undeclared=federation.voting_rule.undeclared,
         paired=parties if federation.collection in PAIRED else 0,
         epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
+        signal=signal(units, guarantee.epsilon, guarantee.delta, directions),
     )
 
 

@@ -109,7 +109,7 @@ def spent(seconds: float) -> str:
 LOAD = "load"
 PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled", "rivals", "accounting"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
-CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
+CHANGES, GAME = "changes", "game"
 TRAIN_TEACHERS = "train"
 SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
 SHADOWS, MEMBERSHIP, FAULTS = "shadows", "membership", "faults"
@@ -133,8 +133,6 @@ WORDS = {
     CURVES: "learning curves are drawn",
     AT_HOME: "parties' own rows are held out",
     REPORT: "report is drawn",
-    CANDIDATES: "mechanisms are tried",
-    FORECAST: "its worth is forecast",
     CHANGES: "changes are made",
     GAME: "the game is played",
     SETTLE: "cells are settled",

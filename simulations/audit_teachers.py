@@ -513,7 +513,7 @@ def subject_of_scenario(
     from consilium.simulations.scenario import load_scenario
     from consilium.simulations.workspace import Workspace, lay_out
 
-    scenario = load_scenario(name, overrides, seed)
+    scenario = load_scenario(name, overrides)
     case = divide(scenario, seed)
     config, dataset, partition = case.config, case.dataset, case.partition
     names = list(partition.parties)

@@ -9,15 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
-from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, check_form
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.planning.facts import PublicFacts
-from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
-from consilium.coordinator.planning.rehearsal import made_up
 from consilium.models.provenance import Provenance, keys_of, without
 from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
@@ -31,7 +26,7 @@ from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public import completed, public_facts, without_near_rows
+from consilium.simulations.population.public import completed, without_near_rows
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.population.subgroups import subgroups_of
@@ -145,20 +140,14 @@ def _with_least_rows(table: Any) -> Any:
     return {**table, "data": {**data, "least_rows": teachers}}
 
 
-def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
+def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
-
-    A mechanism that it leaves open is planned (`coordinator.planning`) on the rows that are public with this seed.
 
     Raises
     ------
     ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override.
-    NotEnoughParties, DataError : it leaves its mechanism open, and its data cannot be divided.
     """
-    table, where = scenario_table(name, overrides), f"scenario {name}"
-    if is_open(table.get("federation", {})):
-        return planned_scenario(table, where, seed)[0]
-    return validate(table, Scenario, where)
+    return validate(scenario_table(name, overrides), Scenario, f"scenario {name}")
 
 
 def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -186,65 +175,36 @@ def anchor(data: Any, folder: Path) -> None:
             table[key] = str((folder / path).absolute())
 
 
-def planned_scenario(
-    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up, source: Source | None = None
-) -> tuple[Scenario, PlannedFederation]:
-    """A scenario that leaves its mechanism open, with a plan for it, and the plan.
+_ANY_NOISE = 9_999.0
+"""Of a mechanism that stands for another one: within any epsilon, and never drawn."""
 
-    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`. source: as
-    `divided_data` takes it.
+
+def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
+    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
 
     Raises
     ------
-    ConfigError, NotEnoughParties, DataError
+    ConfigError : every fault in it.
     """
-    table = with_teachers(table, where, seed, source)
-    open_table = table["federation"]
-    known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
-    planned = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
-    student = {**planned.student, **table.get("student", {})}
-    return validate(
-        {**table, "federation": {**open_table, **planned.table}, "student": student}, Scenario, where
-    ), planned
-
-
-ROWS_PER_TEACHER = 10
-"""Of an owner's rows, for each of its teachers, where a plan chooses how many it has. On development divisions more
-teachers gain down to about so many rows, and with fewer they gain little or lose (`benchmarks.voting_rules`)."""
-MOST_PLANNED_TEACHERS = 25
-
-
-def with_teachers(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
-    """A scenario that leaves its mechanism open, with `teachers_per_party` where it leaves that out, too.
-
-    A record or a patient moves the votes of two teachers at most, so more of them drown the noise: as many as the rows
-    of a public owner allow, in the median. A party moves all of its votes: it has one teacher. Only public rows are
-    looked at. Raises as `planned_scenario`.
-    """
-    federation = table["federation"]
-    if "teachers_per_party" in federation:
-        return table
-    known = validate({**table, "federation": stand_in(federation)}, Scenario, where)
-    teachers = 1
-    if known.federation.privacy.unit is not Unit.PARTY:
-        source, partition = divided_source(known, seed, source)
-        public = source.owner[np.concatenate([partition.queries, partition.test])]
-        sizes = np.unique(public, return_counts=True)[1]
-        if len(sizes) > 1:
-            teachers = int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_PLANNED_TEACHERS))
-    return {**table, "federation": {**federation, "teachers_per_party": teachers}}
-
-
-def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
-    """What a plan may know of a scenario with this seed. source: see `divided_data`, which says what is raised."""
-    dataset, partition = divided_data(scenario, seed, source)
-    return public_facts(scenario.data, scenario.federation, dataset, partition)
+    federation = table.get("federation")
+    if not isinstance(federation, dict):
+        return validate(dict(table), Scenario, where)
+    plain = {key: value for key, value in federation.items() if key != "schedule"} | {
+        "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE},
+        "query_budget": {"queries": 1, "answers": 1},
+    }
+    if isinstance(privacy := federation.get("privacy"), dict):
+        plain["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
+    student = table.get("student")
+    if isinstance(student, dict):  # those of the phases, of which there are none left
+        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
+    return validate({**table, "federation": plain}, Scenario, where)
 
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
     "federation.voting_rule.rule": VOTING_RULES,
-    "federation.mechanism.name": (*ALL_MECHANISMS, PlannedMechanism),
+    "federation.mechanism.name": ALL_MECHANISMS,
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""

@@ -38,7 +38,6 @@ CLEAN: tuple[str, ...] = (
     "report",
     "coordinator/distinguish",
     "coordinator/collection",
-    "coordinator/planning",
     "data",
     "simulations/datasets",
     "simulations/population",

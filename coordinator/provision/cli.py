@@ -275,7 +275,6 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
     lines += [f"sealed  {path}" for path in sealed]
     lines += [f"update  {update}  (at the node: consilium node join FILE --into KIT)" for update in made.updates]
-    lines += made.planned.lines() if made.planned is not None else []
     lines += made.outlook.lines() if made.outlook is not None else []
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
@@ -290,7 +289,6 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
         "sealed": [str(path) for path in sealed],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
-        "planned": None if made.planned is None else made.planned.to_json(),
         "least_parties": made.least,
         "outlook": None if made.outlook is None else made.outlook.to_json(),
         "note": made.note,

@@ -21,12 +21,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.escrow import ESCROW, seal_again
 from consilium.coordinator.provision.outlook import Asked, ChangeOutlook, told_of
-from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
+from consilium.coordinator.provision.plan import read_plan, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
     OPERATOR,
     UPDATES,
@@ -81,8 +80,8 @@ class Made:
 
     enrolled: fingerprints of the parties that made their own keys. federation (as people compare it), federation_digest
     (as a simulation has it), authority (its fingerprint), promised, in_plain_words, towards_nodes, warnings, least: of
-    a new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
-    was left open. outlook: what a change of the parties means for each.
+    a new federation, the last of parties that must be there, 0 elsewhere. outlook: what a change of the parties
+    means for each.
     """
 
     kits: tuple[Path, ...] = ()
@@ -96,7 +95,6 @@ class Made:
     in_plain_words: str = ""
     towards_nodes: str = ""
     warnings: tuple[RunWarning, ...] = ()
-    planned: PlannedFederation | None = None
     least: int = 0
     outlook: ChangeOutlook | None = None
 
@@ -108,7 +106,7 @@ def make(plan_file: Path, out: Path) -> Made:
     ------
     OutputExists : `out` is there. ConfigError, DataError : the plan says something it may not say.
     """
-    plan, rows, planned = read_planned(plan_file)
+    plan, rows = read_plan(plan_file)
     pool = read_pool(plan_file, plan, rows)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder: keys are never overwritten")
@@ -172,7 +170,6 @@ def make(plan_file: Path, out: Path) -> Made:
         in_plain_words=promise_in_words(plan.federation),
         towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
         warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), votes, asks_typical=None))),
-        planned=planned,
         least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )
 

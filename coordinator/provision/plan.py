@@ -1,4 +1,4 @@
-"""federation.toml: what the operator decides, and what is planned on its public rows where the mechanism is left open.
+"""federation.toml: what the operator decides.
 
 Everything in the kits follows from it and from fresh keys. The pool is fixed before the first kit is sent."""
 
@@ -13,9 +13,6 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig, check_form
-from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
-from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
-from consilium.coordinator.planning.rehearsal import made_up
 from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
 from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns
@@ -419,57 +416,3 @@ def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.nd
     """Rows of the file that the plan names so, canonical, in the schema's order, and what is odd about them."""
     rows, oddities = plan.rows.public_rows(plan_file.parent / name, schema)
     return canonical_queries(rows, len(schema.features)), oddities
-
-
-MOST_QUERIES = 10_000
-"""What a party's policy allows unless it says otherwise."""
-
-
-def read_planned(path: Path, tasks: Tasks = made_up) -> tuple[Plan, Schema, PlannedFederation | None]:
-    """The plan of kits and its schema, as `provision.plan.read_plan`, and what was planned where the mechanism is open.
-
-    Raises
-    ------
-    ConfigError, DataError
-    """
-    table = plan_table(path)
-    if not is_open(table.get("federation", {})):
-        return *read_plan(path), None
-    return planned_table(table, path, tasks)
-
-
-def planned_table(table: dict[str, Any], path: Path, tasks: Tasks = made_up) -> tuple[Plan, Schema, PlannedFederation]:
-    """The same for an open table of the file at `path`."""
-    open_table = table["federation"]
-    known, schema = validated({**table, "federation": stand_in(open_table)}, path)
-    planned = plan(open_table, facts_of(known, schema, path), MOST_QUERIES, tasks)
-    plan_of_kits, schema = validated({**table, "federation": {**open_table, **planned.table}}, path)
-    return plan_of_kits, schema, planned
-
-
-def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:
-    """What a plan may know of a federation that is to be provisioned.
-
-    Raises
-    ------
-    ConfigError : it names no public rows. DataError : they are not usable.
-    """
-    pool = read_pool(path, known, schema)
-    if pool is not None:
-        rows = pool.rows
-    elif known.rows.public:
-        rows, _ = known.rows.public_rows(path.parent / known.rows.public, schema)
-    else:
-        raise ConfigError(
-            f"{path}: a plan needs public rows, and the file names none",
-            "Name a file of public rows: rows.public or rows.queries",
-        )
-    federation = known.federation
-    return PublicFacts.of(
-        len(known.party),
-        federation.teachers_per_party,
-        len(schema.classes),
-        planned_rule_of(federation),
-        rows,
-        schema.inputs,
-    )

@@ -76,7 +76,7 @@ def _of_scenario(where: str, overrides: list[str], seed: int) -> tuple[str, Case
     from consilium.simulations.divide import divide
     from consilium.simulations.scenario import load_scenario
 
-    return Path(where).stem, divide(load_scenario(where, overrides, seed), seed)
+    return Path(where).stem, divide(load_scenario(where, overrides), seed)
 
 
 def _of_run(run: Path, overrides: list[str] | None, out: Path | None) -> tuple[str, Case]:

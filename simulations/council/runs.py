@@ -293,7 +293,7 @@ def simulate(
             loaded = scenario if not changes else _changed(scenario, changes)
         else:
             name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes, seed)
+            loaded = load_scenario(str(scenario), changes)
         with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
             run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
         run = Run(folder.path)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.plan import is_open, stand_in
 from consilium.coordinator.stages import OpenPhase, Phase
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
@@ -24,7 +23,7 @@ from consilium.protocol.versions import versions
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
-from consilium.simulations.scenario import Scenario, anchor, scenario_table
+from consilium.simulations.scenario import Scenario, anchor, scenario_table, without_mechanism
 from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
 
@@ -42,29 +41,6 @@ def deciding_versions() -> Mapping[str, str]:
     """Versions on which results may depend. All nodes of a study must have the same."""
     every = versions()
     return {name: every[name] for name in _DECIDING if name in every}
-
-
-def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
-    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
-    federation = table.get("federation")
-    if not isinstance(federation, dict):
-        return validate(dict(table), Scenario, where)
-    privacy = federation.get("privacy")
-    plain = {key: value for key, value in federation.items() if key != "schedule"} | {"mechanism": {"name": "auto"}}
-    if isinstance(privacy, dict):
-        plain["privacy"] = {**privacy, "epsilon": 1.0}
-    stood = stand_in(plain)
-    if isinstance(privacy, dict):
-        stood["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
-    student = table.get("student")
-    if isinstance(student, dict):  # those of the phases, of which there are none left
-        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
-    return validate({**table, "federation": stood}, Scenario, where)
 
 
 def teaching(scenario: Scenario) -> Scenario:
@@ -133,7 +109,6 @@ class Plot:
     """One point of the axes with one seed: what all methods there share.
 
     id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
-    most_queries: limit of the parties' policies, which a plan keeps.
     """
 
     id: str
@@ -141,7 +116,6 @@ class Plot:
     seed: int
     table: Mapping[str, Any] = field(repr=False)
     teaching: Scenario = field(repr=False)
-    most_queries: int
 
     def __str__(self) -> str:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
@@ -239,7 +213,7 @@ def plots(spec: StudySpec) -> list[Plot]:
         decides = {**table, "data": data_table(scenario)}
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            cases.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
+            cases.append(Plot(id, point, seed, table, teaching(scenario)))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
     return cases
@@ -287,7 +261,7 @@ def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) ->
         clear_votes(scenario)
         if table["federation"]["privacy"].get("epsilon") is None:
             scenario = validate(table, Scenario, where)
-        elif not is_open(table["federation"]):
+        else:
             _check_stages(table["federation"], where)
         checked[text] = scenario
     return checked[text]

@@ -33,9 +33,9 @@ from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
 from consilium.simulations.methods.worth import labels_reaching
-from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
+from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.cells import deciding_versions, without_mechanism
+from consilium.simulations.study.cells import deciding_versions
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
@@ -226,23 +226,10 @@ def failure_of(error: Exception) -> StepFailure:
     return StepFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
-def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
-    table = step.params["table"]
-    known = without_mechanism(table, "scenario")
-    source = desk.source(known, step.params, read)
-    scenario, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
-    teachers = {"teachers_per_party": scenario.federation.teachers_per_party}
-    return json.dumps({"federation": {**teachers, **planned.table}, "student": planned.student}).encode()
-
-
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     """The scenario with its noise calibrated, for each method the hash of what it depends on and what it guarantees,
     and how many parties the division made and left out."""
     table = dict(step.params["table"])
-    if "plan" in step.needs:
-        planned = json.loads(read(step.needs["plan"]))
-        table["federation"] = {**table["federation"], **planned["federation"]}
-        table["student"] = {**planned["student"], **table.get("student", {})}
     table["federation"] = _within_rows(table["federation"], len(set(desk.divided(step.params, read).pool_ids)))
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
@@ -361,7 +348,6 @@ class StepKind:
 
 
 KINDS = {
-    "plan": StepKind(_plan, SETTLE),
     "settle": StepKind(_settle, SETTLE, format=3),
     "ensemble": StepKind(_ensemble, ENSEMBLES, format=2),
     "predict": StepKind(_predict),

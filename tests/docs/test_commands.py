@@ -47,7 +47,6 @@ ONLY_PARSED = {
     r"provision (add --kind aggregator|revoke kits board)": "see tests/coordinator/provision/test_second_aggregator.py",
     r"(node start|student run \.)": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"party improve": "needs a party and its federation's student: tests/party/test_improve.py",
-    r"plan .*--labelled": "needs public rows with labels: tests/simulations/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
     r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",
     r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",
@@ -55,12 +54,9 @@ ONLY_PARSED = {
 """Beginning of a `consilium` command -> why it is not run here, and where it is."""
 
 SIMULATES = r"(run|prepare)\b"
-WHOLE = r"run(?! heart\.toml)\b|plan .*--epsilon"
-"""A whole run, as in tests/simulations/test_cli.py, or a plan, with another option each: `make proofs`."""
-MORE = {
-    r"audit mechanism": ["--runs", "400", "--queries", "10"],
-    r"plan stroke": ["--set", "data.least_rows=200", "--set", "federation.minimum_parties=5"],
-}
+WHOLE = r"run(?! heart\.toml)\b"
+"""A whole run, as in tests/simulations/test_cli.py, with another option each: `make proofs`."""
+MORE = {r"audit mechanism": ["--runs", "400", "--queries", "10"]}
 """What is added to a command to make it short; an option that is there twice counts the second time."""
 EXIT_CODES = {
     r"doctor": {0, 1},  # 1 where nothing listens yet
@@ -117,7 +113,7 @@ def marked(command: Command) -> Any:
     """With its text as the test's name; what is a simulation, or works on one, is slow."""
     on_a_run = {word.split("/")[0] for word in command.words[2:]} & {"out1", "student"}
     told = command.text.removeprefix("consilium ")
-    slow = on_a_run or re.match(rf"plan|{SIMULATES}", told)
+    slow = on_a_run or re.match(SIMULATES, told)
     marks = [pytest.mark.proofs] if re.match(WHOLE, told) else [pytest.mark.slow] if slow else []
     return pytest.param(command, id=command.text, marks=marks)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.conftest import SHORTER, changes
+from tests.docs.conftest import SHORTER
 from tests.docs.conftest import consilium as in_a_folder
 from tests.docs.pages import ROOT, Block, Command, blocks
 
@@ -16,13 +16,10 @@ ELSEWHERE = r"pip |consilium attack stroke$"
 """Fetches from the network; takes minutes, see tests/simulations/attack/test_command.py."""
 CODES = {r"data check clinics\.csv": 1}
 """The check says that the file must be mended."""
-FEW = changes("data.least_rows=200", "federation.minimum_parties=5")
 
 
 def shortened(words: list[str]) -> list[str]:
     """The same command over ten hospitals; what is printed comes last, and so wins."""
-    if words[0] == "plan":
-        return [*words[:2], *FEW, *words[2:]]
     if words[0] in ("run", "prepare") and "own.toml" not in words:
         named = words[1:2] if words[1:2] == ["stroke"] else []
         return [words[0], *named, *SHORTER["stroke"], *words[1 + len(named) :]]

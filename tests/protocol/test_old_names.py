@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from consilium.aggregator.policy import AggregatorPolicy
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.planning.plan import is_open
 from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
 from consilium.node.acceptance import read_policy
@@ -156,15 +155,6 @@ def test_noise_of_phases_that_a_file_of_0_9_leaves_out() -> None:
     old = {key: value for key, value in table.items() if key != "query_budget"}
     old |= {"caps": budget, "schedule": [{"mechanism": {"name": "gnmax"}, "caps": budget}]}
     assert Federation.model_validate(old) == Federation.model_validate(today)
-
-
-@pytest.mark.parametrize("key", ["caps", "query_budget"])
-def test_a_scenario_that_leaves_its_mechanism_open(tmp_path: Path, key: str) -> None:
-    text = OLD.replace('name = "gnmax"\nsigma = 9.0', 'name = "auto"').replace("federation.caps]", f"federation.{key}]")
-    (tmp_path / "open.toml").write_text(text.replace("delta = 1e-5", "delta = 1e-5\nepsilon = 2.0"))
-    federation = scenario_table(str(tmp_path / "open.toml"))["federation"]
-    assert is_open(federation)
-    assert federation["query_budget"]["queries"] == 9
 
 
 def test_both_names_in_a_scenario_are_refused(tmp_path: Path) -> None:

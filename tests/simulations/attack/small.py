@@ -22,7 +22,7 @@ SMALL = (
 
 @cache
 def small(*overrides: str) -> Case:
-    return divide(load_scenario("stroke", [*SMALL, *overrides], 0), 0)
+    return divide(load_scenario("stroke", [*SMALL, *overrides]), 0)
 
 
 @cache
