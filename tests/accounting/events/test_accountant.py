@@ -14,18 +14,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilium.accounting.accountant import Accountant, Cap
+from consilium.accounting.accountant import Accountant
 from consilium.accounting.aggregators import Confident, GNMax
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.errors import (
-    AccountingError,
-    CapExceededError,
-    EventError,
-    NoDataDependentBoundError,
-    OrdersError,
-    UnitError,
-)
+from consilium.accounting.errors import AccountingError, EventError, NoDataDependentBoundError, OrdersError, UnitError
 from consilium.accounting.events import (
     DistributedEvent,
     GNMaxEvent,
@@ -49,15 +42,11 @@ def at_caps(event, asked, answered, delta, method="cks"):
     )
 
 
-def test_accountant_composes_and_previews_without_trace():
+def test_accountant_composes():
     accountant = Accountant(DEFAULT_ORDERS)
     event = confident()
     evidence = event.evidence(VOTES)
     secret = event.data_dependent_rdp(evidence, MASK, DEFAULT_ORDERS)
-    before = repr(accountant)
-    spend = accountant.preview(event)
-    assert repr(accountant) == before
-    assert spend.allowed
     accountant.commit(event, secret)
     accountant.commit(event)
     assert len(accountant.events) == 2
@@ -68,29 +57,12 @@ def test_accountant_composes_and_previews_without_trace():
     assert accountant.worst_case_epsilon(1e-5) == at_caps(event, 80, 50, 1e-5)
 
 
-def test_a_refused_release_leaves_no_trace_and_the_cap_ignores_the_data():
-    event = confident()
-    one = at_caps(event, 40, 25, 1e-5).epsilon
-    accountant = Accountant(cap=Cap(one * 1.2, 1e-5))
-    accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
-    state = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
-    # Nothing was spent on this data, and still the second release is refused: the cap never looks at the data.
-    assert accountant.data_dependent_epsilon(1e-5).epsilon == 0.0
-    assert not accountant.preview(event).allowed
-    with pytest.raises(CapExceededError, match="nothing was charged"):
-        accountant.commit(event, np.zeros(DEFAULT_ORDERS.size))
-    after = accountant.worst_case_rdp(), accountant.data_dependent_rdp(), accountant.events
-    assert np.array_equal(state[0], after[0])
-    assert np.array_equal(state[1], after[1])
-    assert state[2] == after[2]
-
-
 def test_different_claims_do_not_mix():
     accountant = Accountant()
     accountant.commit(confident())
     for other in (confident(unit=Unit.PARTY), confident(towards=Towards.COORDINATOR)):
         with pytest.raises(UnitError, match="one accountant for each"):
-            accountant.preview(other)
+            accountant.commit(other)
     with pytest.raises(OrdersError):
         accountant.commit(confident(), np.full(DEFAULT_ORDERS.size, -1.0))
     with pytest.raises(OrdersError):
