@@ -45,7 +45,7 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
     """Curve of the whole noisy histogram, of which less may leave: float64 (orders,), what the papers charge."""
     if event.laplace_gamma is not None:
         one = rdp_laplace(event.laplace_gamma, orders, event.votes_moved, noise=event.noise)
-        return event.candidates * event.answered * one
+        return event.answered * one
     parts = event.gaussian_parts()
     if event.label_sigma is None or parts is None:
         return event.worst_case_rdp(orders)

@@ -76,7 +76,7 @@ def event_of(
         neighbouring=privacy.neighbouring,
         teachers_per_party=teachers,
     )
-    return replace(event, weight=weight, candidates=privacy.candidates)
+    return replace(event, weight=weight)
 
 
 def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
@@ -120,7 +120,7 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     """
     if not noises:
         return event
-    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise", "weight", "candidates")
+    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise", "weight")
     common = {name: getattr(event, name) for name in fields}
     common |= {"towards": Towards.COORDINATOR, "noise_shares": noises[0].shares}
     sigmas = [noise.drawn.sigma for noise in noises]
@@ -394,8 +394,7 @@ class Federation(Outgrown, Countable, Frozen):
         text = text.replace(BY_PARTIES, f"noise by {givers}")
         if self.noise_in_sums and not self.mechanism.noise_by_parties:
             text += f"; noise by {givers} in the sums"
-        tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
-        return text + self.voting_rule.describe() + tuned
+        return text + self.voting_rule.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -19,8 +19,8 @@ from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
-from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
-from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.messages import CollectionMode
+from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.report.disclosure import epsilon_text
 
@@ -70,10 +70,8 @@ class Sanitised(Frozen):
         return SanitisedPlan(**self.model_dump())
 
 
-class Privacy(Terse, Frozen):
+class Privacy(Frozen):
     """`unit` has no default on purpose: whoever states an epsilon says for what."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"candidates": 1}
 
     unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
     neighbouring: Neighbouring = Field(
@@ -93,22 +91,6 @@ class Privacy(Terse, Frozen):
         default=None,
         description="publish a data-dependent epsilon, with noise, when the run closes; plaintext votes only",
     )
-    candidates: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_CANDIDATES,
-        description="runs on these parties' votes among which this one is chosen, itself among them: all are charged"
-        " ([why](decisions/tuning.md)); no `sanitised` beside it",
-    )
-
-    @model_validator(mode="after")
-    def _one_candidate_where_votes_decide(self) -> Privacy:
-        if self.sanitised is not None and self.candidates > 1:
-            raise ValueError(
-                f"privacy.candidates {self.candidates} and privacy.sanitised: a sanitised epsilon is of one run, and"
-                " votes of the others are not at hand. Leave one of them out"
-            )
-        return self
 
 
 def check_sanitised_votes(privacy: Privacy, collection: CollectionMode) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.messages import MOST_CANDIDATES, MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
+from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
@@ -26,7 +26,6 @@ MOST: dict[str, float] = {
     "answered": MOST_QUERIES,
     "teachers_per_party": MOST_TEACHERS,
     "weight": MOST_WEIGHT,
-    "candidates": MOST_CANDIDATES,
     "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,

@@ -147,8 +147,6 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
         if event.weight != release.weight:
             raise Refused(Rule.PROMISE, limit=release.weight, requested=event.weight)
-        if event.candidates != release.candidates:
-            raise Refused(Rule.PROMISE, limit=release.candidates, requested=event.candidates)
     return promise
 
 

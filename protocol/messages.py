@@ -26,8 +26,6 @@ MOST_WEIGHT = 50
 MOST_CLASSES = 1000
 MOST_RELEASES = 8
 """In one promise: the phases of a federation's schedule."""
-MOST_CANDIDATES = 1000
-"""Runs on the same votes among which one is chosen, all of which are charged."""
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]

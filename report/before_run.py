@@ -36,7 +36,7 @@ class Expected:
     student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
     already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
     relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
-    in pairs; 0 where none are. uncharged: keys whose values were chosen by other runs on these parties' votes.
+    in pairs; 0 where none are.
     epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere. signal: how far the
     votes stand out of the promise's noise (`accounting.drowned`); infinite where nobody knows how many votes there are.
     """
@@ -52,7 +52,6 @@ class Expected:
     histogram: bool = False
     undeclared: bool = False
     paired: int = 0
-    uncharged: tuple[str, ...] = ()
     epsilon_nodes: float = 0.0
     signal: float = math.inf
 
@@ -68,14 +67,6 @@ def _epsilon(expected: Expected) -> str | None:
         return (
             f"epsilon{whom} is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}:"
             f" {why}. Ask fewer queries, add noise, or find more parties"
-        )
-
-
-def _choice(expected: Expected) -> str | None:
-    if expected.uncharged:
-        return (
-            f"{', '.join(expected.uncharged)}: chosen in view of runs on these parties' own votes, and epsilon charges"
-            " one run. State how many there were in federation.privacy.candidates"
         )
 
 
@@ -163,7 +154,6 @@ def _cumulative(points: np.ndarray) -> np.ndarray:
 
 _BEFORE: Mapping[WarningCode, Callable[[Expected], str | None]] = {
     WarningCode.LARGE_EPSILON: _epsilon,
-    WarningCode.TUNED_ON_OWN_VOTES: _choice,
     WarningCode.NOISE_ABOVE_UNANIMITY: lambda expected: _noise_above(expected, unanimous=True),
     WarningCode.NOISE_ABOVE_TYPICAL_VOTE: lambda expected: _noise_above(expected, unanimous=False),
     WarningCode.LITTLE_INFORMATION: _information,

@@ -42,7 +42,6 @@ class WarningCode(StrEnum):
     ROWS_TWICE = "rows-twice"
     ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
-    TUNED_ON_OWN_VOTES = "tuned-on-own-votes"
     NOT_ANALYSED = "not-analysed"
 
 
@@ -67,7 +66,6 @@ SINCE_0_9 = frozenset(
         WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BUDGET_ABOVE_ROWS,
         WarningCode.PARTIES_TOO_SMALL,
-        WarningCode.TUNED_ON_OWN_VOTES,
         WarningCode.NOT_ANALYSED,
     }
 )

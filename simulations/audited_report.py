@@ -12,7 +12,6 @@ from consilium.coordinator.privacy import epsilon_by_query, expected
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
-from consilium.models.provenance import well_formed as well_formed_entries
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.report.before_run import before_run
 from consilium.report.warnings import listed, well_formed
@@ -102,14 +101,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         by_party=coordinator.get("by_party", {}),
         stages=coordinator.get("stages", []),
         warnings=_warnings(audited, parties, student, recorded),
-        provenance=_provenance(student),
     )
-
-
-def _provenance(student: Path | None) -> list[dict[str, Any]]:
-    """What the student's card says of where values are from; nothing, where it is of an older version."""
-    stated = [] if student is None else Files(student, finished=True).object(CARD).get("provenance", [])
-    return [entry.model_dump(mode="json") for entry in well_formed_entries(stated)]
 
 
 def _of_card(student: Path | None, name: str) -> dict[str, Any] | None:

@@ -7,13 +7,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation, check_form
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.models.provenance import Provenance, keys_of, without
 from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -37,47 +36,24 @@ from consilium.student.config import StudentSpec
 class Scenario(Terse, Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
-    data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
-    `models.provenance`; keys of a run that were changed with `--set` have none.
+    data, simulation: see `simulations.population.specs`. student: see `student.config`.
     """
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": ()}
 
     description: str = Field(default="", description="for the report")
     data: DataSpec
     federation: Federation
     student: StudentSpec = StudentSpec()
     simulation: SimulationSpec = SimulationSpec()
-    provenance: tuple[Provenance, ...] = ()
 
     @property
     def pool_is_fixed(self) -> bool:
         """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
         return self.federation.collection in EXACT_SUMS
 
-    @property
-    def tuned(self) -> tuple[Provenance, ...]:
-        """Where its values are from, and the constants of its student's trainer."""
-        return (*self.provenance, *self.student.constants)
-
     @model_validator(mode="before")
     @classmethod
     def _with_keys_of_today(cls, table: Any) -> Any:
         return _with_least_rows(with_todays_keys(table))
-
-    @model_validator(mode="after")
-    def _provenance_is_of_its_keys(self) -> Scenario:
-        if self.student.provenance:
-            raise ValueError("student.provenance is for a student's own file: say it in [[provenance]]")
-        stated = [key for entry in self.provenance for key in entry.keys]
-        if not stated:
-            return self
-        known = keys_of(self.model_dump(exclude={"provenance"}))
-        if unknown := sorted(set(stated) - known):
-            raise ValueError(f"provenance: no key {', '.join(unknown)} in this scenario: name keys as --set does")
-        if twice := sorted({key for key in stated if stated.count(key) > 1}):
-            raise ValueError(f"provenance: {', '.join(twice)} is stated twice: once is enough")
-        return self
 
     @model_validator(mode="after")
     def _voting_rule_suits_the_classes(self) -> Scenario:
@@ -119,12 +95,7 @@ def with_todays_keys(table: Any) -> Any:
     """The table of a scenario, whole or in part, with today's keys. Raises ConfigError for a key under both names."""
     if not isinstance(table, Mapping):
         return table
-    table = todays(table, Scenario)
-    entries = table.get("provenance")
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and isinstance(entry.get("keys"), list | tuple):
-            entry["keys"] = [todays_key(key, Scenario) if isinstance(key, str) else key for key in entry["keys"]]
-    return table
+    return todays(table, Scenario)
 
 
 def _with_least_rows(table: Any) -> Any:
@@ -214,10 +185,8 @@ DATA_SET = "data.set"
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none.
 
-    A key that chooses a kind drops the keys that only the former kind has. What the file says of where the value is
-    from no longer holds.
+    A key that chooses a kind drops the keys that only the former kind has.
     """
-    root = table
     key, separator, text = _key(override), *override.partition("=")[1:]
     key = todays_key(key, Scenario)
     if not separator or not key:
@@ -235,8 +204,6 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     if key == DATA_SET:
         table.pop("label_cost", None)  # of the rows that the file names
     drop_other_kinds(table, last, TAGS.get(key, ()))
-    if "provenance" in root:
-        root["provenance"] = without(root["provenance"], ".".join(parents) if key in TAGS else key)
 
 
 def _key(override: str) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
-from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
 from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.refusals import FOR_DATA
@@ -73,8 +71,6 @@ def run_warnings(
     weights = [guarantee["weight"] for guarantee in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
-    stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
-    known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
     reached = StudentFacts(
         in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
@@ -259,7 +255,6 @@ def report_data(
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
         stages=summary.get("stages", []),
-        provenance=[entry.model_dump(mode="json") for entry in scenario.tuned],
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

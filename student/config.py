@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.models.provenance import Provenance
 from consilium.models.specs import GONE, Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen, Terse
 from consilium.student.selection import Strategy
@@ -19,7 +18,7 @@ FURTHEST_SUM = 1e-6
 class StudentSpec(Terse, Frozen):
     """One student: how it asks, and what it trains (`models.specs`)."""
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": (), "public_labels": 0}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "public_labels": 0}
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
@@ -66,12 +65,6 @@ class StudentSpec(Terse, Frozen):
         " last is published; left out: this one in all stages",
     )
 
-    provenance: tuple[Provenance, ...] = Field(
-        default=(),
-        description="for the card, in a student's own file: on which rows values were chosen, entries as"
-        " `[[provenance]]` of a scenario, which says it itself",
-    )
-
     @field_validator("trainer", mode="before")
     @classmethod
     def _is_a_table_of_a_kind_that_is_there(cls, value: Any) -> Any:
@@ -102,10 +95,9 @@ class StudentSpec(Terse, Frozen):
         """The students of the phases; one alone where all phases have the same. Only the last has `prevalence`."""
         if not self.later:
             return (self,)
-        first = self.model_copy(update={"later": (), "prevalence": (), "provenance": ()})
+        first = self.model_copy(update={"later": (), "prevalence": ()})
         *between, last = self.later
-        whole = {"prevalence": self.prevalence, "provenance": self.provenance}
-        return (first, *between, last.model_copy(update=whole))
+        return (first, *between, last.model_copy(update={"prevalence": self.prevalence}))
 
     @property
     def prevalence_source(self) -> Literal["declared", "votes"]:
@@ -131,17 +123,6 @@ class StudentSpec(Terse, Frozen):
     def asks_typical(self) -> bool:
         """Whether it asks about few rows that stand for many, in every phase."""
         return all(spec.selection == "typical" for spec in self.phases)
-
-    @property
-    def constants(self) -> tuple[Provenance, ...]:
-        """Where the numbers are from that the trainer of the published student has beside its settings."""
-        from consilium.models.train import constants_of  # it brings all trainers
-
-        trainer = self.last.trainer
-        return tuple(
-            entry.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in entry.keys)})
-            for entry in constants_of(trainer)
-        )
 
     @property
     def inputs(self) -> Inputs:

@@ -239,7 +239,7 @@ class LNMaxEvent(ReleaseEvent):
             self.gamma, orders, self.noise, self.answers_moved, together=self.weight
         )
 
-    def _pure_epsilon(self) -> float:
+    def pure_epsilon(self) -> float:
         return self.answered * 2 * self.gamma * self.votes_moved
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
@@ -435,7 +435,7 @@ class StableEvent(ReleaseEvent):
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma, True),)
 
-    def _added_delta(self) -> float:
+    def added_delta(self) -> float:
         return ptr_failure(self.asked, self.threshold, self.sigma, self.noise, self.votes_moved)
 
     def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:

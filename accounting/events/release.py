@@ -104,7 +104,7 @@ class PartyNoise(NamedTuple):
     shares: int
 
 
-LEFT_OUT: Mapping[str, float] = {"weight": 1, "candidates": 1, "slack": 0.0}
+LEFT_OUT: Mapping[str, float] = {"weight": 1, "slack": 0.0}
 """Fields that JSON has only where they have another value than this."""
 
 
@@ -118,8 +118,6 @@ class ReleaseEvent:
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     weight : votes that every teacher's one answer counts for. They move together, from one class to one class.
     towards : who sees the release. noise : which noise was drawn.
-    candidates : runs on the same votes, this one among them, of which whoever chose one saw what was released; all of
-        them are charged, as a composition of so many.
     slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
         Gaussian; above 0 only where shares of the parties make it up, and charged for every answer.
 
@@ -151,7 +149,6 @@ class ReleaseEvent:
     towards: Towards
     noise: Noise
     weight: int = 1
-    candidates: int = 1
     slack: float = 0.0
 
     def __post_init__(self) -> None:
@@ -169,7 +166,6 @@ class ReleaseEvent:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
         check_count(self.weight, "weight", 1, UnitError)
-        check_count(self.candidates, "candidates", 1)
         if not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
@@ -214,29 +210,20 @@ class ReleaseEvent:
         return None
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        """Curve that holds for all votes: float64 (orders,). Depends on asked, answered and candidates only."""
+        """Curve that holds for all votes: float64 (orders,). Depends on asked and answered only."""
         on_top = self.answered * slack_rdp(self.slack, self.votes_moved, orders) if self.slack > 0 else 0.0
-        return self.candidates * (self._worst_case_rdp(orders) + on_top)
+        return self._worst_case_rdp(orders) + on_top
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        """The same of one candidate run."""
+        """The same without slack."""
         raise NotImplementedError
 
     def added_delta(self) -> float:
         """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
-        return self.candidates * self._added_delta()
-
-    def _added_delta(self) -> float:
-        """The same of one candidate run."""
         return 0.0
 
     def pure_epsilon(self) -> float | None:
         """Epsilon at a delta of 0, whatever the votes are; None where there is none."""
-        pure = self._pure_epsilon()
-        return None if pure is None else self.candidates * pure
-
-    def _pure_epsilon(self) -> float | None:
-        """The same of one candidate run."""
         return None
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
@@ -245,25 +232,19 @@ class ReleaseEvent:
         What leaves may be less than they are: a winner of a noisy histogram.
         """
         parts = self._gaussian_parts()
-        return parts and tuple(
-            part._replace(
-                releases=self.candidates * part.releases, slack=part.slack + (0.0 if part.scalar else self.slack)
-            )
-            for part in parts
-        )
+        return parts and tuple(part._replace(slack=part.slack + (0.0 if part.scalar else self.slack)) for part in parts)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
-        """The same of one candidate run."""
+        """The same without slack."""
         return None
 
     def composed_parts(self) -> tuple[Composed, ...] | None:
         """What leaves, for the composition of winners, bits and histograms; None where there is none for it, or where
         noise is not as good as a discrete Gaussian."""
-        parts = None if self.slack > NO_SLACK else self._composed_parts()
-        return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
+        return None if self.slack > NO_SLACK else self._composed_parts()
 
     def _composed_parts(self) -> tuple[Composed, ...] | None:
-        """The same of one candidate run."""
+        """The same without slack."""
         return None
 
     def comparison(
@@ -291,16 +272,11 @@ class ReleaseEvent:
 
         Raises
         ------
-        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound, or
-            is of several candidate runs, of which one is at hand.
+        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound.
         EventError : votes or predictions do not cover the queries asked.
         """
         if self.slack > 0:
             raise NoDataDependentBoundError("noise that is in the sums leaves no votes at hand. Use worst_case_rdp.")
-        if self.candidates > 1:
-            raise NoDataDependentBoundError(
-                f"of {self.candidates} candidate runs the votes of one are at hand. Use worst_case_rdp."
-            )
         return self._evidence(votes, check_same_total(votes, teachers), probabilities)
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
@@ -357,7 +333,7 @@ class ReleaseEvent:
     def to_json(self) -> dict[str, Any]:
         """Plain values with "type" and "version"; ``events.event_from_json`` is the inverse.
 
-        A weight or number of candidates of 1, and a slack of 0, is left out: what was written before there were such
+        A weight of 1, and a slack of 0, is left out: what was written before there were such
         reads, and hashes, as it did.
         """
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}

@@ -123,7 +123,7 @@ def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.nda
 def _known(event: ReleaseEvent) -> bool:
     """Whether labels of one run leave and nothing else, of counts with noise that is drawn as one number."""
     labels = event.label_sigma is not None or event.laplace_gamma is not None
-    return labels and event.candidates == 1 and event.slack == 0
+    return labels and event.slack == 0
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:

@@ -315,7 +315,7 @@ class Mechanism(BaseModel, ABC):
 
         Votes of one candidate run do not say what the others cost.
         """
-        return Evidence(None, None) if event.candidates > 1 else self._evidence(event, votes, probabilities)
+        return self._evidence(event, votes, probabilities)
 
     def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """The same of one candidate run."""

@@ -17,7 +17,6 @@ from consilium.coordinator.provision.public import array_rows, table_rows, table
 from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
-from consilium.models.provenance import Provenance, of_own_votes
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.kit import THE_COORDINATOR, Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
@@ -304,28 +303,11 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     scenario["federation"] = todays(scenario.get("federation"), Federation)
     if not isinstance(scenario.get("federation"), dict):
         raise ConfigError(f"{path}: federation: {source} has no table [federation]", "Name a scenario")
-    _check_candidates(scenario, str(source))
     data, rows = scenario.get("data"), table.get("rows")
     if isinstance(data, dict) and isinstance(rows, dict):
         shared = {key: data[key] for key in ("classes", "representation", "standardise") if key in data}
         table = {**table, "rows": {**shared, **rows}}
     return {**table, "federation": scenario["federation"]}
-
-
-def _check_candidates(scenario: dict[str, Any], where: str) -> None:
-    """Raise ConfigError where values were chosen by runs on these parties' votes, and nobody charges for the runs."""
-    listed = scenario.get("provenance", [])
-    stated = listed if isinstance(listed, list) else [listed]
-    entries = [validate(entry, Provenance, f"{where}: provenance") for entry in stated]
-    privacy = scenario["federation"].get("privacy")
-    candidates = privacy.get("candidates", 1) if isinstance(privacy, dict) else 1
-    if keys := of_own_votes(entries, candidates):
-        raise ConfigError(
-            f"{where}: {', '.join(keys)}: chosen in view of runs on these parties' own votes, which epsilon does not"
-            " cover",
-            "Set federation.privacy.candidates to the number of runs, this one among them, so that they are charged. If"
-            ' the votes were of other parties, say votes = "simulated" there',
-        )
 
 
 POOL_IDS, POOL_ROWS = "public.npy", "public.npz"

@@ -17,7 +17,6 @@ import numpy as np
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
 from consilium.protocol.strict_json import number
@@ -106,7 +105,6 @@ def report_page(data: ReportData) -> Page:
         _model_card(data),
         _left_out(data),
         _missing(data),
-        _chosen(data),
         _how(data),
         accountant_part(guarantees),
         PagePart("words", "Appendix: words of this page", (Exhibit("glossary", table=words_table(_WORDS)),)),
@@ -279,20 +277,6 @@ def _missing(data: ReportData) -> PagePart:
     items = (*data.missing, *(f"{name}: {item[ABSENT]}." for name, item in figures.items() if ABSENT in item))
     exhibits = (Exhibit("not-shown", items=items),) if items else ()
     return PagePart("missing", "What this report cannot show", exhibits)
-
-
-def _chosen(data: ReportData) -> PagePart:
-    """Values that were chosen, on which rows, and which of them no guarantee covers."""
-    entries = well_formed(data.provenance)
-    lines = tuple(TableLine(", ".join(entry.keys), (Cell(entry.chosen), Cell(entry.where))) for entry in entries)
-    exhibits = [
-        Exhibit("values", table=Table(("value", "chosen", "where"), lines))
-        if entries
-        else Exhibit("values", words=(f"{NOT_STATED}.",))
-    ]
-    if keys := uncovered(entries):
-        exhibits.append(Exhibit("uncovered", words=(f"{NOT_COVERED}: {', '.join(keys)}.",), look="small"))
-    return PagePart("chosen", "What was chosen, and on which rows", tuple(exhibits))
 
 
 def _how(data: ReportData) -> PagePart:

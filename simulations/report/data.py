@@ -67,7 +67,6 @@ class ReportData:
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
     warnings: as `report.warnings.listed` gives them; some are computed from private rows.
-    provenance: entries of `models.provenance`, of the scenario and of the student's trainer; empty where nobody says.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
@@ -119,7 +118,6 @@ class ReportData:
     by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, str]] = field(default_factory=list)
-    provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     attacks: dict[str, Any] = field(default_factory=dict, repr=False)

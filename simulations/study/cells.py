@@ -230,7 +230,6 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     table = bases.get(name)
     if table is None:
         table = scenario_table(_place(name, spec.folder)) if name else {}
-        table.pop("provenance", None)  # a study changes what it says; its own file says what it changes, and why
         bases[name] = table
     base = changed(table, spec.base)
     _anchored(base, spec.base, spec.folder)

@@ -48,7 +48,6 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"epsilon_nodes": 5.01}, True),
         ({"epsilon_nodes": 5.0}, False),
     ],
-    "tuned-on-own-votes": [({"uncharged": ("federation.query_budget.queries",)}, True), ({"uncharged": ()}, False)],
     # 100 sqrt(2) = 141.4 between two counts
     "noise-above-unanimity": [
         ({"votes": 141}, True),

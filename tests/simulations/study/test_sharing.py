@@ -53,7 +53,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "towards": {"towards": Towards.COORDINATOR},
     "noise": {"noise": Noise.CONTINUOUS},
     "weight": {"weight": 2},
-    "candidates": {"candidates": 2},
     "slack": {"slack": 1e-6},
     "sigma": {"sigma": 90.00001},
     "delta": {},
