@@ -64,7 +64,7 @@ class Accountant:
         if not self._events:
             return
         first = self._events[0]
-        for name in ("unit", "neighbouring", "votes_moved", "weight", "towards"):
+        for name in ("unit", "neighbouring", "votes_moved", "towards"):
             if getattr(first, name) != getattr(event, name):
                 raise UnitError(
                     f"cannot compose a release with {name} {getattr(event, name)} with earlier ones of "
@@ -127,7 +127,7 @@ class Accountant:
             return None
         left = _left(delta, self._added_delta)
         first = self._events[0]
-        return exact_epsilon(parts, first.noise, first.votes_moved, left, together=first.weight)
+        return exact_epsilon(parts, first.noise, first.votes_moved, left)
 
     def _composed_parts(self) -> list[Composed] | None:
         parts: list[Composed] = []
@@ -236,7 +236,6 @@ class Accountant:
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
-            weight=first.weight,
             towards=first.towards,
             kind=kind,
             method=f"{words}, {first.noise} noise",

@@ -464,8 +464,8 @@ OLD_OF_PROVISION = {
     f"add-{kind}": Renamed(add, f"consilium provision add --kind {kind}", {"kind": kind, **left_out})
     for kind, left_out in (
         (NewKind.party, {}),
-        (NewKind.aggregator, {"weight": 1, "succeeds": None, "new_patients": False}),
-        (NewKind.student, {"port": 9094, "keys": None, "weight": 1, "succeeds": None, "new_patients": False}),
+        (NewKind.aggregator, {"succeeds": None, "new_patients": False}),
+        (NewKind.student, {"port": 9094, "keys": None, "succeeds": None, "new_patients": False}),
     )
 }
 OLD_OF_AGGREGATOR = {

@@ -42,16 +42,8 @@ from consilium.coordinator.stages import (
 )
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import (
-    MOST_RELEASES,
-    MOST_TEACHERS,
-    MOST_WEIGHT,
-    CollectionMode,
-    StatedMode,
-    Terms,
-    TrainRequest,
-)
-from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, CollectionMode, StatedMode, Terms, TrainRequest
+from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
@@ -65,18 +57,15 @@ PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "veri
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
 
 
-def event_of(
-    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
-) -> ReleaseEvent:
-    """Of so many queries, of which so many were answered. weight: the largest of any party."""
-    event = mechanism.event(
+def event_of(mechanism: AnyMechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
+    """Of so many queries, of which so many were answered."""
+    return mechanism.event(
         asked=asked,
         answered=answered,
         unit=privacy.unit,
         neighbouring=privacy.neighbouring,
         teachers_per_party=teachers,
     )
-    return replace(event, weight=weight)
 
 
 def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
@@ -120,7 +109,7 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     """
     if not noises:
         return event
-    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise", "weight")
+    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise")
     common = {name: getattr(event, name) for name in fields}
     common |= {"towards": Towards.COORDINATOR, "noise_shares": noises[0].shares}
     sigmas = [noise.drawn.sigma for noise in noises]
@@ -164,14 +153,14 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Federation(Outgrown, Countable, Frozen):
+class Federation(Outgrown, Terse, Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": (), "exact_sums": False}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"schedule": (), "exact_sums": False}
     GONE: ClassVar[frozenset[str]] = frozenset({"spare", "least_difference"})
     HASHED: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
@@ -184,13 +173,6 @@ class Federation(Outgrown, Countable, Frozen):
         ge=1,
         le=MOST_TEACHERS,
         description="teachers on disjoint shards of a party's rows, and so votes for each query",
-    )
-    most_weight: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_WEIGHT,
-        description="most times that one answer counts, for which the guarantee is made; in a simulation a party takes"
-        " the largest weight whose own epsilon its policy allows, deployed the agreed one",
     )
     collection: StatedMode = Field(
         default="distributed",
@@ -253,12 +235,12 @@ class Federation(Outgrown, Countable, Frozen):
             return table
         if privacy.epsilon is None or not any(phase.open_scales for phase in phases):
             return table
-        teachers, weight = table.get("teachers_per_party", 1), table.get("most_weight", 1)
-        if not all(isinstance(count, int) and count >= 1 for count in (teachers, weight)):
+        teachers = table.get("teachers_per_party", 1)
+        if not isinstance(teachers, int) or teachers < 1:
             return table
 
         def event(mechanism: AnyMechanism, query_budget: QueryBudget) -> ReleaseEvent:
-            return event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
+            return event_of(mechanism, privacy, teachers, query_budget.queries, query_budget.answers)
 
         try:
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
@@ -274,15 +256,15 @@ class Federation(Outgrown, Countable, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        needed = ("privacy", "query_budget", "teachers_per_party", "most_weight")
+        needed = ("privacy", "query_budget", "teachers_per_party")
         if not isinstance(table, dict) or not set(needed) <= set(known):
             return table
-        privacy, query_budget, teachers, weight = (known[name] for name in needed)
+        privacy, query_budget, teachers = (known[name] for name in needed)
         if privacy.epsilon is None:
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            full = event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
+            full = event_of(mechanism, privacy, teachers, query_budget.queries, query_budget.answers)
             closing = closing_of(privacy, full.with_counts(0, 0))
             return [full, *([closing] if closing else [])]
 
@@ -308,8 +290,6 @@ class Federation(Outgrown, Countable, Frozen):
         # nodes are stricter, see `FederationConfig`
         check_votes(self.mechanism, self.collection, self.noise_in_sums, simulation=True)
         check_query_budget(self.mechanism, self.query_budget, self.collection)
-        if self.collection == "verified" and self.most_weight > 1:
-            raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
         check_sanitised_votes(self.privacy, self.collection)
         check_schedule(
             self.phases, self.collection, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True
@@ -377,7 +357,7 @@ class Federation(Outgrown, Countable, Frozen):
     def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
         """The release event of so many queries of one phase, see `phase`."""
         mechanism = self.phase(phase).mechanism
-        return event_of(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
+        return event_of(mechanism, self.privacy, self.teachers_per_party, asked, answered)
 
     @property
     def disclosure(self) -> Disclosure:

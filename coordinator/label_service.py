@@ -325,7 +325,6 @@ class LabelService:
                 log_q_label=evidence.log_q_label,
                 histogram=votes if has_evidence else None,
                 probabilities=probabilities[:asked] if has_evidence else None,
-                votes=histogram.teachers if self._config.most_weight > 1 else None,
                 phase=self._number,
                 left_over=tuple(ids[asked:]),
             ),

@@ -53,11 +53,6 @@ CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
 """
-WEIGHTED_TABLES = """
-CREATE TABLE weights (party TEXT PRIMARY KEY, weight INTEGER NOT NULL);
-CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT NULL);
-"""
-"""Beside the others, in the ledger of a federation whose parties may have weights."""
 PHASED_TABLES = "CREATE TABLE phases (seq INTEGER PRIMARY KEY REFERENCES batches, phase INTEGER NOT NULL)"
 """Beside the others, in the ledger of a federation with a schedule, from its first batch."""
 LEFT_OVER_TABLE = (
@@ -76,7 +71,7 @@ STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT 
 last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
 CHECKS_TABLE = "CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL)"
 """Beside the others, from the first check on noisy sums on: what it let pass, until these queries are released."""
-OPTIONAL_TABLES = (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
+OPTIONAL_TABLES = (LEFT_OVER_TABLE, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
 
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -113,7 +108,6 @@ class Batch:
 
     counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
-    votes: in the sum on each query, where parties have weights; None where every party counts alike.
     phase: its number in the federation's schedule, from 1; None where there is none.
     left_over: ids of queries that parties voted on too, after the last answer that there was room for.
     """
@@ -128,7 +122,6 @@ class Batch:
     log_q_label: np.ndarray | None = field(default=None, repr=False)
     histogram: np.ndarray | None = field(default=None, repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
-    votes: int | None = None
     phase: int | None = None
     left_over: tuple[str, ...] = ()
 
@@ -201,12 +194,10 @@ def chain_hash(
     event: str,
     parties: int,
     rows: Sequence[tuple[Any, ...]],
-    votes: int | None = None,
     phase: int | None = None,
 ) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, in a ledger of 0.9."""
-    counted = parties if votes is None else [parties, votes]
-    return chain_link([previous, seq, moment, event, counted, _plain(rows), *([] if phase is None else [phase])])
+    return chain_link([previous, seq, moment, event, parties, _plain(rows), *([] if phase is None else [phase])])
 
 
 def open_batch(
@@ -217,7 +208,6 @@ def open_batch(
     parties: int,
     rows: Sequence[tuple[Any, ...]],
     left_over: Sequence[str],
-    votes: int | None,
     phase: int | None,
 ) -> ChargedBatch:
     """What everybody may see of a batch, and a commitment to the rest under the ledger's secret. Nothing is validated:
@@ -227,7 +217,7 @@ def open_batch(
         queries=[charged_query(meta["id"], row[0]) for row in rows],
         left_over=[charged_query(meta["id"], query_id) for query_id in left_over],
         phase=phase,
-        secret=chain_link([meta["salt"], seq, moment, event, parties, votes, _plain(rows), list(left_over)]),
+        secret=chain_link([meta["salt"], seq, moment, event, parties, _plain(rows), list(left_over)]),
     )
 
 
@@ -350,30 +340,6 @@ class Ledger:
         if not self._has("phases"):
             return 0
         return self._connection.execute("SELECT COALESCE(MAX(phase), 0) FROM phases").fetchone()[0]
-
-    def pin_weights(self, weights: Mapping[str, int]) -> None:
-        """Keep the weights of parties that enrol for the first time; what was kept before stays.
-
-        Raises
-        ------
-        LedgerError : the file cannot be written.
-        """
-        try:
-            with self._transaction():
-                if not self._has("weights"):
-                    for statement in WEIGHTED_TABLES.split(";"):
-                        self._connection.execute(statement)
-                self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", sorted(weights.items()))
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
-
-    def weights(self) -> dict[str, int]:
-        """The weights that were kept, by party; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT party, weight FROM weights")) if self._has("weights") else {}
-
-    def sums(self) -> dict[int, int]:
-        """Votes in the sums of each batch, by its number; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT seq, votes FROM sums")) if self._has("sums") else {}
 
     def _has(self, table: str) -> bool:
         return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
@@ -502,14 +468,12 @@ class Ledger:
                 check_charge(batch, self.spent(batch.phase), self.last_phase(), most_queries, most_answers)
                 last, previous = self._head()
                 seq, moment = last + 1, _now()
-                content = (seq, moment, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)
+                content = (seq, moment, event, batch.parties, rows, batch.left_over, batch.phase)
                 link = self._link(previous, *content)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (seq, moment, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
-                if batch.votes is not None:
-                    self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
                 if self._meta["format"] != OLD_FORMAT:
                     self._connection.executemany(
                         "INSERT INTO left_over VALUES (?, ?, ?)",
@@ -578,10 +542,10 @@ class Ledger:
         return head or (0, GENESIS)
 
     def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
-        """Hash of a batch: rows, left over queries, votes and phase are its `content`."""
+        """Hash of a batch: rows, left over queries and phase are its `content`."""
         if self._meta["format"] == OLD_FORMAT:
-            rows, _, votes, phase = content
-            return chain_hash(previous, seq, moment, event, parties, rows, votes, phase)
+            rows, _, phase = content
+            return chain_hash(previous, seq, moment, event, parties, rows, phase)
         return open_batch(self._meta, seq, moment, event, parties, *content).link(previous, seq)
 
     def _chained(self) -> Iterator[tuple[Any, ...]]:
@@ -591,7 +555,7 @@ class Ledger:
         ------
         LedgerError : the hash chain is broken.
         """
-        previous, sums, phases = GENESIS, self.sums(), self.phases()
+        previous, phases = GENESIS, self.phases()
         for seq, moment, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
@@ -602,7 +566,7 @@ class Ledger:
             ).fetchall()
             left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
             ids = self._connection.execute(left_over, (seq,)) if self._has("left_over") else ()
-            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
+            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids), phases.get(seq))
             if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
@@ -627,11 +591,10 @@ class Ledger:
                 log_q_label=column([row[5] for row in rows]),
                 histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
                 probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
-                votes=votes,
                 phase=phase,
                 left_over=left_over,
             )
-            for _, _, event, parties, rows, left_over, votes, phase in self._chained()
+            for _, _, event, parties, rows, left_over, phase in self._chained()
         ]
 
     def statement(self) -> LedgerStatement:

@@ -71,21 +71,16 @@ def promised_to_student(config: Federation) -> Guarantee:
         raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
-def promised_to_nodes(config: FederationConfig, weight: int | None = None) -> Guarantee:
+def promised_to_nodes(config: FederationConfig) -> Guarantee:
     """What the nodes of the federation are held to, and a party charges: where the noise is in the sums, what these
     tell whoever sees them; elsewhere `promised`.
-
-    weight: of the one party that it is about; None for the largest weight.
 
     Raises
     ------
     ConfigError : the mechanism cannot be charged at this delta.
     """
-    events = config.held_to()
-    if weight is not None:
-        events = [replace(event, weight=weight) for event in events]
     try:
-        return worst_case(events, config.privacy.delta)
+        return worst_case(config.held_to(), config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
@@ -137,38 +132,6 @@ def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
         }
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
-
-
-def promised_at(config: Federation, weight: int) -> Guarantee:
-    """What the promise means for a party whose answers count `weight` times: its own worst case.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
-    try:
-        return worst_case([replace(event, weight=weight) for event in config.promised_events()], config.privacy.delta)
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
-
-
-def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
-    """`by_party`: the weight and the own epsilon of each party, all public facts; empty where every party counts once.
-
-    The federation's own promise is that of the largest weight which it allows.
-    """
-    if config.most_weight == 1:
-        return {}
-    guarantees = {weight: promised_at(config, weight).to_json() for weight in set(weights.values())}
-    return {
-        "by_party": {
-            party: {
-                "weight": weight,
-                **{key: guarantees[weight][key] for key in ("epsilon", "infinite") if key in guarantees[weight]},
-            }
-            for party, weight in sorted(weights.items())
-        }
-    }
 
 
 def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
@@ -435,13 +398,10 @@ PAIRED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""
 
 
-def expected(
-    federation: Federation, parties: int, classes: int, votes: int | None = None, *, asks_typical: bool | None
-) -> Expected:
+def expected(federation: Federation, parties: int, classes: int, *, asks_typical: bool | None) -> Expected:
     """Of a federation in which so many parties vote.
 
-    votes: on a query, where the parties' weights are known; else every party counts once. asks_typical: what is known
-    of the student, see `Expected`; None where students choose for themselves.
+    asks_typical: what is known of the student, see `Expected`; None where students choose for themselves.
 
     Raises
     ------
@@ -462,7 +422,7 @@ def expected(
         unit=guarantee.unit.value,
         classes=classes,
         answers=federation.whole_budget.answers,
-        votes=parties * federation.teachers_per_party if votes is None else votes,
+        votes=parties * federation.teachers_per_party,
         asks_typical=asks_typical,
         noise=max(noise, default=None),
         histogram=federation.mechanism.count_sigma(parties) > 0,

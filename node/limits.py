@@ -13,19 +13,18 @@ from pydantic import Field, model_validator
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
+from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import MOST_PARTIES
 
 MOST_QUERIES = 10_000_000
-MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
+MOST_VOTES = MOST_TEACHERS * MOST_PARTIES
 MOST: dict[str, float] = {
     "asked": MOST_QUERIES,
     "answered": MOST_QUERIES,
     "teachers_per_party": MOST_TEACHERS,
-    "weight": MOST_WEIGHT,
     "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,

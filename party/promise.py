@@ -90,19 +90,6 @@ class Promise:
         """What is promised of each release by itself, in order."""
         return tuple(self.only(number) for number in range(1, 2 + len(self.later)))
 
-    @property
-    def weight(self) -> int:
-        """The largest weight of any party, for which the promise is made."""
-        return self.release.weight
-
-    def of_weight(self, weight: int) -> Promise:
-        """What it means for a party of this weight."""
-        if weight == self.weight:
-            return self
-        closing = None if self.closing is None else replace(self.closing, weight=weight)
-        later = tuple(replace(event, weight=weight) for event in self.later)
-        return Promise(replace(self.release, weight=weight), closing, later)
-
     def most(self, phase: int) -> int:
         """Queries that may be asked for the first release in phase 1, or screened ones once more in phase 2."""
         return self.release.queries_in(phase)
@@ -145,8 +132,6 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     for event in events:
         if event.teachers_per_party != teachers:
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
-        if event.weight != release.weight:
-            raise Refused(Rule.PROMISE, limit=release.weight, requested=event.weight)
     return promise
 
 
@@ -217,48 +202,6 @@ def check_within(events: Sequence[ReleaseEvent], policy: Policy) -> None:
     total = epsilon(events, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
-
-
-def largest_weight(promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = ()) -> int:
-    """The largest weight that the promise allows and whose own worst case fits the policy.
-
-    earlier : events of other federations that the party serves, at its weights there; they count as well.
-
-    Raises
-    ------
-    Refused (MOST_EPSILON) : not even weight 1 fits.
-    """
-    least, most = 1, promise.weight
-    if _fits([*earlier, *promise.of_weight(most).events], policy):
-        return most
-    check_within([*earlier, *promise.of_weight(least).events], policy)
-    while most - least > 1:  # `least` fits and `most` does not; the cost grows with the weight
-        middle = (least + most) // 2
-        least, most = (
-            (middle, most) if _fits([*earlier, *promise.of_weight(middle).events], policy) else (least, middle)
-        )
-    return least
-
-
-def own_weight(
-    promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = (), agreed: int | None = None
-) -> int:
-    """The weight with which the party takes part.
-
-    agreed : the one that stands in the roster, which fixes it for secure and distributed votes; None for plaintext
-    ones,
-        where the party takes the largest that fits.
-
-    Raises
-    ------
-    Refused : it does not fit the policy (MOST_EPSILON), or the terms promise for smaller weights only (PROMISE).
-    """
-    if agreed is None:
-        return largest_weight(promise, policy, earlier)
-    if agreed > promise.weight:
-        raise Refused(Rule.PROMISE, limit=promise.weight, requested=agreed, detail="a larger weight than promised for")
-    check_within([*earlier, *promise.of_weight(agreed).events], policy)
-    return agreed
 
 
 def _fits(events: Sequence[ReleaseEvent], policy: Policy) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from consilium.node.checks import Check
@@ -72,11 +72,10 @@ class StatementCheck:
     def _guarantee(self) -> str:
         """What the ledger was charged so far, and what this party charged itself, by its own unit and delta."""
         policy, check = self.home.policy, self._by_terms
-        weight = SpendStore(self.home.spend_file).weight(self._terms.federation)
         batches = list(enumerate(self.statement.batches, 1))
-        charged = [replace(check.charged(number, batch), weight=weight) for number, batch in batches]
-        account = epsilon(self._promise.of_weight(weight).events, policy)
-        to_student = epsilon([replace(event, weight=weight) for event in check.to_student], policy)
+        charged = [check.charged(number, batch) for number, batch in batches]
+        account = epsilon(self._promise.events, policy)
+        to_student = epsilon(check.to_student, policy)
         so_far = min(epsilon(charged, policy), to_student) if charged else 0.0
         whom = " towards the student and the public" if self._terms.student else ""
         summary = (
@@ -85,7 +84,7 @@ class StatementCheck:
         )
         if self._terms.student:
             seen = [
-                self._promise.of_weight(weight).only(check.number(number, batch)).release.with_counts(queries, queries)
+                self._promise.only(check.number(number, batch)).release.with_counts(queries, queries)
                 for number, batch in batches
                 for queries in [len(batch.queries) + len(batch.left_over)]
             ]

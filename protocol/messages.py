@@ -21,8 +21,6 @@ from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
-MOST_WEIGHT = 50
-"""Times that one answer may count: with all teachers of a party, a row of votes still fits into `VOTE_DTYPE`."""
 MOST_CLASSES = 1000
 MOST_RELEASES = 8
 """In one promise: the phases of a federation's schedule."""
@@ -158,8 +156,7 @@ class HelloRequest(Terms):
 
 
 class HelloReply(WireModel):
-    """Name, number of teachers, and how often each of their answers counts. No counts of records: they are not covered
-    by the guarantee. The weight follows from policy and terms alone (`party.weight`).
+    """Name and number of teachers. No counts of records: they are not covered by the guarantee.
 
     seen: one more than the last batch at which this federation asked the party for votes, 0 where it never did.
     program: the party's versions, for people.
@@ -168,7 +165,6 @@ class HelloReply(WireModel):
     kind: ClassVar[str] = "query.hello"
     party: PartyName
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
     seen: int = Field(default=0, ge=0, le=MOST_BATCHES + 1)
     program: Program = ""
 

@@ -45,9 +45,3 @@ class Terse(BaseModel):
     def _says_nothing(self, name: str, value: Any) -> bool:
         plain = tuple(value) if isinstance(value, list) else value
         return name in self.UNWRITTEN and plain == self.UNWRITTEN[name]
-
-
-class Countable(Terse):
-    """Base of what has a weight. A weight of 1, which is what there was before there were weights, is not written."""
-
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1}

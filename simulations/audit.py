@@ -230,7 +230,7 @@ class _Simulation:
             "student": card.get("metrics"),
         }
         now, of_coordinator = renamed(summary, OF_COORDINATOR), renamed(coordinator, OF_COORDINATOR)
-        for key in ("by_party", "stages"):
+        for key in ("stages",):
             agree(f"{SUMMARY}: {key}", now.get(key), of_coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
@@ -314,7 +314,6 @@ class _Simulation:
             "noise_spread": summary.get("noise_spread", {}),
             "public_labels": summary.get("public_labels", {}),
             "invited": entry(manifest, MANIFEST, "data", "parties"),
-            "by_party": summary.get("by_party", {}),
             "stages": renamed(summary, OF_COORDINATOR).get("stages", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),

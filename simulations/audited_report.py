@@ -98,7 +98,6 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
-        by_party=coordinator.get("by_party", {}),
         stages=coordinator.get("stages", []),
         warnings=_warnings(audited, parties, student, recorded),
     )
@@ -113,8 +112,7 @@ def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Re
     config = recorded.config
     card = {} if student is None else Files(student, finished=True).object(CARD)
     typical = _asks_typical(audited.place.run_dir, card) if audited.kind == "simulation" or card else None
-    votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
-    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes, asks_typical=typical)))
+    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), asks_typical=typical)))
     codes = {warning["code"] for warning in warnings}
     return [*warnings, *(warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes)]
 

@@ -37,12 +37,7 @@ from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import (
-    check_own_teachers,
-    simulated_weights,
-    teachers_named,
-    why_untrainable,
-)
+from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
@@ -306,9 +301,7 @@ def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
 
 def _votes(case: Case) -> int:
     """On a query, if every party answers."""
-    federation = case.scenario.federation
-    weights = simulated_weights(list(case.parties), federation, case.scenario.simulation.policies, case.seed)
-    return federation.teachers_per_party * sum(weights.values())
+    return case.scenario.federation.teachers_per_party * len(case.parties)
 
 
 def _run_engine(order: Order, space: Workspace, workers: list[Worker]) -> None:

@@ -68,9 +68,7 @@ def run_warnings(
     the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
-    weights = [guarantee["weight"] for guarantee in summary.get("by_party", {}).values()]
-    votes = sum(weights) * config.teachers_per_party if weights else None
-    known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
+    known = expected(config, summary["parties"], classes, asks_typical=spec.asks_typical)
     reached = StudentFacts(
         in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
@@ -176,7 +174,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "parties_made": looked.parties,
         **({"public_owners": owners} if (owners := public_owners(case)) else {}),
         **({"holds_public_rows": True} if case.scenario.data.is_described and holds_rows(student) else {}),
-        **{key: coordinator[key] for key in ("by_party", "stages") if key in coordinator},
+        **{key: coordinator[key] for key in ("stages",) if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -253,7 +251,6 @@ def report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
         warnings=summary["warnings"],
-        by_party=summary.get("by_party", {}),
         stages=summary.get("stages", []),
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,

@@ -211,7 +211,7 @@ class Singles(dict[str, np.ndarray]):
         """Nothing is to be put away."""
 
     def _keep(self, member: Member, choices: np.ndarray) -> None:
-        self[member.party] = counted(choices, self._classes, member.weight)
+        self[member.party] = counted(choices, self._classes)
 
 
 def drop(_: RecordDict) -> Failure:

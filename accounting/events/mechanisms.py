@@ -61,10 +61,10 @@ class GNMaxEvent(ReleaseEvent):
         return self.sigma
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.answers_moved, together=self.weight)
+        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.answers_moved, self.weight),)
+        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.votes_moved),)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -104,7 +104,7 @@ class HistogramEvent(ReleaseEvent):
         return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.answers_moved, self.weight),)
+        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.votes_moved),)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -143,14 +143,12 @@ class ConfidentEvent(ReleaseEvent):
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
         check = rdp_check(self.sigma1, orders, self.noise, self.votes_moved)
-        return self.asked * check + self.answered * rdp_argmax(
-            self.sigma2, orders, self.noise, self.answers_moved, together=self.weight
-        )
+        return self.asked * check + self.answered * rdp_argmax(self.sigma2, orders, self.noise, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
         return (
-            Composed(self.asked, "check", self.sigma1, self.noise, self.answers_moved, self.weight),
-            Composed(self.answered, "argmax", self.sigma2, self.noise, self.answers_moved, self.weight),
+            Composed(self.asked, "check", self.sigma1, self.noise, self.votes_moved),
+            Composed(self.answered, "argmax", self.sigma2, self.noise, self.votes_moved),
         )
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
@@ -235,9 +233,7 @@ class LNMaxEvent(ReleaseEvent):
         return self.gamma
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_argmax_laplace(
-            self.gamma, orders, self.noise, self.answers_moved, together=self.weight
-        )
+        return self.answered * rdp_argmax_laplace(self.gamma, orders, self.noise, self.votes_moved)
 
     def pure_epsilon(self) -> float:
         return self.answered * 2 * self.gamma * self.votes_moved
@@ -377,7 +373,7 @@ def _one(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.n
     if event.towards is Towards.COORDINATOR:
         each = rdp_gaussian(sigma, orders, event.votes_moved)
     else:
-        each = rdp_argmax(sigma, orders, event.noise, event.answers_moved, together=event.weight)
+        each = rdp_argmax(sigma, orders, event.noise, event.votes_moved)
     return each + share_penalty(event, sigma, shares, orders)
 
 
@@ -386,9 +382,7 @@ def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Com
     if any(share_slack(event.noise, sigma, shares) > NO_SLACK for _, sigma, shares in phases):
         return None
     what = "histogram" if event.towards is Towards.COORDINATOR else "argmax"
-    return tuple(
-        Composed(count, what, sigma, event.noise, event.answers_moved, event.weight) for count, sigma, _ in phases
-    )
+    return tuple(Composed(count, what, sigma, event.noise, event.votes_moved) for count, sigma, _ in phases)
 
 
 def share_slack(noise: Noise, sigma: float, shares: int) -> float:

@@ -104,7 +104,7 @@ class PartyNoise(NamedTuple):
     shares: int
 
 
-LEFT_OUT: Mapping[str, float] = {"weight": 1, "slack": 0.0}
+LEFT_OUT: Mapping[str, float] = {"slack": 0.0}
 """Fields that JSON has only where they have another value than this."""
 
 
@@ -116,7 +116,6 @@ class ReleaseEvent:
     ------
     asked : queries that the mechanism looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
-    weight : votes that every teacher's one answer counts for. They move together, from one class to one class.
     towards : who sees the release. noise : which noise was drawn.
     slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
         Gaussian; above 0 only where shares of the parties make it up, and charged for every answer.
@@ -148,7 +147,6 @@ class ReleaseEvent:
     teachers_per_party: int
     towards: Towards
     noise: Noise
-    weight: int = 1
     slack: float = 0.0
 
     def __post_init__(self) -> None:
@@ -165,7 +163,6 @@ class ReleaseEvent:
         if self.answered > self.asked:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
-        check_count(self.weight, "weight", 1, UnitError)
         if not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
@@ -176,11 +173,6 @@ class ReleaseEvent:
     @property
     def votes_moved(self) -> int:
         """Most votes that one unit moves in one query."""
-        return self.answers_moved * self.weight
-
-    @property
-    def answers_moved(self) -> int:
-        """Most teachers whose answer one unit changes in one query; each moves ``weight`` votes at once."""
         return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     @property
@@ -333,7 +325,7 @@ class ReleaseEvent:
     def to_json(self) -> dict[str, Any]:
         """Plain values with "type" and "version"; ``events.event_from_json`` is the inverse.
 
-        A weight of 1, and a slack of 0, is left out: what was written before there were such
+        A slack of 0 is left out: what was written before there was such
         reads, and hashes, as it did.
         """
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}

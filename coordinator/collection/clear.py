@@ -2,7 +2,7 @@
 by name. What is held is the sum, however many parties there are.
 
 Exact votes of a simulation are kept: a file for each query set, written as parties answer, some hundreds at a time, and
-read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which they answered with their `weights`, and
+read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which they answered, and
 `choices/00000` and so on, in the form of `protocol.choices`, uint (parties, queries, teachers), of 256 parties each."""
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ VotesSink = AbstractContextManager[Keep]
 
 @dataclass(frozen=True)
 class Histogram:
-    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers, each
-    counted by its party's weight.
+    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers.
 
     clipped: bool (queries,), rows that a party, or an aggregator, has falsified, and that were made to fit: they may
         sum to anything; None where there can be none.
@@ -117,10 +116,6 @@ class VoteKeys(Protocol):
         """Parties that must be in a sum; 0 where any will do."""
         ...
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name, where that is fixed before anybody enrols."""
-        ...
-
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation."""
         ...
@@ -139,10 +134,6 @@ class ClearVotes:
     """See `VoteKeys`; plaintext votes need no keys."""
 
     least_sum: int = 0
-
-    def weights(self) -> dict[str, int]:
-        """See `VoteKeys`: parties tell them as they enrol."""
-        return {}
 
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`."""
@@ -228,10 +219,10 @@ def collect(
             if isinstance(reply, Failure):
                 failures[member.party] = reply
                 continue
-            add_choices(total, reply.choices, member.weight)
+            add_choices(total, reply.choices)
             keep(member, reply.choices)
             counted.append(member.party)
-            teachers += member.votes
+            teachers += member.teachers
         tell_left_out(log, "vote", failures)
         require(len(counted), config.minimum_parties, "vote", failures)
     return Histogram(total, tuple(sorted(counted)), teachers)
@@ -274,7 +265,7 @@ UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryE
 @contextmanager
 def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> Iterator[Keep]:
     """A new file in `folder`, there as a whole once the context has ended without an error."""
-    weights: dict[str, int] = {}
+    parties: list[str] = []
     waiting: list[np.ndarray] = []
     path = private_folder(folder) / f"votes-{query_set[:12]}.npz"
     with replacing(path, 0o600) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -285,11 +276,11 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
 
         def put_choices() -> None:
             if waiting:
-                put(f"{PREFIX}{(len(weights) - 1) // AT_ONCE:05d}", np.stack(waiting))
+                put(f"{PREFIX}{(len(parties) - 1) // AT_ONCE:05d}", np.stack(waiting))
                 waiting.clear()
 
         def keep(member: Member, choices: np.ndarray) -> None:
-            weights[member.party] = member.weight
+            parties.append(member.party)
             waiting.append(choices)
             if len(waiting) == AT_ONCE:
                 put_choices()
@@ -298,17 +289,16 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
         put_choices()
         put("query_ids", np.array(query_ids(queries)))
         put("classes", np.array(classes))
-        put("parties", np.array(list(weights)))
-        put("weights", np.array(list(weights.values()), dtype=np.int64))
+        put("parties", np.array(parties))
 
 
 @dataclass(frozen=True)
 class KeptVotes:
-    """One file that is open. classes: their number. weights: by party, in order of the names."""
+    """One file that is open. classes: their number. parties: in order of the names."""
 
     query_ids: list[str]
     classes: int
-    weights: dict[str, int]
+    parties: list[str]
     _content: np.lib.npyio.NpzFile = field(repr=False)
     _places: Mapping[str, int] = field(repr=False)
     """Of the parties, in the order in which they answered; empty for a file of 0.9, which has an array for each."""
@@ -334,14 +324,14 @@ class KeptVotes:
         return self._last[number][place]
 
     def votes(self, party: str) -> np.ndarray:
-        """The same as counts, int64 (queries, classes), with the party's weight."""
-        return counted(self.choices(party), self.classes, self.weights[party])
+        """The same as counts, int64 (queries, classes)."""
+        return counted(self.choices(party), self.classes)
 
     def total(self) -> np.ndarray:
         """Of all parties, int64 (queries, classes). Few parties' votes are in memory at a time."""
         total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
-        for party in self._places or self.weights:
-            add_choices(total, self.choices(party), self.weights[party])
+        for party in self._places or self.parties:
+            add_choices(total, self.choices(party))
         return total
 
 
@@ -356,9 +346,8 @@ def kept_votes(path: Path) -> Iterator[KeptVotes]:
     with np.load(path, allow_pickle=False) as content:
         if "votes" in content.files:
             raise DataError(f"{path.name} was written by an older version", "Run the scenario again, or audit it there")
-        parties, weights = content["parties"].tolist(), content["weights"].tolist()
+        parties = content["parties"].tolist()
         classes, ids = int(content["classes"]), content["query_ids"].tolist()
         old = any(name.startswith(OLD_PREFIX) for name in content.files)
         places = {} if old else {party: place for place, party in enumerate(parties)}
-        by_name = dict(sorted(zip(parties, weights, strict=True)))
-        yield KeptVotes(ids, classes, by_name, content, places)
+        yield KeptVotes(ids, classes, sorted(parties), content, places)

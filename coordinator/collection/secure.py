@@ -62,10 +62,6 @@ class SecureKeys:
         """Parties that must be in a sum."""
         return self.roster.u_min
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name."""
-        return {entry.id: entry.weight for entry in self.roster.parties}
-
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`: noise that fits the roster, and enough parties for exact sums, too."""
         if config.collection == "verified":
@@ -119,7 +115,7 @@ def check_enough(roster: SumRoster, least: int) -> None:
     if there < least:
         alone = named(sorted(entry.id for entry in roster.parties if not entry.block))
         raise ConfigError(
-            f"exact sums are over whole blocks of {roster.c + 2} parties or more, of one weight: those of this roster"
+            f"exact sums are over whole blocks of {roster.c + 2} parties or more: those of this roster"
             f" have {there} parties, {least} must be in a sum; in none are {alone}",
             "Collect votes as distributed, which needs no blocks. Parties whose block lost one of its own, or that came"
             " alone, are in no exact sum",
@@ -352,6 +348,6 @@ class SecureCollector(SumCollector):
         return Histogram(
             result.sums,
             tuple(sorted(result.survivors)),
-            sum(map(self._keys.roster.weight_of, result.survivors)) * self._config.teachers_per_party,
+            len(result.survivors) * self._config.teachers_per_party,
             result.clipped,
         )

@@ -169,10 +169,6 @@ class VerifiedKeys:
         """Parties that must be in a sum."""
         return self.roster.least_accepted
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name: once each."""
-        return dict.fromkeys(self.roster.places, 1)
-
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError unless they are those of the federation."""
         check_digest(config, self.roster)

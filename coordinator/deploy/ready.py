@@ -136,9 +136,7 @@ def _nodes(kit: Kit, run: KitRun) -> str:
             f"{len(nodes)} parties may connect, {least} are required",
             "Add parties: consilium provision add. A federation that is open can be closed without them",
         )
-    weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
-    most = config.most_weight if roster is None else 1  # with plaintext votes a party tells its weight as it enrols
-    votes = config.teachers_per_party * sum(weights.get(name, most) for name in nodes)
+    votes = config.teachers_per_party * len(nodes)
     check_threshold(config, votes)
     check_sanitised(config, votes)
     return f"{len(nodes)} parties may connect, {least} are required"

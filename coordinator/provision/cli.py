@@ -76,9 +76,6 @@ def add(
     keys: Annotated[
         Path | None, typer.Option(help="NAME.enrol.json of a node that made its own keys; else they are made here.")
     ] = None,
-    weight: Annotated[
-        int, typer.Option(help="Of a party: times that its answers count, as agreed with it.", min=1)
-    ] = 1,
     asked: AskedOption = None,
     succeeds: Annotated[
         list[str] | None,
@@ -94,7 +91,7 @@ def add(
     from consilium.coordinator.provision import kits as make_kits
     from consilium.protocol.errors import ConfigError
 
-    of_parties = {"--weight": weight != 1, "--succeeds": bool(succeeds), "--new-patients": new_patients}
+    of_parties = {"--succeeds": bool(succeeds), "--new-patients": new_patients}
     unfit = [option for option, there in of_parties.items() if there and kind is not NewKind.party]
     unfit += ["--keys"] if kind is NewKind.student and keys is not None else []
     if unfit:
@@ -103,7 +100,7 @@ def add(
     with writing(kits):
         if kind is NewKind.party:
             so_far = _asked(asked)
-            made = make_kits.add_party(kits, name, port, keys, weight, succeeds or (), new_patients, so_far)
+            made = make_kits.add_party(kits, name, port, keys, succeeds or (), new_patients, so_far)
         elif kind is NewKind.aggregator:
             made = make_kits.add_aggregator(kits, name, port, keys, _asked(asked))
         else:
@@ -126,7 +123,7 @@ def revoke(kits: Kits, name: str, asked: AskedOption = None, output: FormatOptio
 def plan(
     kits: Kits,
     add: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:WEIGHT]", help="A party that would be added; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="A party that would be added; may be repeated.")
     ] = None,
     revoke: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A party that would be shut out; may be repeated.")
@@ -137,7 +134,7 @@ def plan(
     """What a change of the parties would mean for each of them. Changes nothing."""
     from consilium.coordinator.provision.outlook import outlook_of
 
-    shown = outlook_of(kits, dict(map(_weighted, add or [])), revoke or [], _asked(asked))
+    shown = outlook_of(kits, add or [], revoke or [], _asked(asked))
     show(output, shown.to_json(), shown.lines())
 
 
@@ -155,17 +152,6 @@ def _asked(texts: Sequence[str] | None) -> Asked:
             )
         found[federation] = int(rows)
     return found.get("", found)
-
-
-def _weighted(text: str) -> tuple[str, int]:
-    from consilium.protocol.errors import ConfigError
-
-    name, _, weight = text.partition(":")
-    if weight and not (weight.isascii() and weight.isdigit()):
-        raise ConfigError(
-            f"--add {text!r}: {weight!r} is no weight", "Give NAME, or NAME:2 for an answer counted twice"
-        )
-    return name, int(weight or 1)
 
 
 @app.command()

@@ -137,7 +137,7 @@ def make(plan_file: Path, out: Path) -> Made:
             coordinator_identity=coordinator.identity.public.hex(),
             coordinator_sealing=coordinator.sealing.public.hex() if coordinator.sealing else "",
             aggregator=second_keys.second(second.name, second.port) if second and second_keys else None,
-            parties={party.name: keys[party.name].party(party.port, party.weight) for party in plan.party},
+            parties={party.name: keys[party.name].party(party.port) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
@@ -158,7 +158,6 @@ def make(plan_file: Path, out: Path) -> Made:
         raise
     roster, config = registry.roster(), registry.federation()
     there = tuple(out / folder.name for folder in folders)
-    votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
@@ -169,7 +168,7 @@ def make(plan_file: Path, out: Path) -> Made:
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
         towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
-        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), votes, asks_typical=None))),
+        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), asks_typical=None))),
         least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )
 
@@ -179,14 +178,13 @@ def add_party(
     name: str,
     port: int = 9094,
     keys: Path | None = None,
-    weight: int = 1,
     succeeds: Sequence[str] = (),
     new_patients: bool = False,
     asked: Asked = None,
 ) -> Made:
     """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
-    keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
+    keys: the enrolment of a party that made its own; None: they are made here.
     succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
     that there are none, where parties have left. asked: see `Asked`; what is inherited does not depend on it.
 
@@ -194,16 +192,16 @@ def add_party(
 
     Raises
     ------
-    ConfigError : the name is taken or unfit, the federation does not allow the weight, the enrolment is not that
+    ConfigError : the name is taken or unfit, the enrolment is not that
         party's, no safe roster of these parties exists, or nobody said whose patients these are.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
+    party, made = checked_party(registry, name, port), keys_of(name, keys)
     check_whose(registry, name, succeeds, new_patients)
-    changed = with_party(registry, party, made, weight, succeeds)
+    changed = with_party(registry, party, made, succeeds)
     node = node_id("party", name)
     after = f", with the account of {', '.join(succeeds)}" if succeeds else ""
-    shown = told_of(registry, changed, [f"add {name}, weight {weight}{after}"], asked)
+    shown = told_of(registry, changed, [f"add {name}{after}"], asked)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: party_kit(kits, changed, authority, name, made),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.target import worst_case
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.registry import (
@@ -51,7 +50,6 @@ class PartyOutlook:
     """
 
     name: str
-    weight: int
     federations: int
     now: float | None
     epsilon: float
@@ -162,28 +160,28 @@ class ChangeOutlook:
 
 
 def outlook(
-    registry: Registry, add: Mapping[str, int] | None = None, revoke: Sequence[str] = (), asked: Asked = None
+    registry: Registry, add: Sequence[str] = (), revoke: Sequence[str] = (), asked: Asked = None
 ) -> ChangeOutlook:
     """What these changes together would mean; nothing is made.
 
     Parameters
     ----------
-    add : weight by name.
+    add : names.
 
     Raises
     ------
-    ConfigError : a name is taken or unknown, a weight is not allowed, or a federation is none of these.
+    ConfigError : a name is taken or unknown, or a federation is none of these.
     """
     changed, impossible = registry, ""
     for name in revoke:
         changed = without(changed, name)
-    for name, weight in (add or {}).items():
-        party = checked_party(changed, name, 9094, weight)
+    for name in add:
+        party = checked_party(changed, name, 9094)
         try:
-            changed = with_party(changed, party, keys_of(name, None), weight)
+            changed = with_party(changed, party, keys_of(name, None))
         except ConfigError as error:
             impossible = str(error)
-    changes = (*(f"revoke {name}" for name in revoke), *(f"add {name}, weight {w}" for name, w in (add or {}).items()))
+    changes = (*(f"revoke {name}" for name in revoke), *(f"add {name}" for name in add))
     return told_of(registry, changed, changes, asked, impossible)
 
 
@@ -214,8 +212,8 @@ def told_of(
     least = None if roster is None else roster.least_sum - roster.c
 
     @cache
-    def cost(weights: tuple[int, ...]) -> float:
-        return _epsilon(new, weights)
+    def cost(federations: int) -> float:
+        return _epsilon(new, federations)
 
     parties = tuple(_party(name, before, after, cost, least, unasked) for name in after.parties)
     together = least_together(after.plan.federation, 0 if roster is None else roster.least_sum)
@@ -250,48 +248,43 @@ def rows_for(teachers: int) -> int:
     return 10 * math.ceil(each * teachers / 10)
 
 
-def _weights(name: str, registry: Registry, unasked: Collection[str]) -> tuple[int, ...]:
-    """Of a party in every federation that it is in or that may have cost it something, sorted."""
+def _federations(name: str, registry: Registry, unasked: Collection[str]) -> int:
+    """That a party is in, or that may have cost it something."""
     counted = [each for each in registry.earlier if each.digest[:12] not in unasked]
-    earlier = [each.parties[old] for old in registry.names_of(name) for each in counted if old in each.parties]
-    return tuple(sorted([*earlier, registry.parties[name].weight]))
+    return 1 + sum(old in each.parties for old in registry.names_of(name) for each in counted)
 
 
 def _party(
     name: str,
     before: Registry,
     after: Registry,
-    cost: Callable[[tuple[int, ...]], float],
+    cost: Callable[[int], float],
     least: int | None,
     unasked: Collection[str],
 ) -> PartyOutlook:
-    config, weights = after.plan.federation, _weights(name, after, unasked)
-    epsilon = cost(weights)
+    config, count = after.plan.federation, _federations(name, after, unasked)
+    epsilon = cost(count)
     return PartyOutlook(
         name=name,
-        weight=after.parties[name].weight,
-        federations=len(weights),
-        now=cost(_weights(name, before, unasked)) if name in before.parties else None,
+        federations=count,
+        now=cost(_federations(name, before, unasked)) if name in before.parties else None,
         epsilon=epsilon,
         most_epsilon=limit_for(epsilon),
-        most_queries=config.whole_budget.queries * len(weights),
+        most_queries=config.whole_budget.queries * count,
         least_parties=least,
         rows=rows_for(config.teachers_per_party),
     )
 
 
-def _epsilon(config: FederationConfig, weights: Sequence[int]) -> float:
-    """Worst case of federations like this one, one at each of these weights; inf where nothing is proved."""
-    events: list[ReleaseEvent] = []
-    for weight in weights:
-        events += [replace(event, weight=weight) for event in config.held_to()]
+def _epsilon(config: FederationConfig, federations: int) -> float:
+    """Worst case of so many federations like this one; inf where nothing is proved."""
     try:
-        return worst_case(events, config.privacy.delta).epsilon
+        return worst_case(config.held_to() * federations, config.privacy.delta).epsilon
     except AccountingError:
         return math.inf
 
 
-def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: Asked) -> ChangeOutlook:
+def outlook_of(kits: Path, add: Sequence[str], revoke: Sequence[str], asked: Asked) -> ChangeOutlook:
     """`outlook` for an operator's folder. Raises ConfigError."""
     if not add and not revoke:
         raise ConfigError("no change is named", "Give --add NAME or --revoke NAME")

@@ -22,8 +22,8 @@ from consilium.node.kit import THE_COORDINATOR, Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
-from consilium.protocol.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.messages import PartyName
+from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown, todays
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
@@ -143,7 +143,7 @@ class RowsPlan(Outgrown, Frozen):
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
-class PartyPlan(Countable, Frozen):
+class PartyPlan(Frozen):
     """One party."""
 
     name: PartyName = Field(description="in roster, logs and kits")
@@ -154,13 +154,6 @@ class PartyPlan(Countable, Frozen):
     )
     port: Port = Field(
         default=9094, description="loopback port of its SuperNode; parties on one machine need different ones"
-    )
-    weight: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_WEIGHT,
-        description="times that its answers count, as agreed with it; at most `federation.most_weight`. It is in the"
-        " roster of secure and distributed votes; a party whose policy does not allow it refuses",
     )
 
 
@@ -228,12 +221,6 @@ class Plan(Frozen):
             raise ValueError(
                 f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"
             )
-        for party in self.party:
-            if party.weight > self.federation.most_weight:
-                raise ValueError(
-                    f"party {party.name} has weight {party.weight}, federation.most_weight is"
-                    f" {self.federation.most_weight}"
-                )
         return self
 
     def config(

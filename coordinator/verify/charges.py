@@ -1,13 +1,12 @@
 """What a ledger was charged for, against its configuration: query budget, events, evidence, and the closing.
 
-Also what is claimed, against what the ledger gives: epsilons, weights, and of verified votes what the second aggregator
+Also what is claimed, against what the ledger gives: epsilons, and of verified votes what the second aggregator
 signed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,11 @@ from consilium.accounting.sanitise.release import BOUND, sanitise, secret_smooth
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger import Batch
-from consilium.coordinator.privacy import answered_batches, by_party, most_teachers
+from consilium.coordinator.privacy import answered_batches, most_teachers
 from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, Unchecked, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
-from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 from consilium.sums.aggregators.half import add_up
 from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
@@ -171,33 +169,6 @@ def check_sanitised(recorded: Recorded) -> str:
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
         raise Contradiction("it is further from the ledger's votes than its noise explains")
     return f"{claimed:.4f}, of which the release itself costs {cost:.4f}"
-
-
-def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str:
-    """Each party has the weight that the ledger keeps, and the epsilon that this gives it; one line for each weight.
-
-    Raises
-    ------
-    Contradiction : a weight or an epsilon is another. Damaged : it is no number.
-    """
-    parties = entry(summary, name, "parties")
-    if not recorded.weights.keys() >= set(parties):
-        raise Contradiction(f"{name}: a party took part without a weight")
-    truth = by_party(recorded.config, {party: recorded.weights[party] for party in parties})["by_party"]
-    agree(f"{name}: parties of by_party", sorted(entry(summary, name, "by_party")), sorted(truth))
-    epsilons: dict[int, float] = {}
-    for party, guarantee in truth.items():
-        agree(f"{name}: weight of {party}", entry(summary, name, "by_party", party, "weight"), guarantee["weight"])
-        epsilons[guarantee["weight"]] = number(guarantee, "the ledger", "epsilon")
-        close_to(
-            f"{name}: epsilon of {party}",
-            number(summary, name, "by_party", party, "epsilon"),
-            epsilons[guarantee["weight"]],
-        )
-    counts = Counter(guarantee["weight"] for guarantee in truth.values())
-    return "; ".join(
-        f"{counts[weight]} x weight {weight}, epsilon {epsilon_text(epsilons[weight])}" for weight in sorted(counts)
-    )
 
 
 def check_given(files: Files, recorded: Recorded) -> str:

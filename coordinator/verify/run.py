@@ -23,7 +23,6 @@ from consilium.coordinator.verify.charges import (
     check_guarantee,
     check_query_budget,
     check_sanitised,
-    check_weights,
     number,
 )
 from consilium.coordinator.verify.files import (
@@ -178,8 +177,6 @@ def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) ->
     checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, truth))
     if recorded.config.collection == "verified":
         checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
-    if recorded.config.most_weight > 1:
-        checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
 
 
 def _lines(files: Files, truth: _Found) -> str:
@@ -282,10 +279,6 @@ def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     ):
         raise Damaged(f"{COORDINATOR}: seconds is no table of numbers")
     return f"{_many(len(parties), 'party')}, {_many(teachers, 'teacher')}, {noise} noise"
-
-
-def _weights(files: Files, recorded: Recorded) -> str:
-    return check_weights(COORDINATOR, files.object(COORDINATOR), recorded)
 
 
 def _claims(files: Files, recorded: Recorded, truth: _Found) -> str:

@@ -272,7 +272,7 @@ class Searcher:
             keys, numbers = self._rosters[int(self.generator.integers(len(self._rosters)))]
             earlier = [[str(keys[place]) for place in block] for block in blocks_of(numbers)]
         names = [str(self._keys[place]) for place in order]
-        numbers = dict(zip(order, assigned(names, [1] * len(order), self.least, earlier), strict=True))
+        numbers = dict(zip(order, assigned(names, self.least, earlier), strict=True))
         return tuple(numbers.get(place, 0) for place in range(self.parties))
 
 

@@ -48,7 +48,6 @@ def check_playable(case: Case) -> None:
             by_model,
             "what it asks later depends on what was released before",
         ),
-        "parties of several weights": (federation.most_weight > 1, "one party's part in a sum is not one vote"),
         "policies of single parties": (bool(simulation.policies), "who answers depends on each party's own limits"),
         "parties with teachers of their own": (
             bool(simulation.teachers),

@@ -35,7 +35,6 @@ class MemoryAccount:
     All values are immutable: many accounts share them, and undoing is forgetting.
     """
 
-    _weights: dict[str, int] = field(default_factory=dict)
     _terms: dict[str, str] = field(default_factory=dict)
     _positions: dict[str, Position] = field(default_factory=dict)
     _heads: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -69,12 +68,6 @@ class MemoryAccount:
         self._uploads |= {
             sid: each._replace(upload=None) for sid, each in self._uploads.items() if each.started < moment
         }
-
-    def weight(self, federation: str) -> int | None:
-        return self._weights.get(federation)
-
-    def first_weight(self, federation: str, weight: int) -> None:
-        self._weights.setdefault(federation, weight)
 
     def terms(self, federation: str) -> str | None:
         return self._terms.get(federation)
@@ -116,8 +109,8 @@ class MemoryAccount:
     def first_promise(self, federation: str, text: str) -> None:
         self._promises.setdefault(federation, text)
 
-    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
-        return [(text, self._weights.get(of)) for of, text in self._promises.items() if of != federation]
+    def other_promises(self, federation: str) -> list[str]:
+        return [text for of, text in self._promises.items() if of != federation]
 
     def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
         parts = [part for (_, *key), batch in self._answers.items() if key == [teachers, phase] for part in batch]

@@ -208,8 +208,7 @@ def _kind(data: ReportData) -> Exhibit:
         "all models to compare with that use private rows: mean teacher, noisy average, private gradient descent,"
         " plurality, pooled; the yardsticks that stay are public,",
         f"what each {data.party_label} gains, and what another epsilon would give,",
-        f"the {parties} by name, size, weight and quality, how many were left out and why, and how long each stage"
-        " took.",
+        f"the {parties} by name, size and quality, how many were left out and why, and how long each stage took.",
     )
     words = (
         "This is the version for everybody. It shows the configuration, what was released and what follows from that,"

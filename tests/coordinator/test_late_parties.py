@@ -187,7 +187,6 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
         ({"mechanism": FEW, "minimum_parties": 5}, 5),
         ({"minimum_parties": 2}, 4),  # below its threshold of 4 votes nothing could be answered
         ({"minimum_parties": 2, "teachers_per_party": 3}, 2),
-        ({"minimum_parties": 2, "most_weight": 4}, 2),
     ],
 )
 def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict, expected: int) -> None:

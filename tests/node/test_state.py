@@ -73,7 +73,7 @@ def test_a_newer_state_is_left_alone(kit: Kit, command: str, content: object, sa
 
 
 def touch_spend(path: Path) -> None:
-    SpendStore(path).weight("0" * 64)
+    SpendStore(path).greet("0" * 64, ())
 
 
 def touch_sessions(path: Path) -> None:

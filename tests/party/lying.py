@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -178,8 +178,6 @@ class Game:
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
         }
-        if self.generator.random() < 0.3:
-            table["weight"] = self.number(int(self.pick([2, 5])), (0, 1, -1, 2.5, 51))
         match kind:
             case "gnmax":
                 table |= {"sigma": self.number(sigma), "answered": table["asked"]}
@@ -350,11 +348,6 @@ class Game:
                 transaction.commit()
         return fresh
 
-    @property
-    def weight(self) -> int:
-        """How often the party's answers count in this federation."""
-        return self.node.spend.weight(self.terms.federation)
-
     def note(self, queries: np.ndarray, phase: int, scale: float, release: int) -> None:
         """Votes on these queries have left for a release, with this party's share of the noise of so large a scale."""
         for query_id in query_ids(queries):
@@ -369,9 +362,9 @@ class Game:
         if not self.drawn:
             return
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
-        release = replace(event_from_json(json.loads(self.terms.promise)[0]), weight=self.weight)
-        charged = epsilon([replace(e, weight=self.weight) for e in events_of(self.terms.promise)], policy)
-        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring) * self.weight
+        release = event_from_json(json.loads(self.terms.promise)[0])
+        charged = epsilon(events_of(self.terms.promise), policy)
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.collection == "distributed":
             sure = self.roster.u_min - self.roster.c
             scales = {scale for scale, _ in self.drawn}
@@ -393,7 +386,7 @@ class Game:
 
     def cost_of_a_schedule(self) -> float:
         """The same where requests named several releases: each with the queries that were given for it."""
-        promised = [replace(event, weight=self.weight) for event in events_of(self.terms.promise)]
+        promised = events_of(self.terms.promise)
         counts = Counter(number for _, number in self.outcome.released)
         given = [(promised[number - 1], count) for number, count in counts.items()]
         return epsilon(

@@ -20,7 +20,7 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import promised
 from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
-from consilium.party.expectation import own_share
+from consilium.party.expectation import own_epsilon
 from consilium.party.home import open_home
 from consilium.party.promise import promise_of
 from consilium.protocol.refusals import Refused, Rule
@@ -64,7 +64,7 @@ class TestParties:
         assert pinned is not None
         assert pinned == configuration(coordinator).terms()
         assert len(promise_of(pinned).by_release) == 2
-        assert own_share(home, pinned).epsilon == pytest.approx(whole, rel=1e-3)
+        assert own_epsilon(home, pinned) == pytest.approx(whole, rel=1e-3)
         assert home.policy.most_epsilon >= whole
         checks = dict(PARTY.checks(open_kit(kits / "party-ward-a"), False))
         assert "over its 2 stages at delta 1e-05" in checks["policy"]()
@@ -77,7 +77,7 @@ class TestParties:
         terms = home.pinned_terms()
         assert terms is not None
         with pytest.raises(Refused) as refused:
-            own_share(open_home(home.folder), terms)
+            own_epsilon(open_home(home.folder), terms)
         assert refused.value.refusal.rule is Rule.MOST_EPSILON
 
 

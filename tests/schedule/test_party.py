@@ -123,7 +123,6 @@ class TestPromises:
             ([OWN, replace(OWN, asked=0, answered=0)], "distributed", Rule.PROMISE),
             ([FIRST, replace(SECOND, unit=Unit.RECORD)], "plaintext", Rule.PROMISE),
             ([FIRST, replace(SECOND, towards=Towards.COORDINATOR)], "plaintext", Rule.PROMISE),
-            ([FIRST, replace(SECOND, weight=2)], "plaintext", Rule.PROMISE),
             ([FIRST, replace(SECOND, teachers_per_party=2)], "plaintext", Rule.PROMISE),
             ([FIRST, replace(SECOND, asked=0, answered=0)], "plaintext", Rule.PROMISE),
             ([FIRST, replace(SECOND, noise="continuous")], "plaintext", Rule.PROMISE),
@@ -151,8 +150,7 @@ class TestPromises:
             text = json.dumps([event.to_json() for event in events])
             assert refused(parse_promise, text, "plaintext", 1, False).rule is Rule.PROMISE
 
-    def test_one_by_itself_and_all_at_a_weight(self) -> None:
+    def test_one_by_itself(self) -> None:
         promise = Promise.of([FIRST, SECOND])
         assert promise.only(2).events == (SECOND,)
-        assert [event.weight for event in promise.of_weight(3).events] == [3, 3]
         assert promise.answered == 35

@@ -20,7 +20,6 @@ from consilium.simulations.judge import Row
 from consilium.simulations.learn import CurveLearner, ReleasedAnswers
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, effort
-from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.study.measures.figures import (
     Figures,
     label_counts,
@@ -120,7 +119,7 @@ _RERUN_PURPOSE = 0x6C657373
 
 @dataclass(frozen=True)
 class _Voted:
-    """One batch: votes int64 (parties, rows, classes), each party's counted by its weight, and their sum; queried bool
+    """One batch: votes int64 (parties, rows, classes), and their sum; queried bool
     (rows,), which of them the student was told; the noise that it was; and other noise of the same law."""
 
     votes: np.ndarray = field(repr=False)
@@ -143,8 +142,7 @@ class Rerun:
         self._config = case.config.model_copy(update={"noise_seed": case.seed})
         queried = arrays["outcome"] != Outcome.NOT_ASKED
         voted = arrays["voted_rows"]
-        weights = simulated_weights(case.parties, case.scenario.federation, (), case.seed)
-        self._weights = np.array([weights[party] for party in case.parties])
+        self._parties = len(case.parties)
         place = {query: index for index, query in enumerate(query_ids(case.pool_x[voted]))}
         self.rows = arrays["asked_rows"][queried]
         self._at = np.array([place[query] for query in query_ids(case.pool_x[self.rows])], dtype=np.int64)
@@ -175,11 +173,11 @@ class Rerun:
     def without(self, party: int) -> ReleasedAnswers:
         """What all but the party at this index would have released, in the order of `rows`."""
         drawn = [batch.noise.drawn_for(batch.total - batch.votes[party]) for batch in self._batches]
-        return self._answers(drawn, np.arange(len(self._weights)) != party)
+        return self._answers(drawn, np.arange(self._parties) != party)
 
     def _batch(self, case: Case, pool: TeacherVotes, number: int, rows: np.ndarray, queries: np.ndarray) -> _Voted:
         ids, digest = query_ids(case.pool_x[rows]), case.config.digest()
-        votes = pool.votes(rows, case.parties, digest, ids, len(case.classes)) * self._weights[:, None, None]
+        votes = pool.votes(rows, case.parties, digest, ids, len(case.classes))
         total, no_opinion = votes.sum(axis=0), np.zeros(votes.shape[1:])
 
         def noise_of(source: NoiseSource, lot: int) -> RowNoise:
@@ -194,7 +192,7 @@ class Rerun:
         counts = [draw.counts for draw in drawn if draw.counts is not None]
         if not counts:
             return ReleasedAnswers(self.rows, labels)
-        votes = self._weights[present].sum() * self._config.teachers_per_party
+        votes = present.sum() * self._config.teachers_per_party
         sigma = self._config.mechanism.count_sigma(int(present.sum()))
         deviation = np.full(len(labels), np.clip(sigma / votes, *DEVIATIONS))
         return ReleasedAnswers(self.rows, labels, Shares(np.concatenate(counts)[self._at] / votes, deviation))

@@ -1,13 +1,10 @@
-"""The accountant and its guarantee: releases that compose, a cap that refuses without a trace, exact composition.
-
-"""
+"""The accountant and its guarantee: releases that compose, and exact composition."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.label_costs import histogram_rdp, worst_case
 from consilium.accounting.units import Noise, Towards, Unit
 from tests.accounting.events.examples import MASK, VOTES, common, confident
-from tests.accounting.events.test_weights import ORDERS
 
 
 def at_caps(event, asked, answered, delta, method="cks"):
@@ -234,10 +230,9 @@ def test_one_label_under_laplace_noise_costs_no_more_than_pure_privacy() -> None
         assert accounted(lnmax(1, noise=noise)).guarantee(DELTA, Kind.WORST_CASE).epsilon < 0.1
 
 
-def test_pure_privacy_adds_up_over_releases_moves_and_weights() -> None:
+def test_pure_privacy_adds_up_over_releases_and_moves() -> None:
     party = lnmax(3, 0.25, unit=Unit.PARTY, k=4)
     assert party.pure_epsilon() == 3 * 2 * 0.25 * 4
-    assert replace(party, weight=2).pure_epsilon() == 2 * party.pure_epsilon()
     assert accounted(party, party).pure_worst_case_epsilon(DELTA) == 12.0
     assert accounted(lnmax(3), confident()).pure_worst_case_epsilon(DELTA) is None
     assert Accountant().pure_worst_case_epsilon(DELTA) is None
@@ -251,8 +246,3 @@ def test_many_labels_under_laplace_noise_cost_two_thirds_of_the_noisy_counts(lab
     assert epsilon <= most
     counts = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, DELTA).epsilon
     assert 0.65 * counts < epsilon < 0.68 * counts
-
-
-def test_votes_that_move_together_cost_less_than_votes_that_may_part() -> None:
-    apart, together = lnmax(40, unit=Unit.PARTY, k=3), replace(lnmax(40, unit=Unit.PARTY, k=1), weight=3)
-    assert np.all(together.worst_case_rdp(ORDERS) <= apart.worst_case_rdp(ORDERS))

@@ -106,12 +106,6 @@ def rechained(*statements: str) -> Tamper:
     return apply
 
 
-def sums_of(ledger: sqlite3.Connection) -> dict[int, int]:
-    """Votes in the sums of each batch, where the ledger keeps them."""
-    weighted = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone()
-    return dict(ledger.execute("SELECT seq, votes FROM sums")) if weighted else {}
-
-
 def phases_of(ledger: sqlite3.Connection) -> dict[int, int]:
     """The phase of each batch, where the ledger keeps them."""
     phased = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'phases'").fetchone()
@@ -121,7 +115,7 @@ def phases_of(ledger: sqlite3.Connection) -> dict[int, int]:
 def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
-        previous, sums, phases = GENESIS, sums_of(ledger), phases_of(ledger)
+        previous, phases = GENESIS, phases_of(ledger)
         meta = dict(ledger.execute("SELECT key, value FROM meta"))
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
@@ -132,7 +126,7 @@ def rechain(path: Path) -> None:
                 (seq,),
             ).fetchall()
             left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
-            content = (event, parties, rows, [query_id for (query_id,) in left], sums.get(seq), phases.get(seq))
+            content = (event, parties, rows, [query_id for (query_id,) in left], phases.get(seq))
             link = open_batch(meta, seq, at, *content).link(previous, seq)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link

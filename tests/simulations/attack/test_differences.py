@@ -74,7 +74,7 @@ def test_what_is_asked_are_rosters_that_nodes_take() -> None:
     rosters = 0
     for _ in range(200):
         for one in searcher.choices():
-            check_blocks(one.numbers, [1] * len(one.numbers), 2)
+            check_blocks(one.numbers, 2)
             assert len(one.summed) >= SIZES[2]
             assert all(one.keys[place] for place in one.summed)
             rosters = max(rosters, one.roster)

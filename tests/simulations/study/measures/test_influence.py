@@ -48,7 +48,7 @@ def released(case: Case, ensemble: Ensemble, requests: list[np.ndarray]) -> Pred
     config, room = case.config.model_copy(update={"noise_seed": case.seed}), case.config.query_budget.answers
     outcomes, labels = [], []
     for number, rows in enumerate(requests, 1):
-        votes = votes_of(case, ensemble, rows).sum(axis=0) * config.most_weight
+        votes = votes_of(case, ensemble, rows).sum(axis=0)
         noise, nothing = noise_for(config)(number), np.zeros(votes.shape)
         drawn = config.mechanism.release(
             lambda at, _, votes=votes: (votes[at], int(votes[0].sum())), len(rows), room, noise, nothing
@@ -167,15 +167,6 @@ def test_what_came_after_the_last_answer_is_not_counted() -> None:
     flips = [rerun.flipped(party)[0] for party in range(len(case.parties))]
     labels = [rerun.without(party).labels for party in range(len(case.parties))]
     assert flips == [(each != rerun.with_all.labels).sum() for each in labels]
-
-
-def test_a_weight_counts_a_party_as_often() -> None:
-    case, ensemble = taught(made_rows(SIZES), federation={**NOISY, "most_weight": 3})
-    rerun = Rerun(case, ensemble.pool, released(case, ensemble, asked(case)).arrays)
-    own = votes_of(case, ensemble, rerun.rows)
-    config = case.config.model_copy(update={"noise_seed": case.seed})
-    noisy = 3 * (own.sum(axis=0) - own[0]) + noise_for(config)(1).gaussian(6.0, own.shape[1:])
-    assert np.array_equal(rerun.without(0).labels, noisy.argmax(axis=1))
 
 
 def test_rows_that_are_alike_are_one_query() -> None:
