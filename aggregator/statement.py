@@ -64,9 +64,9 @@ class StatementAtAggregator:
         return check_positions(self.statement, seen)
 
     def _queries(self) -> str:
-        summed: dict[int, set[str]] = {}
-        for terms, ids, signed in self._sessions:
+        summed: set[str] = set()
+        for _, ids, signed in self._sessions:
             if signed:
-                summed.setdefault(terms.release, set()).update(ids)
+                summed.update(ids)
         last = max(terms.batch for terms, _, _ in self._sessions)
         return self._by_terms.queries(summed, last, "aggregator gave its half on")

@@ -14,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.privacy import Normal, by_phase, close, promises, spent
+from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_private
@@ -65,7 +65,6 @@ def conclude(
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
         "sanitised": sanitised,
-        **by_phase(config, batches),
         "seconds": dict(part.seconds),
     }
     if part.roll:

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from consilium.coordinator.collection.admission import (
@@ -39,8 +38,7 @@ from consilium.report.before_run import before_run
 class Student:
     """A student that runs inside the coordinator's process.
 
-    run: asks, trains and finishes before it returns. It is called with one `LabelSource` for each phase of the
-    federation, in order: with one where there is no schedule. asks_typical: see `Expected`.
+    run: asks, trains and finishes before it returns. It is called with a `LabelSource`. asks_typical: see `Expected`.
     """
 
     run: Callable[..., None]
@@ -134,22 +132,19 @@ class FederationRun:
         sums.join = join
         noise, pool, before = noise_for(config), standing.pool, self.spent_before
 
-        def service_of(stage: int | None) -> LabelService:
-            of_stage = replace(means, standing=replace(standing, voting=partial(sums.voting, phase=stage)))
-            collector = NotedCollector(self.keys.collector(of_stage, stage), sums)
-            return LabelService(config, ledger, noise, collector, parties, log, pool, stage, before, most_votes)
-
-        services = [service_of(stage) for stage in config.phase_numbers]
-        log.write("promised", **services[0].promised.to_json())
+        voting = replace(means, standing=replace(standing, voting=sums.voting))
+        collector = NotedCollector(self.keys.collector(voting), sums)
+        service = LabelService(config, ledger, noise, collector, parties, log, pool, before, most_votes)
+        log.write("promised", **service.promised.to_json())
         typical = None if self.student is None else self.student.asks_typical
         known = expected(config, len(members), len(config.rows.classes), asks_typical=typical)
         for warning in before_run(known):
             log.write("warned", **warning.to_json())
         with late or contextlib.nullcontext():
             if self.student is not None:
-                self.student.run(*services)
+                self.student.run(service)
             else:
-                _serve(services, config, log, self.door)
+                _serve(service, config, log, self.door)
         clock.lap("student", minus=sums.seconds)
         took_part = [member.party for member in members]
         seconds = {**clock.laps, "vote": sums.seconds}
@@ -179,17 +174,16 @@ class _Clock:
         self._last = now
 
 
-def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
+def _serve(service: LabelService, config: FederationConfig, log: EventLog, door: Door) -> None:
     from consilium.coordinator.label_server import (  # with gRPC, which a simulation does not need
         serving,
         wait_for_close,
     )
 
-    first, *later = services
-    most_rows = max(phase.query_budget.queries for phase in config.phases)
-    with serving(first, door.address or config.service, most_rows, door, later=later) as address:
+    most_rows = config.query_budget.queries
+    with serving(service, door.address or config.service, most_rows, door) as address:
         log.write("serving", address=address)
-        if not wait_for_close(first, door, config.timeouts.student, config.query_budget.queries):
+        if not wait_for_close(service, door, config.timeouts.student, config.query_budget.queries):
             raise ServiceError(
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",

@@ -19,10 +19,8 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
-from consilium.coordinator.planning.plan import PlannedMechanism
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
-from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
 from consilium.node.log import LogSettings, MonitorSettings
@@ -102,10 +100,9 @@ TABLES = {
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
     "voting rules": lambda: of_kinds(VOTING_RULES, "rule", "federation.voting_rule"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
-    "mechanisms": lambda: of_kinds((*ALL_MECHANISMS, PlannedMechanism), "name", "federation.mechanism"),
+    "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
-    "provenance": lambda: of_model(Provenance, ""),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
     "shares": lambda: of_model(TeacherShare, "simulation.teachers"),
     "policies": lambda: of_model(PolicyShare, "simulation.policies"),

@@ -34,8 +34,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, enrolled INTEGER NOT NULL,"
     " enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
-    " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
 )
 INHERITED = "CREATE TABLE IF NOT EXISTS inherited (federation TEXT PRIMARY KEY, queries INTEGER NOT NULL)"
 """What the party's patients answered under names before its own, at most: see `protocol.inheritance`."""
@@ -68,10 +66,6 @@ class Starts(NamedTuple):
     enrolled_token: str = ""
     voted: int = 0
     voted_token: str = ""
-
-
-Scheduled = tuple[str, str, int, int, bytes]
-"""Federation, digest of the teachers, release, phase of its mechanism, query."""
 
 
 class Account(Protocol):
@@ -132,12 +126,6 @@ class Account(Protocol):
     def queries_of(self, federation: str) -> frozenset[bytes]:
         """Queries answered in this federation, in any phase."""
         ...
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        """What was counted for single releases of a schedule."""
-        ...
-
-    def schedule(self, rows: Collection[Scheduled]) -> None: ...
 
 
 class SpendBook(Protocol):
@@ -286,9 +274,3 @@ class _Stored:
     def queries_of(self, federation: str) -> frozenset[bytes]:
         rows = self._connection.execute("SELECT query FROM given WHERE federation = ?", (federation,))
         return frozenset(query for (query,) in rows)
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        return set(self._connection.execute("SELECT * FROM scheduled WHERE federation = ?", (federation,)))
-
-    def schedule(self, rows: Collection[Scheduled]) -> None:
-        self._connection.executemany("INSERT INTO scheduled VALUES (?, ?, ?, ?, ?)", rows)

@@ -109,7 +109,7 @@ class Party(MemberKind):
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
             ("second", lambda: check_second(kit, self.roster_of(kit))),
-            ("promise", lambda: promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._share(kit))),
+            ("promise", lambda: self._promise(kit)),
             ("expectation", lambda: self._expectation(kit)),
             ("queries", lambda: self._queries(kit)),
         ]
@@ -145,6 +145,9 @@ class Party(MemberKind):
     def _terms(self, kit: Kit) -> Terms:
         return self.terms_of(open_home(kit.folder))
 
+    def _promise(self, kit: Kit) -> str:
+        return promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._own_epsilon(kit))
+
     def _own_epsilon(self, kit: Kit) -> float:
         return refused_is_wrong(lambda: own_epsilon(open_home(kit.folder), self._terms(kit)), POLICY)
 
@@ -155,11 +158,10 @@ class Party(MemberKind):
             POLICY,
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
-        epsilon, policy, promise = self._own_epsilon(kit), home.policy, promise_of(terms)
-        phases = f" over its {len(promise.by_release)} stages" if promise.later else ""
+        epsilon, policy = self._own_epsilon(kit), home.policy
         return (
             f"allows this federation: {terms.collection} votes, epsilon at most"
-            f" {epsilon_text(epsilon)}{phases} at delta {policy.delta:g} for a {policy.unit}"
+            f" {epsilon_text(epsilon)} at delta {policy.delta:g} for a {policy.unit}"
         )
 
     def _roster(self, kit: Kit) -> str:

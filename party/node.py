@@ -209,20 +209,20 @@ class PartyNode:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position, request.start)
-        votes = self._charged(query_set, terms, 1, request.release)
+        votes = self._charged(query_set, terms, 1)
         return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(votes, len(terms.classes)))
 
-    def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
+    def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), after they were charged. Secret.
 
         Raises
         ------
         Refused : as `_charged`.
         """
-        votes = self._charged(query_set, agreed, phase, release)
+        votes = self._charged(query_set, agreed, phase)
         return counted(votes.T, len(agreed.classes)).astype(VOTE_DTYPE)
 
-    def _charged(self, query_set: QuerySet, agreed: Terms, phase: int, release: int) -> np.ndarray:
+    def _charged(self, query_set: QuerySet, agreed: Terms, phase: int) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
 
         Raises
@@ -231,7 +231,7 @@ class PartyNode:
         """
         check_promised_unit(agreed, self.home.rules)
         for rule, most in (
-            (Rule.PROMISE, promise_of(agreed).only(release).most(phase)),
+            (Rule.PROMISE, promise_of(agreed).most(phase)),
             (Rule.MOST_QUERIES, self.home.policy.most_queries),
         ):
             if len(query_set.queries) > most:
@@ -242,7 +242,7 @@ class PartyNode:
         pool = pool_of(agreed)
         if pool is not None and not proves(pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)
+        self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase)
         lot = Lot(self.home.name, agreed.federation, ids)
         return votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)
 

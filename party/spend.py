@@ -9,14 +9,14 @@ case composes over federations. Where the parties add the noise, what is charged
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.node.limits import events_of
-from consilium.party.account import Account, Position, Scheduled, SpendBook, SpendFile
+from consilium.party.account import Account, Position, SpendBook, SpendFile
 from consilium.party.home import Policy
 from consilium.party.promise import Promise, check_within, epsilon, promise_of
 from consilium.protocol.messages import LedgerPosition, Terms
@@ -26,13 +26,13 @@ from consilium.protocol.refusals import Refused, Rule
 class SeenLedger(NamedTuple):
     """What a party knows of a federation's ledger. ledger: its id. heads: hash of the last batch, by its number, each
     time that it was told. asked_at: the last batch when votes were asked for last, -1 where they never were. answered:
-    ids of the queries that it was asked, by the number of the release, from 1.
+    ids of the queries that it was asked.
     """
 
     ledger: str
     heads: dict[int, str]
     asked_at: int
-    answered: dict[int, frozenset[str]]
+    answered: frozenset[str]
 
 
 class Past(NamedTuple):
@@ -171,30 +171,19 @@ class SpendStore:
             if position is None:
                 return None
             heads, asked_at = account.heads(federation), account.asked_at(federation)
-            answered: dict[int, set[str]] = {}
-            for _, _, release, _, query in account.scheduled(federation):
-                answered.setdefault(release, set()).add(query.hex())
-            if not answered and (queries := account.queries_of(federation)):
-                answered = {1: {query.hex() for query in queries}}
-        releases = {release: frozenset(ids) for release, ids in answered.items()}
-        return SeenLedger(position.ledger, heads, -1 if asked_at is None else asked_at, releases)
+            answered = frozenset(query.hex() for query in account.queries_of(federation))
+        return SeenLedger(position.ledger, heads, -1 if asked_at is None else asked_at, answered)
 
-    def charge(
-        self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1, release: int = 1
-    ) -> None:
+    def charge(self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1) -> None:
         """Count the queries that were not counted before, or refuse the whole request; on disk when this returns.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
-        answers, and as further queries where a coordinator asks others. Where several releases are promised, each has
-        its own cap, and they come in order: after queries of a later one there are no new ones of an earlier. A query
-        counts for each release that it is asked for: its votes are the same, but whoever sums them could release it
-        twice.
+        answers, and as further queries where a coordinator asks others.
 
         Parameters
         ----------
         ids : query ids, hex, all different.
-        release : number of the promised release that the queries are for, from 1.
 
         Raises
         ------
@@ -210,15 +199,8 @@ class SpendStore:
                 raise Refused(Rule.PROMISE)
             new = keys.difference(account.answers_of(teachers, phase))
             queries = account.answered_in(federation, phase) + len(new)
-            of_release: list[Scheduled] = []
-            if promise.later:
-                counted = account.scheduled(federation)
-                of_release = [
-                    row for key in sorted(keys) if (row := (federation, teachers, release, phase, key)) not in counted
-                ]
-                queries = _asked_for(counted, release, phase, len(of_release))
-            if queries > promise.only(release).most(phase):
-                raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=queries)
+            if queries > promise.most(phase):
+                raise Refused(Rule.PROMISE, limit=promise.most(phase), requested=queries)
             more = new if phase == 1 else new.difference(account.answers_of(teachers, 1))
             if more and (ever := account.answered() + len(more)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
@@ -226,8 +208,6 @@ class SpendStore:
             account.first_promise(federation, terms.promise)
             if new:
                 account.give(federation, teachers, phase, new)
-            if of_release:
-                account.schedule(of_release)
 
 
 def terms_text(terms: Terms) -> str:
@@ -245,16 +225,6 @@ def terms_in(text: str) -> Terms:
 def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
     """Query ids, hex, as an account keeps them."""
     return frozenset(map(bytes.fromhex, ids))
-
-
-def _asked_for(counted: Collection[Scheduled], release: int, phase: int, new: int) -> int:
-    """Queries for this release of a schedule in this phase of its mechanism, with so many new ones. Refused (PROMISE)
-    for new ones after those of a later release.
-    """
-    last = max((row[2] for row in counted), default=0)
-    if new and last > release:
-        raise Refused(Rule.PROMISE, limit=last, requested=release, detail="this release is over")
-    return sum(row[2:4] == (release, phase) for row in counted) + new
 
 
 def _earlier(account: Account, federation: str) -> list[ReleaseEvent]:

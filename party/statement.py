@@ -75,7 +75,7 @@ class StatementCheck:
         batches = list(enumerate(self.statement.batches, 1))
         charged = [check.charged(number, batch) for number, batch in batches]
         account = epsilon(self._promise.events, policy)
-        to_student = epsilon(check.to_student, policy)
+        to_student = epsilon([check.to_student], policy)
         so_far = min(epsilon(charged, policy), to_student) if charged else 0.0
         whom = " towards the student and the public" if self._terms.student else ""
         summary = (
@@ -83,11 +83,8 @@ class StatementCheck:
             f" of the federation: at most {epsilon_text(account)}"
         )
         if self._terms.student:
-            seen = [
-                self._promise.only(check.number(number, batch)).release.with_counts(queries, queries)
-                for number, batch in batches
-                for queries in [len(batch.queries) + len(batch.left_over)]
-            ]
+            queries = [len(batch.queries) + len(batch.left_over) for _, batch in batches]
+            seen = [self._promise.release.with_counts(count, count) for count in queries]
             nodes = min(epsilon(seen, policy), account) if seen else 0.0
             summary += f", towards the nodes that see noisy sums; of this, so far at most {epsilon_text(nodes)}"
         return f"{summary} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"

@@ -43,12 +43,9 @@ class LabelTerms:
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own. `release`: what is released for a
-    query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
+    query. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
     stated. `simulation`: all parties are simulated. `real_noise`: of a simulation, whether its noise is the operating
     system's, as that of every other federation is.
-
-    phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
-    of, from 1; 0 where there is no schedule. All else holds for all phases together.
     """
 
     federation: str
@@ -65,8 +62,6 @@ class LabelTerms:
     count_sigma: float = 0.0
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
-    phases: int = 0
-    phase: int = 0
     real_noise: bool = False
 
 

@@ -1,6 +1,6 @@
 """What a coordinator's ledger was charged, without votes, labels or evidence, for parties to check against their own.
 
-Each batch of the ledger has a hash of what may be seen (event, queries, phase), of the hash of the batch before, and of
+Each batch of the ledger has a hash of what may be seen (event, queries), of the hash of the batch before, and of
 a commitment to everything else, blinded by a secret of the ledger. So whoever sees what may be seen can follow the
 chain, through every position that it was told of, and finds out nothing of the rest.
 
@@ -21,7 +21,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, verify
-from consilium.protocol.messages import MOST_BATCHES, MOST_RELEASES
+from consilium.protocol.messages import MOST_BATCHES
 from consilium.protocol.models import Strict
 
 GENESIS = "0" * 64
@@ -38,12 +38,11 @@ class ChargedBatch(Strict):
     event: str = Field(max_length=4000)
     queries: Annotated[list[Hash], Field(min_length=1)]
     left_over: list[Hash] = Field(default_factory=list)
-    phase: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
     secret: Hash
 
     def link(self, previous: str, number: int) -> str:
         """Hash of the batch with this number, from 1, after the one with hash `previous`."""
-        return chain_link([previous, number, self.event, self.queries, self.left_over, self.phase, self.secret])
+        return chain_link([previous, number, self.event, self.queries, self.left_over, self.secret])
 
 
 class LedgerStatement(Strict):

@@ -22,8 +22,6 @@ PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_CLASSES = 1000
-MOST_RELEASES = 8
-"""In one promise: the phases of a federation's schedule."""
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
@@ -91,11 +89,11 @@ class Terms(Terse, Outgrown, WireModel):
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
-    budget, which the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the
-    noise is in the sums, they are of these. student: such a list of what the student is promised; empty where it is the
-    same list. collection: how votes are collected. roster: hash of the roster, empty for plaintext votes. public: JSON
-    of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one
-    `TrainRequest` of the federation.
+    budget, which the coordinator will not exceed, and which parties charge: the release, and a sanitised epsilon where
+    one is planned. Where the noise is in the sums, they are of these. student: such a list of what the student is
+    promised; empty where it is the same list. collection: how votes are collected. roster: hash of the roster, empty
+    for plaintext votes. public: JSON of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand.
+    request: digest of the one `TrainRequest` of the federation.
     """
 
     kind: ClassVar[str] = "terms"
@@ -209,12 +207,12 @@ class VoteRequest(WireModel):
     """All queries of a round in one message: float32 (queries, features).
 
     ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
-    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
-    release that the queries are for, from 1. start: the last of `HelloRequest.starts`, empty in a simulation.
+    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
+    last of `HelloRequest.starts`, empty in a simulation.
     """
 
     kind: ClassVar[str] = "query.vote"
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"release", "start"})
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"start"})
     federation: Hash
     query_set: Hash
     ledger: Hash
@@ -223,7 +221,6 @@ class VoteRequest(WireModel):
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
-    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
     start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
 
     @property

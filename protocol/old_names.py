@@ -7,7 +7,6 @@ spent at the released counts, which is secret. So the file decides what an old n
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -32,7 +31,7 @@ OF_CARD: Mapping[str, str] = {"epsilon_worst_case": "epsilon"}
 """In student.json."""
 
 
-OF_COORDINATOR: Mapping[str, str] = {"votes": "collection", "phases": "stages"}
+OF_COORDINATOR: Mapping[str, str] = {"votes": "collection"}
 """In coordinator.json, and the second in summary.json."""
 OF_SUMMARY: Mapping[str, str] = {**OF_SPENT, **OF_COORDINATOR}
 """In the table `privacy` of summary.json, and in the report's data."""
@@ -43,15 +42,6 @@ PLAINTEXT, CLEAR = "plaintext", "clear"
 def todays_mode(value: Any) -> Any:
     """How votes are collected, of a file of 0.9 or of today."""
     return PLAINTEXT if value == CLEAR else value
-
-
-def todays_stages(words: Any) -> Any:
-    """The mechanisms of a schedule in words, of a file of 0.9 or of today.
-
-    >>> todays_stages("phase 1: GNMax, sigma 40; phase 2: GNMax, sigma 20")
-    'stage 1: GNMax, sigma 40; stage 2: GNMax, sigma 20'
-    """
-    return re.sub(r"\bphase (?=\d+: )", "stage ", words) if isinstance(words, str) else words
 
 
 def public_file(folder: Path, name: str) -> Path:

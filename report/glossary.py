@@ -125,7 +125,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "unit",
             "whose data are protected: a record, a patient or a whole party",
             "granularity, user-level, record-level, client-level",
-            "[unit](planning.md)",
+            "[for privacy officers](for-privacy-officers.md)",
         ),
         Term(
             "relation",
@@ -209,12 +209,6 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "how many labels by hand teach as much as the student",
             "manual labels baseline, annotation cost",
             "[report](report.md)",
-        ),
-        Term(
-            "plan",
-            "how many hospitals, queries and how much epsilon are needed, from public facts alone",
-            "power analysis, forecast",
-            "[planning](planning.md)",
         ),
     ),
 }

@@ -314,7 +314,7 @@ def _judge(space: Workspace, case: Case) -> _Student | None:
     queries = canonical_queries(pool.queries, len(pool.features))
     truth = PublicTruth(case.config.rows, queries, case.pool_y, pool.test_x, pool.test_y)
     model = load_own(space.run_dir)
-    return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
+    return _Student(model, spec, seed, truth, model.predict_proba(pool.test_x))
 
 
 def _begin_worth(
@@ -399,7 +399,7 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
         for batch in batches
         if batch.counts is not None
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)
-        for total in (batch.votes or batch.parties * config.teachers_per_party,)
+        for total in (batch.parties * config.teachers_per_party,)
     }
     shares = Shares(np.array([noisy[query][0] for query in queries]), np.array([noisy[query][1] for query in queries]))
     return _Answers(ReleasedAnswers(rows, labels, shares), queries)

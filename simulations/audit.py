@@ -38,7 +38,7 @@ from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.old_names import OF_COORDINATOR, OF_SUMMARY, renamed
+from consilium.protocol.old_names import OF_SUMMARY, renamed
 from consilium.protocol.queries import query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.warnings import SINCE_0_9, listed, well_formed
@@ -229,9 +229,6 @@ class _Simulation:
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }
-        now, of_coordinator = renamed(summary, OF_COORDINATOR), renamed(coordinator, OF_COORDINATOR)
-        for key in ("stages",):
-            agree(f"{SUMMARY}: {key}", now.get(key), of_coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
@@ -314,7 +311,6 @@ class _Simulation:
             "noise_spread": summary.get("noise_spread", {}),
             "public_labels": summary.get("public_labels", {}),
             "invited": entry(manifest, MANIFEST, "data", "parties"),
-            "stages": renamed(summary, OF_COORDINATOR).get("stages", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),
             "attribution": dataset.attribution,
@@ -322,8 +318,8 @@ class _Simulation:
             "mechanism": config.describe(),
             "release": release if summary.get("release") == release else ReleaseKind(release.earlier),
             "collection": config.collection,
-            "most_queries": config.whole_budget.queries,
-            "most_answers": config.whole_budget.answers,
+            "most_queries": config.query_budget.queries,
+            "most_answers": config.query_budget.answers,
             "reinforced": recorded.reinforced,
             "seeded_noise": manifest.get("noise") == "seeded",
             "released_label_accuracy": entry(summary, SUMMARY, "privacy", "released_label_accuracy"),
@@ -352,7 +348,7 @@ class _Simulation:
                 raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")
             histogram = np.stack([votes[query_id] for query_id in batch.query_ids])
             shares.append(histogram.max(axis=1) / histogram.sum(axis=1))
-            mechanism = recorded.config.phase(batch.phase).mechanism
+            mechanism = recorded.config.mechanism
             if mechanism.needs_probabilities and batch.probabilities is None:
                 continue  # what the student thought is kept by nobody
             evidence = mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)

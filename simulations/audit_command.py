@@ -117,7 +117,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     config = load(federation, FederationConfig)
     schema = config.rows
     if pool is None:
-        queries = made_up_queries(schema, min(config.whole_budget.queries, MADE_UP))
+        queries = made_up_queries(schema, min(config.query_budget.queries, MADE_UP))
     else:
         loaded = PoolFile(pool).load(schema)
         if tuple(loaded.features) != schema.features:

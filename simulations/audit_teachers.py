@@ -530,5 +530,5 @@ def subject_of_scenario(
         }
     )
     lay_out(space, replace(case, scenario=plain, partition=alone))
-    queries = dataset.x[partition.queries[: min(config.whole_budget.queries, MADE_UP)]]
+    queries = dataset.x[partition.queries[: min(config.query_budget.queries, MADE_UP)]]
     return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

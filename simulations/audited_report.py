@@ -78,8 +78,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         mechanism=config.describe(),
         release=config.disclosure.release,
         collection=config.collection,
-        most_queries=config.whole_budget.queries,
-        most_answers=config.whole_budget.answers,
+        most_queries=config.query_budget.queries,
+        most_answers=config.query_budget.answers,
         guarantees=shown_guarantees(run.guarantees, config.collection),
         released_label_accuracy=None,
         reinforced=recorded.reinforced,
@@ -98,7 +98,6 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
-        stages=coordinator.get("stages", []),
         warnings=_warnings(audited, parties, student, recorded),
     )
 

@@ -95,11 +95,8 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
     collector, most = RecordedVotes(case, votes, noise), len(case.parties) * config.teachers_per_party
     noise_of = noise_for(config) if noise is None else noise
-    service, *later = (
-        LabelService(config, ledger, noise_of, collector, len(case.parties), log, phase=phase, most_votes=most)
-        for phase in config.phase_numbers
-    )
-    learned = learn(service, pool, spec, case.seed, later=later)
+    service = LabelService(config, ledger, noise_of, collector, len(case.parties), log, most_votes=most)
+    learned = learn(service, pool, spec, case.seed)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
     student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,

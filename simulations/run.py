@@ -226,8 +226,7 @@ def _carry_out(
         promised(config)
         _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
-        for spec in scenario.student.phases:
-            check_trainer(spec.trainer, config.rows)
+        check_trainer(scenario.student.trainer, config.rows)
         identities = case.identities()
         if identities is not None:
             identities.keys.check(config)
@@ -348,8 +347,8 @@ def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
 
 def _floats(scenario: Scenario, device: str) -> dict[str, Floats]:
     """Those in which networks for images are trained, where there are any: others have float32."""
-    students = any(spec.trainer.mixed_floats for spec in scenario.student.phases)
-    return {"floats": training_floats(device)} if students or scenario.federation.teacher.of_images else {}
+    student = scenario.student.trainer.mixed_floats
+    return {"floats": training_floats(device)} if student or scenario.federation.teacher.of_images else {}
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

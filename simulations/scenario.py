@@ -71,16 +71,6 @@ class Scenario(Terse, Frozen):
         return self
 
     @model_validator(mode="after")
-    def _students_are_of_phases(self) -> Scenario:
-        later, phases = len(self.student.later), len(self.federation.schedule)
-        if later not in (0, phases):
-            raise ValueError(
-                f"student.later has {later} students for the {phases} stages of federation.schedule: give one for each,"
-                " or leave it out"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
         if not self.data.deals_unevenly and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(
@@ -160,15 +150,12 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
     federation = table.get("federation")
     if not isinstance(federation, dict):
         return validate(dict(table), Scenario, where)
-    plain = {key: value for key, value in federation.items() if key != "schedule"} | {
+    plain = federation | {
         "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE},
         "query_budget": {"queries": 1, "answers": 1},
     }
     if isinstance(privacy := federation.get("privacy"), dict):
         plain["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
-    student = table.get("student")
-    if isinstance(student, dict):  # those of the phases, of which there are none left
-        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
     return validate({**table, "federation": plain}, Scenario, where)
 
 

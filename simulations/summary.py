@@ -64,7 +64,7 @@ def run_warnings(
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
-    spec: of the students of all phases. summary: as far as it is written. card: the student's. looked: what is seen of
+    spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
     the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
@@ -153,7 +153,7 @@ def _student(space: Workspace) -> dict[str, Any]:
 
 def looked_at(case: Case) -> RowFacts:
     """What is doubtful about the rows of a case, see `look`."""
-    return look(case.scenario.data, case.scenario.federation.whole_budget.queries, case.dataset, case.partition)
+    return look(case.scenario.data, case.scenario.federation.query_budget.queries, case.dataset, case.partition)
 
 
 def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
@@ -174,7 +174,6 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "parties_made": looked.parties,
         **({"public_owners": owners} if (owners := public_owners(case)) else {}),
         **({"holds_public_rows": True} if case.scenario.data.is_described and holds_rows(student) else {}),
-        **{key: coordinator[key] for key in ("stages",) if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -229,8 +228,8 @@ def report_data(
         mechanism=scenario.federation.describe(),
         release=scenario.federation.disclosure.release,
         collection=scenario.federation.collection,
-        most_queries=scenario.federation.whole_budget.queries,
-        most_answers=scenario.federation.whole_budget.answers,
+        most_queries=scenario.federation.query_budget.queries,
+        most_answers=scenario.federation.query_budget.answers,
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.collection),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
@@ -251,7 +250,6 @@ def report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
         warnings=summary["warnings"],
-        stages=summary.get("stages", []),
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

@@ -435,7 +435,7 @@ class VerifiedRoster(SumRoster):
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        blocks = assigned(list(identities.values()), [1] * len(identities), colluders + 2, earlier)
+        blocks = assigned(list(identities.values()), colluders + 2, earlier)
         rows = zip(identities.items(), blocks, strict=True)
         return cls._make(
             parties=[{"id": name, "ed25519_pk": key, "block": block} for (name, key), block in rows],

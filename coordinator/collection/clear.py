@@ -124,8 +124,8 @@ class VoteKeys(Protocol):
         """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
         ...
 
-    def collector(self, means: Collecting, stage: int | None) -> Collector:
-        """Of the schedule's stage with this number, from 1; None where there is no schedule."""
+    def collector(self, means: Collecting) -> Collector:
+        """What collects votes."""
         ...
 
 
@@ -143,22 +143,17 @@ class ClearVotes:
     def check_reachable(self, means: Collecting) -> None:
         """See `VoteKeys`: parties are all that is needed."""
 
-    def collector(self, means: Collecting, stage: int | None) -> Collector:
+    def collector(self, means: Collecting) -> Collector:
         """See `VoteKeys`."""
         sinks: Any = partial(keeping, means.run_dir / "private") if means.config.record_votes else None
-        return ClearCollector(
-            means.transport, means.config, means.members, means.standing, means.log, sinks, stage or 1
-        )
+        return ClearCollector(means.transport, means.config, means.members, means.standing, means.log, sinks)
 
 
 CLEAR = ClearVotes()
 
 
 class ClearCollector:
-    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes.
-
-    release: number of the promised release that all its queries are for.
-    """
+    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes."""
 
     def __init__(
         self,
@@ -168,10 +163,9 @@ class ClearCollector:
         standing: Standing,
         log: EventLog,
         sink_for: Callable[[np.ndarray, str, int], VotesSink] | None = None,
-        release: int = 1,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
-        self._standing, self._sink_for, self._release = standing, sink_for, release
+        self._standing, self._sink_for = standing, sink_for
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -186,7 +180,6 @@ class ClearCollector:
             queries=queries,
             places=places,
             proof=proof,
-            release=self._release,
             start=self._standing.start,
         )
         self._standing.voting(queries, [member.party for member in self._members])

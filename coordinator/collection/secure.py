@@ -77,10 +77,10 @@ class SecureKeys:
     def check_reachable(self, means: Collecting) -> None:
         """See `VoteKeys`: parties are all that is needed."""
 
-    def collector(self, means: Collecting, stage: int | None) -> SecureCollector:
+    def collector(self, means: Collecting) -> SecureCollector:
         """See `VoteKeys`."""
         return SecureCollector(
-            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log, stage
+            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log
         )
 
 
@@ -96,15 +96,13 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     """Raise ConfigError unless the noise fits the roster, and exact sums have enough parties."""
     sure = roster.u_min - roster.c
-    for number in config.phase_numbers:
-        noise = config.node_event(0, 0, number).party_noise(1)
-        if noise is not None and noise.shares > sure:
-            where = "" if number is None else f"stage {number}: "
-            raise ConfigError(
-                f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
-                f" be in a sum (u_min {roster.u_min} less {roster.c} colluders)",
-                f"Set it to {sure}",
-            )
+    noise = config.node_event(0, 0).party_noise(1)
+    if noise is not None and noise.shares > sure:
+        raise ConfigError(
+            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (u_min"
+            f" {roster.u_min} less {roster.c} colluders)",
+            f"Set it to {sure}",
+        )
     if config.collection == "secure":
         check_enough(roster, roster.u_min)
 
@@ -157,10 +155,9 @@ class SecureCollector(SumCollector):
         folder: Path,
         standing: Standing,
         log: EventLog,
-        number: int | None = None,
     ) -> None:
         keys.check(config)
-        super().__init__(transport, config, members, keys.roster, folder, standing, log, number)
+        super().__init__(transport, config, members, keys.roster, folder, standing, log)
         self._keys = keys
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()

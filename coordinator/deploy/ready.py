@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.runs import ROSTER, KitRun
-from consilium.coordinator.kit_runs import LEDGER, use_of_phases
+from consilium.coordinator.kit_runs import LEDGER, use_of_budget
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
@@ -93,7 +93,7 @@ def _federation(run: KitRun) -> str:
     config = run.config
     guarantee = promised(config)
     return (
-        f"{config.collection} votes, {config.describe()}, at most {config.whole_budget.queries} queries:"
+        f"{config.collection} votes, {config.describe()}, at most {config.query_budget.queries} queries:"
         f" epsilon at most {epsilon_text(guarantee.epsilon)} at delta {config.privacy.delta:g},"
         f" unit {config.privacy.unit.value}"
     )
@@ -160,7 +160,7 @@ def _ledger(run: KitRun) -> str:
     ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True)
     try:
         ledger.batches()  # follows the hash chain
-        used = use_of_phases(run.config, ledger)
+        used = use_of_budget(run.config, ledger)
     finally:
         ledger.close()
-    return "; ".join(phase.describe() for phase in used)
+    return used.describe()

@@ -199,7 +199,7 @@ def told_of(
     total = sum(asked.values()) if isinstance(asked, Mapping) else asked
     shown = ChangeOutlook(
         tuple(changes), config.collection, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
-        config.whole_budget.queries, None if after.public is None else after.public.size, total, impossible,
+        config.query_budget.queries, None if after.public is None else after.public.size, total, impossible,
         config.noise_in_sums, by_federation=isinstance(asked, Mapping),
     )  # fmt: skip
     try:
@@ -270,7 +270,7 @@ def _party(
         now=cost(_federations(name, before, unasked)) if name in before.parties else None,
         epsilon=epsilon,
         most_epsilon=limit_for(epsilon),
-        most_queries=config.whole_budget.queries * count,
+        most_queries=config.query_budget.queries * count,
         least_parties=least,
         rows=rows_for(config.teachers_per_party),
     )

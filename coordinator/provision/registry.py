@@ -124,7 +124,7 @@ class Registry(Outgrown, Frozen):
         if not before:
             return Inheritance(others=tuple(self.former))
         config = self.federation()
-        promise, queries, now = config.terms().promise, config.whole_budget.queries, config.digest()
+        promise, queries, now = config.terms().promise, config.query_budget.queries, config.digest()
         found = [
             InheritedFederation(federation=each.digest, promise=each.promise or promise, queries=queries)
             for old in before

@@ -87,28 +87,24 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 
 def check_query_budget(recorded: Recorded) -> str:
     """No more was asked or answered than the query budget allows."""
-    config, lines = recorded.config, []
-    for place, phase in enumerate(config.phases, 1):
-        batches = [batch for batch in recorded.batches if batch.phase in (None, place)]
-        queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-        query_budget, where = phase.query_budget, f" in stage {place}" if config.schedule else ""
-        if queries > query_budget.queries:
-            raise Contradiction(f"{queries} queries were asked{where}, the cap is {query_budget.queries}")
-        if answered > query_budget.answers:
-            raise Contradiction(f"{answered} labels were given{where}, the cap is {query_budget.answers}")
-        lines.append(f"{queries} of {query_budget.queries} queries, {answered} of {query_budget.answers} labels{where}")
-    return "; ".join(lines)
+    batches, budget = recorded.batches, recorded.config.query_budget
+    queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
+    if queries > budget.queries:
+        raise Contradiction(f"{queries} queries were asked, the cap is {budget.queries}")
+    if answered > budget.answers:
+        raise Contradiction(f"{answered} labels were given, the cap is {budget.answers}")
+    return f"{queries} of {budget.queries} queries, {answered} of {budget.answers} labels"
 
 
 def check_charges(recorded: Recorded) -> str:
     """Every batch was charged the event that the configuration gives for its counts."""
     config = recorded.config
     for place, batch in enumerate(recorded.batches, 1):
-        expected = config.event(len(batch.query_ids), int(batch.answered.sum()), batch.phase).to_json()
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
         if batch.event != expected:
             differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
             raise Contradiction(f"batch {place}: the event differs in {', '.join(differing) or 'its keys'}")
-    return "; ".join(phase.mechanism.describe() for phase in config.phases)
+    return config.mechanism.describe()
 
 
 def check_evidence(recorded: Recorded) -> str:
@@ -119,7 +115,7 @@ def check_evidence(recorded: Recorded) -> str:
             if batch.log_q_label is not None:
                 raise Contradiction(f"batch {place} has evidence without the histograms of which it is")
             continue
-        evidence = recorded.config.phase(batch.phase).mechanism.evidence(
+        evidence = recorded.config.mechanism.evidence(
             event_from_json(batch.event), batch.histogram, batch.probabilities
         )
         for computed, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
@@ -202,13 +198,13 @@ def check_given(files: Files, recorded: Recorded) -> str:
 
 
 def _record_of(place: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
-    noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
-    expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
+    noise = recorded.config.node_event(0, 0).party_noise(1)
+    expected = (batch.parties, 0.0 if noise is None else noise.sigma)
     for stored in records:
         if stored.record.phase == 1 and stored.ids[: len(batch.query_ids)] == batch.query_ids:
-            if (len(stored.record.accepted), stored.record.sigma, stored.record.release) == expected:
+            if (len(stored.record.accepted), stored.record.sigma) == expected:
                 return stored.record
-            raise Contradiction(f"batch {place}: the second aggregator signed a sum of other parties, noise or release")
+            raise Contradiction(f"batch {place}: the second aggregator signed a sum of other parties or noise")
     raise Contradiction(f"batch {place}: the second aggregator signed no sum on its queries")
 
 

@@ -74,12 +74,10 @@ def read_ledger(path: Path) -> Recorded:
                 batches, ended = ledger.batches(), ledger.closing()
                 ids = [query_id for batch in batches for query_id in batch.query_ids]
                 releases, counts, strays = ledger.find(ids), ledger.counts(), ledger.uncharged()
-                phases = ledger.phases()
         except sqlite3.Error as error:
             raise Damaged(f"SQLite cannot read it: {error}") from None
     if strays:
         raise Contradiction(f"{strays} rows of releases or evidence belong to no batch: nobody was charged for them")
-    _check_phases(config, batches, phases)
     _check_counts(config, batches, releases, counts)
     return Recorded(config, batches, releases, _closing(ended), rolled_back)
 
@@ -131,27 +129,9 @@ def _check_counts(
             )
 
 
-def _check_phases(config: FederationConfig, batches: list[Batch], phases: dict[int, int]) -> None:
-    """Every batch is in a phase of the schedule, and none in one that was over; none at all without a schedule."""
-    if not config.schedule:
-        if phases:
-            raise Contradiction("batches are of phases, though the federation has no schedule")
-        return
-    if len(phases) != len(batches):
-        raise Contradiction("the stage of a batch is missing, or a stage has no batch")
-    before = 1
-    for number, batch in enumerate(batches, 1):
-        phase = batch.phase
-        if type(phase) is not int or not 1 <= phase <= len(config.phases):
-            raise Contradiction(f"batch {number} is of no stage of the schedule (1 to {len(config.phases)})")
-        if phase < before:
-            raise Contradiction(f"batch {number} is of stage {phase}, which was over")
-        before = phase
-
-
 def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
     """Noisy histograms are there if the mechanism releases them, of all classes, and the labels are their largest."""
-    mechanism = config.phase(batch.phase).mechanism
+    mechanism = config.mechanism
     if (mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
         has = "no histograms" if batch.counts is None else "histograms"
         raise Contradiction(f"batch {number} has {has}, unlike what {mechanism.describe()} releases")

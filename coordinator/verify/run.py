@@ -14,7 +14,7 @@ from typing import Any
 from consilium.coordinator.collection.kept_session import RECORDS
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.kit_runs import current_folder
-from consilium.coordinator.privacy import by_phase, promises, spent
+from consilium.coordinator.privacy import promises, spent
 from consilium.coordinator.verify.charges import (
     check_charges,
     check_claims,
@@ -259,7 +259,6 @@ def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     }
     for key, value in truth.items():
         agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-    agree(f"{COORDINATOR}: stages", summary.get("stages"), by_phase(config, recorded.batches).get("stages"))
     parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
     if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
         raise Damaged(f"{COORDINATOR}: parties is no list of names")

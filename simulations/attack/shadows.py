@@ -40,10 +40,9 @@ _NUMBERS = 1 << 20
 
 def check_playable(case: Case) -> None:
     """Raise ConfigError for a federation whose attacks are not played."""
-    simulation, federation, student = case.scenario.simulation, case.scenario.federation, case.scenario.student
+    simulation, student = case.scenario.simulation, case.scenario.student
     by_model = student.rounds > 1 and student.selection in BY_MODEL
     reasons = {
-        "a schedule": (bool(federation.schedule), "what it asks later depends on what was released before"),
         "a student that chooses rows by its model": (
             by_model,
             "what it asks later depends on what was released before",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consilium.party.account import Account, Position, Scheduled, Starts
+from consilium.party.account import Account, Position, Starts
 from consilium.party.sum_store import KeptUpload
 from consilium.protocol.messages import LedgerPosition
 
@@ -41,7 +41,6 @@ class MemoryAccount:
     _asked: dict[str, int] = field(default_factory=dict)
     _promises: dict[str, str] = field(default_factory=dict)
     _answers: dict[Answer, tuple[frozenset[bytes], ...]] = field(default_factory=dict)
-    _scheduled: dict[str, frozenset[Scheduled]] = field(default_factory=dict)
     _uploads: dict[str, SessionVotes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -138,14 +137,6 @@ class MemoryAccount:
     def queries_of(self, federation: str) -> frozenset[bytes]:
         parts = [part for (of, *_), batch in self._answers.items() if of == federation for part in batch]
         return frozenset[bytes]().union(*parts)
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        return set(self._scheduled.get(federation, ()))
-
-    def schedule(self, rows: Collection[Scheduled]) -> None:
-        for federation in {row[0] for row in rows}:
-            new = (row for row in rows if row[0] == federation)
-            self._scheduled[federation] = self._scheduled.get(federation, frozenset()).union(new)
 
 
 class MemoryBook:

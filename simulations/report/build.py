@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import UndefinedError
@@ -19,9 +17,7 @@ from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.protocol.strict_json import number
 from consilium.report.charts import bars_chart
-from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import NOT_COVERED as BADGE
 from consilium.report.exhibits import (
     Cell,
@@ -292,45 +288,12 @@ def _how(data: ReportData) -> PagePart:
     ]
     exhibits = [
         Exhibit("configuration", table=pairs(configuration)),
-        _stages(data),
         Exhibit("software", table=Table(("software", "version"), pairs(list(data.versions.items())).lines, look=""))
         if data.versions
         else None,
         _seconds(data),
     ]
     return PagePart("how", "How it was run", without_blanks(exhibits), look="columns")
-
-
-def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[TableLine, ...]:
-    """Of each stage of a schedule what was asked and answered of its budget, and what it may cost by itself. All of it
-    may be shown.
-
-    Raises
-    ------
-    DataError : they are not those of `coordinator.ledger.privacy.by_phase`.
-    """
-    try:
-        return tuple(
-            TableLine(
-                f"{index}",
-                (
-                    Cell(str(stage["mechanism"])),
-                    Cell(f"{stage['asked']:,} of {stage['most_queries']:,}"),
-                    Cell(f"{stage['answered']:,} of {stage['most_answers']:,}"),
-                    Cell(f"{stage['reinforced']:,}"),
-                    Cell(epsilon_text(number(dict(stage), "epsilon"))),
-                ),
-            )
-            for index, stage in enumerate(stages, 1)
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError("the report's stages are not those of a run", "Run: consilium audit") from error
-
-
-def _stages(data: ReportData) -> Exhibit | None:
-    columns = ("stage", "mechanism", "asked", "answered", "confirmed", "epsilon by itself")
-    table = Table(columns, stage_lines(data.stages), frozenset((2, 3, 4, 5)), look="")
-    return Exhibit("stages", table=table) if table.lines else None
 
 
 def _seconds(data: ReportData) -> Exhibit | None:

@@ -16,7 +16,7 @@ import numpy as np
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed, todays_stages
+from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.report.warnings import publishable
@@ -61,7 +61,6 @@ class ReportData:
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
-    stages: of each stage of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
     card: the student's, as `student.card.make_card` gives it; public as the student is. Empty where there is none.
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
@@ -114,7 +113,6 @@ class ReportData:
     invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
-    stages: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, str]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -192,7 +190,6 @@ def load_report_data(folder: Path) -> ReportData:
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
         values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
-        values["mechanism"] = todays_stages(values["mechanism"])
         # up to version 0.9 it was not written; a simulation's teachers were judged, or left out
         known = {item.party for item in [*values["quality"], *values["left_out"]]}
         values.setdefault("invited", max(len(known), values["parties"]))

@@ -14,11 +14,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from pydantic import model_validator
+
 from consilium.coordinator.config import Federation
-from consilium.coordinator.stages import OpenPhase, Phase
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.mechanisms.calibration import widest
+from consilium.coordinator.parts import QueryBudget, check_query_budget
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
@@ -261,19 +266,29 @@ def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) ->
         if table["federation"]["privacy"].get("epsilon") is None:
             scenario = validate(table, Scenario, where)
         else:
-            _check_stages(table["federation"], where)
+            _check_mechanism(table["federation"], where)
         checked[text] = scenario
     return checked[text]
 
 
-def _check_stages(federation: Mapping[str, Any], where: str) -> None:
-    """All that mechanisms and query budgets say but the noise, which is calibrated where it is used."""
-    for number, stage in enumerate([federation, *(federation.get("schedule") or ())]):
-        place = f"{where}: federation.schedule, stage {number + 1}" if number else f"{where}: federation"
-        stated = {key: stage[key] for key in ("mechanism", "query_budget") if key in stage}
-        if isinstance(stated.get("mechanism"), dict):
-            stated["mechanism"] = OpenPhase.of({**_STAND_IN, "mechanism": stated["mechanism"]}).widest()
-        validate(stated, Phase, place)
+class _Asked(Frozen):
+    """What a federation says of its mechanism and its budget."""
+
+    mechanism: AnyMechanism
+    query_budget: QueryBudget
+
+    @model_validator(mode="after")
+    def _answers_what_it_must(self) -> _Asked:
+        check_query_budget(self.mechanism, self.query_budget, "distributed")  # the federation checks how it collects
+        return self
+
+
+def _check_mechanism(federation: Mapping[str, Any], where: str) -> None:
+    """All that mechanism and query budget say but the noise, which is calibrated where it is used."""
+    stated = {key: federation[key] for key in ("mechanism", "query_budget") if key in federation}
+    if isinstance(stated.get("mechanism"), dict):
+        stated["mechanism"] = widest(stated["mechanism"])
+    validate(stated, _Asked, f"{where}: federation")
 
 
 def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:

@@ -123,7 +123,7 @@ class StepDesk:
 
     def labelled(self, case: Case, params: Mapping[str, Any]) -> HandLabels:
         """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
-        student, mode = case.scenario.student.last, params["mode"]
+        student, mode = case.scenario.student, params["mode"]
         key = canonical_digest([params["division"], student.model_dump(mode="json"), mode])
         public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
         none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
@@ -252,7 +252,7 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
     budget for many divisions."""
     mechanism, budget = federation["mechanism"], federation["query_budget"]
     stated = set(noise_scales(MECHANISMS[mechanism["name"]])) & mechanism.keys()
-    if stated or federation.get("schedule") or federation["privacy"].get("epsilon") is None:
+    if stated or federation["privacy"].get("epsilon") is None:
         return federation
     return {**federation, "query_budget": {key: min(count, rows) for key, count in budget.items()}}
 

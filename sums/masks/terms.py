@@ -18,8 +18,7 @@ class MaskedTerms(SessionTerms):
     """Terms of one session, see `SessionTerms`.
 
     ring: bits. sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without
-    noise. lifetime: seconds from a party's first answer until it throws the session away, by its own clock. release is
-    not written where it is 1, so that terms of federations with one release are what they were.
+    noise. lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
     """
 
     SIGNED_AS: ClassVar[str] = "session"
@@ -72,6 +71,3 @@ class MaskedTerms(SessionTerms):
     def sigma_share(self) -> float:
         """Standard deviation of the noise that one party adds to one count; 0.0 without noise."""
         return self.sigma / math.sqrt(self.noise_shares) if self.sigma > 0 else 0.0
-
-    def _unwritten(self) -> set[str]:
-        return super()._unwritten() | ({"release"} if self.release == 1 else set())

@@ -13,8 +13,8 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.provision.plan import read_plan
-from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError

@@ -18,8 +18,8 @@ from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
+from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
-from consilium.coordinator.stages import Timeouts
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import drop, make_config, make_homes, make_rows, make_secure

@@ -35,7 +35,7 @@ from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
 from tests.simulations.council.warm import hospitals
 
-LONG = ("run_scenario(", "Council(teacher=", "calibrate(", "[[federation.schedule]]")
+LONG = ("run_scenario(", "Council(teacher=", "calibrate(")
 """A block with one of these runs a whole scenario, as tests/simulations/test_cli.py does, or calibrates: `make proofs`.
 """
 
@@ -117,7 +117,7 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
 
 
 def toml_blocks() -> list[Any]:
-    """A schedule, and a mechanism without its scales, are calibrated where they are read."""
+    """A mechanism without its scales is calibrated where it is read."""
     found = [param.values[0] for param in of("toml")]
     long = [any(each in block.text for each in LONG) or "threshold = 150\n" in block.text for block in found]
     marks = [pytest.mark.proofs if each else [] for each in long]

@@ -119,7 +119,7 @@ def test_a_statement_holds_no_votes_labels_or_ids(run: Path) -> None:
         salt = ledger._meta["salt"]
     text = (run / "statement.json").read_text()
     assert not any(query_id in text for query_id in (*ids, salt))
-    assert set(statement.batches[0].model_dump()) == {"event", "queries", "left_over", "phase", "secret"}
+    assert set(statement.batches[0].model_dump()) == {"event", "queries", "left_over", "secret"}
     assert "answered" not in json.loads(statement.batches[0].event)
     # two ledgers of the very same content have other commitments: nobody can try votes out
     with sqlite3.connect(run_of(run) / "ledger.db") as connection:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import GNMax
-from consilium.coordinator.stages import Privacy
+from consilium.coordinator.parts import Privacy
 from consilium.party import node as party_node
 from consilium.party.home import PartyFile, Policy, check_terms, open_home
 from consilium.party.node import PartyNode
@@ -257,6 +257,7 @@ def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, prom
     [
         event(asked=0, answered=0),
         event(noise="continuous"),
+        json.dumps([json.loads(event())[0]] * 2),
         event(teachers_per_party=2),
         json.dumps([json.loads(event())[0], dict(json.loads(event())[0], unit="record")]),
         json.dumps([dict(json.loads(event())[0], type="distributed", noise_shares=3)]),

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from consilium.aggregator.policy import AggregatorPolicy
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.provision.plan import RowsPlan, plan_table
-from consilium.coordinator.stages import Phase
 from consilium.node.acceptance import read_policy
 from consilium.party.dry_run import FederationFile
 from consilium.party.home import LIMITS, Policy
@@ -37,7 +36,6 @@ TODAY: dict[str, Any] = {
     "privacy": {"unit": "party", "delta": 1e-5},
     "query_budget": {"queries": 9, "answers": 9},
     "mechanism": {"name": "gnmax", "sigma": 9.0},
-    "schedule": [{"mechanism": {"name": "gnmax", "sigma": 8.0}, "query_budget": {"queries": 5, "answers": 5}}],
     "voting_rule": {"rule": "relative"},
 }
 POLICY = {"allowed_classes": ["no", "yes"], "collection": "plaintext", "open_queries": True}
@@ -52,7 +50,6 @@ CASES: list[tuple[type[Frozen], dict[str, Any], dict[str, str]]] = [
     (Policy, POLICY, {"votes": "collection", "open_pool": "open_queries"}),
     (AggregatorPolicy, {"open_queries": True}, {"open_pool": "open_queries"}),
     (RowsPlan, {"classes": ["a", "b"], "public": "p.csv", "queries": "q.csv"}, {"pool": "queries"}),
-    (Phase, TODAY["schedule"][0], {"caps": "query_budget"}),
 ]
 """Model, a table of it, and keys of 0.9 with today's."""
 EACH = [
@@ -139,16 +136,6 @@ def test_a_change_by_either_name(tmp_path: Path, key: str) -> None:
     (tmp_path / "old.toml").write_text(OLD)
     changed = load_scenario(str(tmp_path / "old.toml"), [f"{key}=secure"])
     assert changed.federation.collection == "secure"
-
-
-def test_noise_of_phases_that_a_file_of_0_9_leaves_out() -> None:
-    """It is calibrated to the same epsilon."""
-    budget = {"queries": 9, "answers": 9}
-    table = {**TODAY, "mechanism": {"name": "gnmax"}, "privacy": {**TODAY["privacy"], "epsilon": 4.0}}
-    today = {**table, "schedule": [{"mechanism": {"name": "gnmax"}, "query_budget": budget}]}
-    old = {key: value for key, value in table.items() if key != "query_budget"}
-    old |= {"caps": budget, "schedule": [{"mechanism": {"name": "gnmax"}, "caps": budget}]}
-    assert Federation.model_validate(old) == Federation.model_validate(today)
 
 
 def test_both_names_in_a_scenario_are_refused(tmp_path: Path) -> None:

@@ -49,12 +49,6 @@ CASES = {
         "federation.mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7}",
         "student.rounds=3", "student.selection=margin", "federation.query_budget.answers=40",
     ),
-    "confident, then interactive": (
-        CONFIDENT, "federation.query_budget={queries=30, answers=20}",
-        "federation.schedule=[{mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7},"
-        " query_budget={queries=30, answers=15}}]",
-        "student.later=[{rounds=2, selection='margin'}]",
-    ),
     "lnmax": ("federation.mechanism={name='lnmax', gamma=0.1}",),
     "lnmax, sanitised": (
         "federation.mechanism={name='lnmax', gamma=0.02}",

@@ -259,15 +259,13 @@ def winners_flipped(pool: TeacherVotes, classes: int) -> np.ndarray:
 
 def _can_be_followed(case: Case) -> bool:
     """Whether it is known what the student thought when it asked: nothing, where it asked all in one round."""
-    if case.config.schedule:
-        return False
     return not case.config.mechanism.needs_probabilities or case.scenario.student.rounds == 1
 
 
 def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarray) -> None:
     """`flipped` float64 (parties, 2), see `Rerun.flipped`."""
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    learner = CurveLearner(public, case.scenario.student.last, case.seed)
+    learner = CurveLearner(public, case.scenario.student, case.seed)
 
     def metric(answers: ReleasedAnswers) -> float:
         return float(learner.scores(answers.first(len(answers.rows))).mean())
@@ -292,7 +290,7 @@ def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarra
 def _chosen(changes: np.ndarray, influence: np.ndarray, case: Case, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Parties whose students are trained, on about so many labels: the most influential of those where labels change,
     `changes` bool (parties,), and as many of all by lot; all, where that is cheap (`methods.manual_labels.effort`)."""
-    spec, width = case.scenario.student.last, case.pool_x.shape[1]
+    spec, width = case.scenario.student, case.pool_x.shape[1]
     if spec.inputs != "features":
         width = case.config.rows.inputs(case.pool_x[:1]).shape[1]
     whole, parties = effort(spec.trainer, labels, width, len(case.classes), "full"), len(changes)

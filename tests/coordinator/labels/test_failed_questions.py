@@ -63,7 +63,7 @@ class Federation:
         self.sums = SumsOfRun(self.ledger, self.log, None)
         standing = Standing(self.sums.position, None, voting=voting)
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
-        collector = NotedCollector(keys.collector(means, None), self.sums)
+        collector = NotedCollector(keys.collector(means), self.sums)
         self.service = LabelService(
             self.config, self.ledger, lambda batch: SeededNoise(batch), collector, PARTIES, self.log
         )

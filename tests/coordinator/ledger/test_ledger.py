@@ -90,7 +90,7 @@ def tried_out(ledger: Ledger, salt: str | None) -> list[list[int]]:
             head = chain_hash(GENESIS, 1, at, event, 3, rows)
         else:
             meta = {"id": ledger.id, "salt": salt}
-            head = open_batch(meta, 1, at, event, 3, rows, (), None).link(GENESIS, 1)
+            head = open_batch(meta, 1, at, event, 3, rows, ()).link(GENESIS, 1)
         if head == ledger.position().head:
             fits.append(votes)
     return fits

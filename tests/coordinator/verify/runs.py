@@ -106,16 +106,10 @@ def rechained(*statements: str) -> Tamper:
     return apply
 
 
-def phases_of(ledger: sqlite3.Connection) -> dict[int, int]:
-    """The phase of each batch, where the ledger keeps them."""
-    phased = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'phases'").fetchone()
-    return dict(ledger.execute("SELECT seq, phase FROM phases")) if phased else {}
-
-
 def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
-        previous, phases = GENESIS, phases_of(ledger)
+        previous = GENESIS
         meta = dict(ledger.execute("SELECT key, value FROM meta"))
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
@@ -126,7 +120,7 @@ def rechain(path: Path) -> None:
                 (seq,),
             ).fetchall()
             left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
-            content = (event, parties, rows, [query_id for (query_id,) in left], phases.get(seq))
+            content = (event, parties, rows, [query_id for (query_id,) in left])
             link = open_batch(meta, seq, at, *content).link(previous, seq)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link

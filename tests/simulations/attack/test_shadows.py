@@ -76,7 +76,6 @@ def test_halves_have_whole_patients() -> None:
 @pytest.mark.parametrize(
     ("part", "changes", "reason"),
     [
-        ("federation", {"schedule": ("a stage",)}, "a schedule: what it asks later depends on"),
         ("student", {"rounds": 2, "selection": "margin"}, "chooses rows by its model"),
         ("simulation", {"policies": ("a policy",)}, "policies of single parties"),
         ("simulation", {"teachers": ("a kind",)}, "teachers of their own"),

@@ -43,7 +43,7 @@ def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None
     config = run.config
     ledger = Ledger(run / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
     batch = batch_of(config, [f"{number:064x}" for number in range(len(labels))], labels, histogram)
-    ledger.commit(batch, config.whole_budget.queries, config.whole_budget.answers)
+    ledger.commit(batch, config.query_budget.queries, config.query_budget.answers)
     ledger.close()
 
 

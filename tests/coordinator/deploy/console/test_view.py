@@ -127,7 +127,7 @@ def test_an_update_over_an_open_federation_is_told(kit: Kit) -> None:
 
 def test_so_far_is_never_more_than_promised_and_grows(kit: Kit) -> None:
     config = configuration(kit)
-    costs = [most_so_far(config, {None: asked}) for asked in (0, 1, 10, 30, 31, config.whole_budget.queries)]
+    costs = [most_so_far(config, asked) for asked in (0, 1, 10, 30, 31, config.query_budget.queries)]
     assert costs == sorted(costs)
     assert costs[0] == 0.0
     assert costs[-1] == pytest.approx(promised(config).epsilon)
@@ -231,4 +231,4 @@ def test_a_closed_federation_offers_nothing(kit: Kit) -> None:
     assert (found.queries_left, found.answers_left, found.closed) == (0, 0, True)
     assert "left         closed: nothing can be asked" in found.lines()
     assert "Closed: nothing can be asked" in page(view).body.decode()
-    assert sum(phase.queries_left for phase in begin(kit).use()) == 0
+    assert begin(kit).use().queries_left == 0
