@@ -149,7 +149,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     assert refused(party.vote, vote(POOL[:5], **at(0, ledger="1"))).rule is Rule.LEDGER
     # as a federation of its own, it is charged
     other = make_config(public=CONFIG.public, name="again")
-    alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy).epsilon
+    alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy)
     policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
     strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
     assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
@@ -159,7 +159,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
     """Each fits alone when it enrols, since nothing was charged yet: only the first that asks for votes gets any."""
     configs = [make_config(public=CONFIG.public, name=name) for name in ("first", "second")]
     party = member(tmp_path / "p", configs[0])
-    alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy).epsilon
+    alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy)
     policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
     strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
     for config in configs:
@@ -330,7 +330,7 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     epsilons = {}
     for unit in ("record", "party"):
         home = open_home(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
-        epsilons[unit] = SpendStore(home.spend_file).check(terms, home.policy).epsilon
+        epsilons[unit] = SpendStore(home.spend_file).check(terms, home.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
     strict = PartyNode(open_home(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit)))
