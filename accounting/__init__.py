@@ -10,13 +10,13 @@ curves      a module for each mechanism, each formula with its theorem: Renyi cu
 worst       what leaves, a winner or a bit, over all votes
 outcome     what one label or one check costs at the votes at hand, computed instead of bounded
 events      what was released, as frozen values that know their own cost
-accountant  composition: dry run, then commit, under a cap that was fixed before
+accountant  composition
 guarantee   an epsilon with its unit, relation, audience and kind
 label_costs what an event costs where nothing but labels leaves
 sanitise    a data-dependent epsilon that may be published
 target      the least noise for an epsilon
 vote_files  votes as researchers hold them, and made-up ones
-vote_costs  all of it in five lines, with `aggregators` and `dp_events`: the names below
+vote_costs  all of it in five lines, with `aggregators`: the names below
 cli         `consilium accounting`
 
 The names in `__all__` are for researchers (docs/researchers.md). Each is imported when it is first used, so that
@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from consilium.accounting.aggregators import Confident, Distributed, GNMax, Histogram, Interactive, LNMax
-    from consilium.accounting.dp_events import from_dp_event, to_dp_event
     from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon, individual
 
 __all__ = [
@@ -43,14 +42,11 @@ __all__ = [
     "calibrate",
     "compare",
     "epsilon",
-    "from_dp_event",
     "individual",
-    "to_dp_event",
 ]
 
 _MODULES = {
     "vote_costs": ("EpsilonResult", "calibrate", "compare", "epsilon", "individual"),
-    "dp_events": ("from_dp_event", "to_dp_event"),
     "aggregators": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
 }
 """Public names by the module that they come from."""

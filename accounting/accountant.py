@@ -1,25 +1,20 @@
-"""Composition: dry run, then commit.
+"""Composition of releases.
 
 Curves add per order over all releases on the same data; the conversion to epsilon happens once, at the end.
-
-The cap is enforced on the WORST CASE only. A data-dependent spend is a function of the votes, so a stop that depends on
-it tells about them: with top votes (165, 32, 14, 14, 11), sigma 40, order 20 and a budget of 100 times the cost of one
-such query, the neighbour with (164, 33, ...) stops after 95 queries, and the difference is visible to everybody.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
-from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
+from consilium.accounting.errors import AccountingError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind, rounded_up
+from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
 
@@ -28,35 +23,6 @@ _MOST_KINDS = 2
 cent, five take 12 s for nothing."""
 _NO_GAIN = 1e-9
 """Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """Largest epsilon that may ever be reached by Rényi curves, at this delta; what is stated may be less. Fixed before
-    the run."""
-
-    max_epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-        if not self.max_epsilon > 0:
-            raise AccountingError(f"max_epsilon must be above 0, got {self.max_epsilon!r}.")
-
-
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """What one release would cost in the worst case, before anything is charged.
-
-    rdp : float64 (orders,), of this release alone. epsilon_after : worst case with it, at the delta of the cap (None
-    without a cap). allowed : whether ``commit`` would accept it.
-    """
-
-    event: ReleaseEvent
-    rdp: np.ndarray
-    added_delta: float
-    epsilon_after: float | None
-    allowed: bool
 
 
 def _left(delta: float, added: float) -> float:
@@ -71,13 +37,11 @@ class Accountant:
     Parameters
     ----------
     orders : Renyi orders (orders,) at which everything is tracked.
-    cap : optional; a release that would take the worst case above it is refused, and nothing changes.
     """
 
-    def __init__(self, orders: object = DEFAULT_ORDERS, *, cap: Cap | None = None) -> None:
+    def __init__(self, orders: object = DEFAULT_ORDERS) -> None:
         self._orders = check_orders(orders).copy()
         self._orders.setflags(write=False)
-        self._cap = cap
         self._events: list[ReleaseEvent] = []
         self._worst = np.zeros(self._orders.size)
         self._data_dependent = np.zeros(self._orders.size)
@@ -100,63 +64,40 @@ class Accountant:
         if not self._events:
             return
         first = self._events[0]
-        for name in ("unit", "neighbouring", "votes_moved", "weight", "towards"):
+        for name in ("unit", "neighbouring", "votes_moved", "towards"):
             if getattr(first, name) != getattr(event, name):
                 raise UnitError(
                     f"cannot compose a release with {name} {getattr(event, name)} with earlier ones of "
                     f"{getattr(first, name)}. Use one accountant for each."
                 )
 
-    def preview(self, event: ReleaseEvent) -> Spend:
-        """What ``event`` would cost; changes nothing.
-
-        Raises
-        ------
-        UnitError : it speaks about another unit, relation or audience than the releases before it.
-        """
-        self._check_same_claim(event)
-        rdp = event.worst_case_rdp(self._orders)
-        added = event.added_delta()
-        if self._cap is None:
-            return Spend(event, rdp, added, None, True)
-        delta_left = self._cap.delta - self._added_delta - added
-        if delta_left <= 0:
-            return Spend(event, rdp, added, float("inf"), False)
-        after = rdp_to_epsilon(self._worst + rdp, self._orders, delta_left).epsilon
-        return Spend(event, rdp, added, after, after <= self._cap.max_epsilon)
-
-    def commit(self, event: ReleaseEvent, data_dependent_rdp: np.ndarray | None = None) -> Spend:
+    def commit(self, event: ReleaseEvent, data_dependent_rdp: np.ndarray | None = None) -> None:
         """Charge ``event``. Call it before the release, and release only if it returns.
 
         Parameters
         ----------
         data_dependent_rdp : float64 (orders,) from ``event.data_dependent_rdp``; without it the worst case is charged
-            to the data-dependent curve too. It has no influence on whether the release is allowed.
+            to the data-dependent curve too.
 
         Raises
         ------
-        CapExceededError : the cap would be passed. UnitError, OrdersError : see there. State is unchanged.
+        UnitError : it speaks about another unit, relation or audience than the releases before it. OrdersError : see
+            there. State is unchanged.
         """
-        spend = self.preview(event)
-        if not spend.allowed and self._cap is not None:
-            after = math.inf if spend.epsilon_after is None else spend.epsilon_after
-            raise CapExceededError(
-                f"this release would take the worst-case epsilon to {rounded_up(after)}, above the cap"
-                f" of {self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
-            )
+        self._check_same_claim(event)
+        rdp = event.worst_case_rdp(self._orders)
         if data_dependent_rdp is None:
-            secret = spend.rdp
+            secret = rdp
         else:
             secret = np.asarray(data_dependent_rdp, dtype=np.float64)
             if secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0):
                 raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
             # Never above the worst case; rounding in a sum of many terms may put it there.
-            secret = np.minimum(secret, spend.rdp)
-        self._worst = self._worst + spend.rdp
+            secret = np.minimum(secret, rdp)
+        self._worst = self._worst + rdp
         self._data_dependent = self._data_dependent + secret
-        self._added_delta += spend.added_delta
+        self._added_delta += event.added_delta()
         self._events.append(event)
-        return spend
 
     def worst_case_rdp(self) -> np.ndarray:
         """Sum of the worst-case curves so far: float64 (orders,)."""
@@ -186,7 +127,7 @@ class Accountant:
             return None
         left = _left(delta, self._added_delta)
         first = self._events[0]
-        return exact_epsilon(parts, first.noise, first.votes_moved, left, together=first.weight)
+        return exact_epsilon(parts, first.noise, first.votes_moved, left)
 
     def _composed_parts(self) -> list[Composed] | None:
         parts: list[Composed] = []
@@ -295,7 +236,6 @@ class Accountant:
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
-            weight=first.weight,
             towards=first.towards,
             kind=kind,
             method=f"{words}, {first.noise} noise",

@@ -134,7 +134,7 @@ def calibrate_command(
     """The least noise whose worst-case epsilon meets a target; a threshold and the ratio of two noises stay as given.
 
     It reads no votes, and must not: parameters that are tuned on private votes leak about them, and no epsilon covers
-    that. `consilium plan` chooses mechanism, threshold and query budget too.
+    that.
     """
     from consilium.accounting import vote_costs as costs
     from consilium.accounting.label_costs import worst_case
@@ -150,54 +150,3 @@ def calibrate_command(
     console = _console()
     console.print(str(result))
     console.print(str(guarantee))
-
-
-_CHOICE = {
-    "one": "one run",
-    "all": "{count} runs, whoever saw which",
-    "logarithmic": "the best alone, number logarithmic with mean {count}",
-    "geometric": "the best alone, number geometric with mean {count}",
-    "poisson": "the best alone, number Poisson with mean {count}",
-}
-
-
-@app.command()
-def tuned(
-    mechanism: Annotated[str, typer.Argument(help="With its noise, for example 'Histogram(sigma=112.1)'.")],
-    queries: Annotated[int, typer.Option(help="Most queries of one run.")],
-    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
-    candidates: Annotated[int, typer.Option(help="Runs on the same votes, among which one is chosen.")],
-    answers: Annotated[int | None, typer.Option(help="Most answers of one run; left out: all queries.")] = None,
-    unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
-    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
-    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
-    format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
-) -> None:
-    """Cost of choosing among runs on the same votes: one run, all of them, and the best of a random number.
-
-    federation.privacy.candidates charges all of them. The best alone costs less only if the number of runs is drawn
-    beforehand by that law and kept secret, each run takes its parameters by lot, and nobody ever sees another run.
-    """
-    from consilium.accounting.aggregators import as_aggregator
-    from consilium.accounting.label_costs import costs_of_choice
-
-    count = check_count(candidates, "--candidates", 2)
-    event = as_aggregator(mechanism).event(
-        check_count(queries, "--queries", 1),
-        answers,
-        unit=_unit(unit, teachers_per_party),
-        neighbouring=neighbouring,
-        teachers_per_party=teachers_per_party,
-        noise=noise,
-    )
-    costs = costs_of_choice(event, count, delta)
-    if format == "json":
-        _print_json(
-            {"candidates": count, "delta": delta, "epsilon": {key: each.epsilon for key, each in costs.items()}}
-        )
-        return
-    table = Table(f"epsilon at delta {delta:g}", "value", box=None)
-    for key, bound in costs.items():
-        table.add_row(_CHOICE[key].format(count=count), rounded_up(bound.epsilon))
-    _console().print(table)

@@ -67,15 +67,5 @@ class NoDataDependentBoundError(AccountingError):
     """The mechanism has no data-dependent bound; use its worst case."""
 
 
-class CapExceededError(AccountingError):
-    """A release would pass the cap that was fixed before the run. Nothing was charged."""
-
-    exit_code = 5
-
-
 class CalibrationError(AccountingError):
     """No parameters reach the target that was asked for."""
-
-
-class MissingPackageError(AccountingError):
-    """An optional package is asked for and not installed."""

@@ -57,7 +57,6 @@ class Guarantee:
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
     order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
-    weight : votes that each of their answers counts for.
     towards : who sees the releases.
     kind : where the number comes from.
     method : which bounds and conversion were used, in words.
@@ -82,14 +81,12 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     towards: Towards
     kind: Kind
     method: str
-    weight: int = 1
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise AccountingError(f"epsilon must be at least 0, got {self.epsilon}. Recompute it.")
         check_delta(self.delta)
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
-        check_count(self.weight, "weight", 1, UnitError)
 
     @property
     def publishable(self) -> bool:
@@ -108,7 +105,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         at hand is computed in both (`outcome`). Theorem 6, which stands for it where several votes move, bounds
         D(M(D) || M(D')) only, with D the data at hand.
         """
-        moved = votes_moved(self.unit, self.teachers_per_party, self.neighbouring) * self.weight
+        moved = votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
         if self.kind is not Kind.DATA_DEPENDENT or moved == 1:
             return "both directions"
         return "one direction, D(M(D) || M(D')) with D the data at hand"
@@ -120,7 +117,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         done = "replaced" if self.neighbouring is Neighbouring.REPLACE else "added or removed"
         if self.unit is Unit.PARTY:
             moves = "its one teacher's vote per query changes" if k == 1 else f"the votes of its {k} teachers change"
-            return f"a whole party, {done} ({moves}{self._counted})"
+            return f"a whole party, {done} ({moves})"
         what = "a record" if self.unit is Unit.RECORD else "a patient with all records at one party"
         moved = votes_moved(self.unit, k, self.neighbouring)
         if moved == 1:
@@ -128,11 +125,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         else:
             moves = f"the votes of {moved} of {k} teachers change: its own and that of who takes its place"
         also = "; with one teacher per party this is also the guarantee of a whole party" if k == 1 else ""
-        return f"{what}, {done} ({moves}{self._counted}){also}"
-
-    @property
-    def _counted(self) -> str:
-        return "" if self.weight == 1 else f", counted {self.weight} times"
+        return f"{what}, {done} ({moves}){also}"
 
     def __str__(self) -> str:
         realised = " but what the query budget guarantees" if self.kind is Kind.REALISED else ""
@@ -167,7 +160,6 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
             "neighbouring": self.neighbouring.value,
             "relation": self.relation,
             "teachers_per_party": self.teachers_per_party,
-            **({"weight": self.weight} if self.weight > 1 else {}),
             "direction": self.direction,
             "towards": self.towards.value,
             "kind": self.kind.value,

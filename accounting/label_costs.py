@@ -7,7 +7,6 @@ histogram, which nobody sees), the worst case of what leaves, and the costs at t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ from consilium.accounting.curves.discrete import slack_rdp
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import exact_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.curves.selection import LAWS, best_of
 from consilium.accounting.errors import EventError, NoDataDependentBoundError
 from consilium.accounting.events import ReleaseEvent, Step
 from consilium.accounting.guarantee import Guarantee, Kind
@@ -47,7 +45,7 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
     """Curve of the whole noisy histogram, of which less may leave: float64 (orders,), what the papers charge."""
     if event.laplace_gamma is not None:
         one = rdp_laplace(event.laplace_gamma, orders, event.votes_moved, noise=event.noise)
-        return event.candidates * event.answered * one
+        return event.answered * one
     parts = event.gaussian_parts()
     if event.label_sigma is None or parts is None:
         return event.worst_case_rdp(orders)
@@ -74,26 +72,6 @@ def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = 
     bound = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, left, method)
     exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
     return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
-
-
-def costs_of_choice(event: ReleaseEvent, candidates: int, delta: float) -> dict[str, EpsilonBound]:
-    """What it costs to choose among so many runs of what `event` says: `one` of them; `all`, whoever saw which; and by
-    the law of their number the best alone, where it was drawn beforehand with this mean, kept secret, and no other run
-    was ever seen (`curves.selection`). The laws are left out where a curve is not all that is charged.
-
-    >>> from consilium.accounting.aggregators import Histogram
-    >>> costs = costs_of_choice(Histogram(sigma=112.1).event(300), 10, 1e-5)
-    >>> {name: round(bound.epsilon, 3) for name, bound in costs.items()}
-    {'one': 0.799, 'all': 2.867, 'logarithmic': 1.553, 'geometric': 1.879, 'poisson': 2.041}
-    """
-    known = replace(event, candidates=1)
-    found = {"one": worst_case(known, delta), "all": worst_case(replace(event, candidates=candidates), delta)}
-    bounds = {name: EpsilonBound(each.epsilon, each.order) for name, each in found.items()}
-    if known.added_delta() > 0 or candidates < 2:
-        return bounds
-    curve = known.worst_case_rdp(DEFAULT_ORDERS)
-    laws = {law: best_of(curve, DEFAULT_ORDERS, candidates, law) for law in LAWS}
-    return bounds | {law: rdp_to_epsilon(each, DEFAULT_ORDERS, delta) for law, each in laws.items()}
 
 
 def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator import SETTINGS
-from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, cost_of
+from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, cost_of, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,
@@ -194,11 +194,10 @@ def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
     ------
     LedgerError : its state cannot be read. Refused : the promise cannot be read.
     """
-    releases = [event for event in events_of(terms.promise) if not event.closing]
-    promised = sum(release.queries_in(1) for release in releases)
+    promised = release_of(terms.promise).queries_in(1)
     if not (home.folder / "state" / "given.db").exists():
         return GivenSoFar(False, 0, 0, promised, ())
     with GivenStore(home.store_file).transaction() as sums:
-        in_this = sum(sums.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
+        in_this = sums.charged(terms.federation, 1)
         ever, earlier = sums.answered(), tuple(sums.other_promises(terms.federation))
         return GivenSoFar(sums.terms(terms.federation) is not None, in_this, ever - in_this, promised, earlier)

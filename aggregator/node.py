@@ -158,7 +158,7 @@ class AggregatorNode:
         check_terms(self.home.policy, agreed, self.home.roster(), sums.other_promises(terms.federation))
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-        sigma = sigma_of(release_of(agreed.promise, terms.release), terms.phase)
+        sigma = sigma_of(release_of(agreed.promise), terms.phase)
         if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
         if not terms.are_of(agreed.digest()):
@@ -193,7 +193,7 @@ class AggregatorNode:
         seed = self.home.settings.simulated_noise_seed
         if seed is None or not agreed.simulation:
             return SystemNoise()
-        parts = [seed, "second aggregator", terms.query_set, terms.phase, terms.release]
+        parts = [seed, "second aggregator", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _record(self, sums: GivenSums, terms: VerifiedTerms, known: OpenSession, helper: Helper) -> tuple[bytes, bytes]:
@@ -211,7 +211,6 @@ class AggregatorNode:
             left_out=len(helper.left_out),
             sigma=terms.helper_sigma,
             phase=terms.phase,
-            release=terms.release,
             session=terms.ctx.hex(),
             commitment=helper.commitments[0],
             half=helper.commitments[1],

@@ -24,12 +24,12 @@ from consilium.sums.errors import AlreadyAnswered
 from consilium.sums.roster import VerifiedRoster, check_kept
 
 
-def release_of(promise: str, number: int) -> ReleaseEvent:
-    """The promised release with this number, from 1. Refused (PROMISE) if there is no such one."""
+def release_of(promise: str) -> ReleaseEvent:
+    """The one release that is promised. Refused (PROMISE) if there is none, or several."""
     releases = [event for event in events_of(promise) if not event.closing]
-    if number > len(releases):
-        raise Refused(Rule.PROMISE, limit=len(releases), requested=number, detail="no such release")
-    return releases[number - 1]
+    if len(releases) != 1:
+        raise Refused(Rule.PROMISE, limit=1, requested=len(releases), detail="a promise is one release")
+    return releases[0]
 
 
 def sigma_of(release: ReleaseEvent, phase: int) -> float:
@@ -93,7 +93,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
     events = events_of(terms.promise)
-    policy.check_exact_sums(not all(event.noise_by_parties for event in events))
+    policy.check_exact_sums(not release_of(terms.promise).noise_by_parties)
     listed = [*(event for text in earlier for event in events_of(text)), *events]
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:
@@ -120,9 +120,8 @@ class KeptRules:
         answered = self.sums.in_sums(self.ids, _phases(terms))
         if answered:
             raise AlreadyAnswered(answered, len(self.ids))
-        release, phase = terms.release, terms.phase
-        most = release_of(self.agreed.promise, release).queries_in(phase)
-        queries = self.sums.charged(terms.federation, release, phase) + len(self.ids)
+        most = release_of(self.agreed.promise).queries_in(terms.phase)
+        queries = self.sums.charged(terms.federation, terms.phase) + len(self.ids)
         if queries > most:
             raise Refused(Rule.PROMISE, limit=most, requested=queries)
         ever = self.sums.answered() + len(self.ids) - self.sums.known(self.ids)
@@ -141,7 +140,7 @@ class KeptRules:
 
     def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """The half is about to be given."""
-        self.sums.charge(terms.federation, terms.release, terms.phase, self.ids, _phases(terms))
+        self.sums.charge(terms.federation, terms.phase, self.ids, _phases(terms))
         if terms.helper_sigma == 0:
             for block in self._blocks(accepted):
                 self.sums.keep_block(block)

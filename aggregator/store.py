@@ -25,8 +25,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, terms BLOB NOT NULL, ids BLOB NOT NULL, state BLOB)",
     "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, release INTEGER, phase INTEGER, queries INTEGER NOT NULL,"
-    " PRIMARY KEY (federation, release, phase)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, phase INTEGER, queries INTEGER NOT NULL,"
+    " PRIMARY KEY (federation, phase)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS blocks (key TEXT PRIMARY KEY, block TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
@@ -125,21 +125,20 @@ class GivenSums:
         """Queries ever in a sum that was given."""
         return self._connection.execute("SELECT COUNT(*) FROM given").fetchone()[0]
 
-    def charged(self, federation: str, release: int, phase: int) -> int:
-        """Queries of this release in sums of this phase that were given."""
+    def charged(self, federation: str, phase: int) -> int:
+        """Queries in sums of this phase that were given."""
         row = self._connection.execute(
-            "SELECT queries FROM charged WHERE federation = ? AND release = ? AND phase = ?",
-            (federation, release, phase),
+            "SELECT queries FROM charged WHERE federation = ? AND phase = ?", (federation, phase)
         ).fetchone()
         return 0 if row is None else row[0]
 
-    def charge(self, federation: str, release: int, phase: int, ids: Iterable[str], phases: int) -> None:
+    def charge(self, federation: str, phase: int, ids: Iterable[str], phases: int) -> None:
         """A sum on these queries is about to be given."""
         keys = [bytes.fromhex(query_id) for query_id in ids]
         self._connection.execute(
-            "INSERT INTO charged VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (federation, release, phase) DO UPDATE SET queries = queries + excluded.queries",
-            (federation, release, phase, len(keys)),
+            "INSERT INTO charged VALUES (?, ?, ?)"
+            " ON CONFLICT (federation, phase) DO UPDATE SET queries = queries + excluded.queries",
+            (federation, phase, len(keys)),
         )
         self._connection.executemany(
             "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",

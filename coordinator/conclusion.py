@@ -14,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.privacy import Normal, by_party, by_phase, close, promises, spent
+from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_private
@@ -22,10 +22,10 @@ from consilium.protocol.files import replace_private
 
 @dataclass(frozen=True)
 class Participation:
-    """Who took part since the coordinator was started last. weights: by party. counted: parties in each sum. roll: how
+    """Who took part since the coordinator was started last. parties: by name. counted: parties in each sum. roll: how
     all parties stand, where they are known by name."""
 
-    weights: Mapping[str, int] = field(default_factory=dict)
+    parties: Sequence[str] = ()
     left_out_for_data: int = 0
     counted: Sequence[int] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -44,8 +44,7 @@ def conclude(
     LedgerError : nothing was released.
     """
     roll = RunState.of(read_events(run_dir / EVENTS)).roll
-    weights = {**dict.fromkeys(roll.took_part, 1), **ledger.weights(), **part.weights}
-    names = sorted({*roll.took_part, *part.weights})
+    names = sorted({*roll.took_part, *part.parties})
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -65,9 +64,7 @@ def conclude(
             **{name: guarantee.to_json() for name, guarantee in (promises(config) | guarantees).items()},
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
-        **by_party(config, {name: weights[name] for name in names}),
         "sanitised": sanitised,
-        **by_phase(config, batches),
         "seconds": dict(part.seconds),
     }
     if part.roll:

@@ -21,25 +21,20 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
 from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
-from consilium.coordinator.stages import (
-    OpenPhase,
-    Phase,
+from consilium.coordinator.parts import (
     Privacy,
     QueryBudget,
     Timeouts,
     check_query_budget,
     check_sanitised_votes,
-    check_schedule,
     check_votes,
-    with_equal_spend,
 )
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, CollectionMode, Terms, TrainRequest
+from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
 from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
-from consilium.protocol.releases import widest
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
@@ -49,18 +44,15 @@ PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "veri
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
 
 
-def event_of(
-    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
-) -> ReleaseEvent:
-    """Of so many queries, of which so many were answered. weight: the largest of any party."""
-    event = mechanism.event(
+def event_of(mechanism: AnyMechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
+    """Of so many queries, of which so many were answered."""
+    return mechanism.event(
         asked=asked,
         answered=answered,
         unit=privacy.unit,
         neighbouring=privacy.neighbouring,
         teachers_per_party=teachers,
     )
-    return replace(event, weight=weight, candidates=privacy.candidates)
 
 
 def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
@@ -104,7 +96,7 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     """
     if not noises:
         return event
-    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise", "weight", "candidates")
+    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise")
     common = {name: getattr(event, name) for name in fields}
     common |= {"towards": Towards.COORDINATOR, "noise_shares": noises[0].shares}
     sigmas = [noise.drawn.sigma for noise in noises]
@@ -115,13 +107,12 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
 
 def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
-    for number, phase in enumerate(federation.phases):
-        if phase.mechanism.votes_needed > votes:
-            key = f"federation.schedule[{number - 1}].mechanism" if number else "federation.mechanism"
-            raise ConfigError(
-                f"{key}.threshold {phase.mechanism.votes_needed} is above the {votes} votes that parties can give",
-                "Lower it: hardly a query would be answered, yet each would be paid for",
-            )
+    if federation.mechanism.votes_needed > votes:
+        raise ConfigError(
+            f"federation.mechanism.threshold {federation.mechanism.votes_needed} is above the {votes} votes that"
+            " parties can give",
+            "Lower it: hardly a query would be answered, yet each would be paid for",
+        )
 
 
 def _listed(events: Iterable[ReleaseEvent]) -> str:
@@ -154,13 +145,6 @@ class Federation(Frozen):
         ge=1,
         le=MOST_TEACHERS,
         description="teachers on disjoint shards of a party's rows, and so votes for each query",
-    )
-    most_weight: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_WEIGHT,
-        description="most times that one answer counts, for which the guarantee is made; in a simulation a party takes"
-        " the largest weight whose own epsilon its policy allows, deployed the agreed one",
     )
     collection: CollectionMode = Field(
         default="distributed",
@@ -195,58 +179,21 @@ class Federation(Frozen):
     privacy: Privacy = Field(description="what is guaranteed, see below")
     query_budget: QueryBudget = Field(description="how much is asked and answered at most, see below")
     mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
-    schedule: tuple[Phase, ...] = Field(
-        default=(),
-        max_length=MOST_RELEASES - 1,
-        description="stages after the first, in their order, each a table with `mechanism` and `query_budget` of its"
-        " own; the first has those above",
-    )
     timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spent_equally(cls, table: Any) -> Any:
-        """Noise that phases of a schedule leave out; a table that is wrong otherwise is left to its own validation."""
-        if not isinstance(table, dict) or not table.get("schedule"):
-            return table
-        try:
-            privacy = Privacy.model_validate(table.get("privacy"))
-            listed = [{key: table.get(key) for key in ("mechanism", "query_budget")}, *table["schedule"]]
-            phases = [OpenPhase.of(phase) for phase in listed]
-        except (ValueError, TypeError):  # pydantic's own error is a ValueError
-            return table
-        if privacy.epsilon is None or not any(phase.open_scales for phase in phases):
-            return table
-        teachers, weight = table.get("teachers_per_party", 1), table.get("most_weight", 1)
-        if not all(isinstance(count, int) and count >= 1 for count in (teachers, weight)):
-            return table
-
-        def event(mechanism: AnyMechanism, query_budget: QueryBudget) -> ReleaseEvent:
-            return event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
-
-        try:
-            first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
-        except AccountingError as error:
-            raise ValueError(str(error)) from None
-        schedule = [
-            {"mechanism": later_mechanism, "query_budget": phase.query_budget}
-            for later_mechanism, phase in zip(later, phases[1:], strict=True)
-        ]
-        return {**table, "mechanism": first, "schedule": schedule}
 
     @field_validator("mechanism", mode="before")
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        needed = ("privacy", "query_budget", "teachers_per_party", "most_weight")
+        needed = ("privacy", "query_budget", "teachers_per_party")
         if not isinstance(table, dict) or not set(needed) <= set(known):
             return table
-        privacy, query_budget, teachers, weight = (known[name] for name in needed)
+        privacy, query_budget, teachers = (known[name] for name in needed)
         if privacy.epsilon is None:
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            full = event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
+            full = event_of(mechanism, privacy, teachers, query_budget.queries, query_budget.answers)
             closing = closing_of(privacy, full.with_counts(0, 0))
             return [full, *([closing] if closing else [])]
 
@@ -272,12 +219,7 @@ class Federation(Frozen):
         # nodes are stricter, see `FederationConfig`
         check_votes(self.mechanism, self.collection, self.noise_in_sums, simulation=True)
         check_query_budget(self.mechanism, self.query_budget, self.collection)
-        if self.collection == "verified" and self.most_weight > 1:
-            raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
         check_sanitised_votes(self.privacy, self.collection)
-        check_schedule(
-            self.phases, self.collection, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True
-        )
         return self
 
     @model_validator(mode="after")
@@ -287,7 +229,7 @@ class Federation(Frozen):
         try:
             promise = worst_case(self.promised_events(), self.privacy.delta).epsilon
         except AccountingError as error:
-            raise ValueError(f"mechanism {self.mechanism_names}: {error}") from None
+            raise ValueError(f"mechanism {self.mechanism.name}: {error}") from None
         if promise > self.privacy.epsilon:
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
@@ -295,29 +237,6 @@ class Federation(Frozen):
                 " leave epsilon out"
             )
         return self
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        """All phases, in order; one where there is no schedule."""
-        return (Phase.model_construct(mechanism=self.mechanism, query_budget=self.query_budget), *self.schedule)
-
-    def phase(self, number: int | None) -> Phase:
-        """The phase with this number, from 1; the only one for None, as a federation without schedule has it."""
-        return self.phases[0 if number is None else number - 1]
-
-    @property
-    def phase_numbers(self) -> tuple[int | None, ...]:
-        """What `phase` takes for each phase: from 1, or None alone where there is no schedule."""
-        return tuple(range(1, len(self.phases) + 1)) if self.schedule else (None,)
-
-    @property
-    def whole_budget(self) -> QueryBudget:
-        """Queries and answers of all phases together."""
-        query_budget = [phase.query_budget for phase in self.phases]
-        return QueryBudget(
-            queries=sum(budget.queries for budget in query_budget),
-            answers=sum(budget.answers for budget in query_budget),
-        )
 
     @property
     def noise_in_sums(self) -> bool:
@@ -328,33 +247,25 @@ class Federation(Frozen):
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
         return 2 if self.collection == "verified" else parties
 
-    @property
-    def mechanism_names(self) -> str:
-        """Of all phases, for an error."""
-        return ", then ".join(phase.mechanism.name for phase in self.phases)
-
-    def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
-        """The release event of so many queries of one phase, see `phase`."""
-        mechanism = self.phase(phase).mechanism
-        return event_of(mechanism, self.privacy, self.teachers_per_party, self.most_weight, asked, answered)
+    def event(self, asked: int, answered: int) -> ReleaseEvent:
+        """The release event of so many queries."""
+        return event_of(self.mechanism, self.privacy, self.teachers_per_party, asked, answered)
 
     @property
     def disclosure(self) -> Disclosure:
-        """What is disclosed, of all phases together, and to whom."""
-        kind = widest(phase.mechanism.releases for phase in self.phases)
+        """What is disclosed, and to whom."""
         noisy = self.noise_in_sums
-        return Disclosure(kind, self.collection, noisy, explicit=noisy and self.mechanism.noise_by_parties)
+        return Disclosure(
+            self.mechanism.releases, self.collection, noisy, explicit=noisy and self.mechanism.noise_by_parties
+        )
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        parts = (f"stage {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
-        text = "; ".join(parts) if self.schedule else self.mechanism.describe()
         givers = "each of two aggregators" if self.collection == "verified" else "the parties"
-        text = text.replace(BY_PARTIES, f"noise by {givers}")
+        text = self.mechanism.describe().replace(BY_PARTIES, f"noise by {givers}")
         if self.noise_in_sums and not self.mechanism.noise_by_parties:
             text += f"; noise by {givers} in the sums"
-        tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
-        return text + self.voting_rule.describe() + tuned
+        return text + self.voting_rule.describe()
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
@@ -366,19 +277,13 @@ class Federation(Frozen):
 
         Where the mechanism itself says how the parties add the noise, it is what the coordinator sees.
         """
-        query_budget = [self.phase(number).query_budget for number in self.phase_numbers]
-        events = [
-            self.event(budget.queries, budget.answers, number)
-            for budget, number in zip(query_budget, self.phase_numbers, strict=True)
-        ]
         closing = self.closing_event()
-        return [*events, *([closing] if closing else [])]
+        return [self.event(self.query_budget.queries, self.query_budget.answers), *([closing] if closing else [])]
 
-    def sum_noises(self, shares: int, phase: int | None = None) -> tuple[SumNoise, ...]:
-        """The noise in the sums of each round of one phase, where so many givers are sure; empty where there is none,
-        and where the mechanism says it itself."""
-        mechanism = self.phase(phase).mechanism
-        return sum_noises(mechanism, self.collection, shares, self.colluders) if self.noise_in_sums else ()
+    def sum_noises(self, shares: int) -> tuple[SumNoise, ...]:
+        """The noise in the sums of each round, where so many givers are sure; empty where there is none, and where the
+        mechanism says it itself."""
+        return sum_noises(self.mechanism, self.collection, shares, self.colluders) if self.noise_in_sums else ()
 
     def sure_givers(self, least_sum: int) -> int:
         """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
@@ -390,11 +295,8 @@ class Federation(Frozen):
     def node_events(self, shares: int) -> list[ReleaseEvent]:
         """What nodes are held to, and parties charge, with the whole query budget used up: where the noise is in the
         sums, the noisy sums themselves; elsewhere what the student is promised."""
-        noises = [self.sum_noises(shares, number) for number in self.phase_numbers]
-        events = self.promised_events()  # a sanitised epsilon, which comes last, has no noise in sums beside it
-        return [towards_nodes(event, noise) for event, noise in zip(events, noises, strict=False)] + events[
-            len(noises) :
-        ]
+        event, *closing = self.promised_events()  # a sanitised epsilon has no noise in sums beside it
+        return [towards_nodes(event, self.sum_noises(shares)), *closing]
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -450,9 +352,7 @@ class FederationConfig(Federation):
 
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
-        noise_in_sums, sanitised = self.noise_in_sums, self.privacy.sanitised is not None
-        check_votes(self.mechanism, self.collection, noise_in_sums, self.simulation)
-        check_schedule(self.phases, self.collection, noise_in_sums, sanitised, self.simulation)
+        check_votes(self.mechanism, self.collection, self.noise_in_sums, self.simulation)
         if (self.collection == "plaintext") != (self.roster == ""):
             raise ValueError("secure, distributed and verified votes need a roster, and plaintext ones have none")
         return self
@@ -466,38 +366,38 @@ class FederationConfig(Federation):
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
         if needed and not self.noise_shares:
             raise ValueError("noise_shares is left out: of how many givers' noise is anybody sure?")
-        for noise in (noise_of for number in self.phase_numbers for noise_of in self._noises(number)):
+        for noise in self._noises():
             try:
                 noise.check()
             except NoiseError as error:
                 raise ValueError(str(error)) from None
         return self
 
-    def _noises(self, phase: int | None = None) -> tuple[SumNoise, ...]:
-        return self.sum_noises(self.noise_shares, phase)
+    def _noises(self) -> tuple[SumNoise, ...]:
+        return self.sum_noises(self.noise_shares)
 
-    def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
+    def event(self, asked: int, answered: int) -> ReleaseEvent:
         """See `Federation.event`: with what the shares of the noise cost on top."""
-        return with_slack(super().event(asked, answered, phase), self.phase(phase).mechanism, self._noises(phase))
+        return with_slack(super().event(asked, answered), self.mechanism, self._noises())
 
-    def node_event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
-        """What nodes are held to for so many queries of one phase: see `Federation.node_events`."""
-        return towards_nodes(self.event(asked, answered, phase), self._noises(phase))
+    def node_event(self, asked: int, answered: int) -> ReleaseEvent:
+        """What nodes are held to for so many queries: see `Federation.node_events`."""
+        return towards_nodes(self.event(asked, answered), self._noises())
 
     def held_to(self) -> list[ReleaseEvent]:
         """`node_events` of this federation's own shares."""
         return self.node_events(self.noise_shares)
 
-    def top_up(self, parties: int, round_: int = 1, phase: int | None = None) -> float:
+    def top_up(self, parties: int, round_: int = 1) -> float:
         """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing."""
-        noises = self._noises(phase)
-        if not noises or not self.phase(phase).mechanism.tops_up(round_):
+        noises = self._noises()
+        if not noises or not self.mechanism.tops_up(round_):
             return 0.0
         return noises[round_ - 1].top_up(self.givers(parties))
 
-    def released_sigma(self, parties: int, phase: int | None = None) -> float:
+    def released_sigma(self, parties: int) -> float:
         """Sigma of the noise on one released count where so many parties are in the sum; 0.0 where labels alone are."""
-        sigma, noises = self.phase(phase).mechanism.count_sigma(self.givers(parties)), self._noises(phase)
+        sigma, noises = self.mechanism.count_sigma(self.givers(parties)), self._noises()
         return noises[-1].total(self.givers(parties)) if sigma > 0 and noises else sigma
 
     def label_step(self, parties: int, votes: int) -> float:

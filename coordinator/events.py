@@ -334,14 +334,13 @@ class Serving(Event):
 
 
 class Released(Event):
-    """A batch of queries was charged and answered. phase: of a schedule. release: what left."""
+    """A batch of queries was charged and answered. release: what left."""
 
     kind = "released"
     asked: int
     answered: int
     parties: int
     release: str
-    phase: int | None = None
 
     @property
     def noun(self) -> str:
@@ -350,8 +349,7 @@ class Released(Event):
 
     @property
     def words(self) -> str:
-        where = f" in stage {self.phase}" if self.phase is not None else ""
-        return f"{self.asked} queries asked, {self.answered} answered{where}"
+        return f"{self.asked} queries asked, {self.answered} answered"
 
 
 class NotAnswered(Event):

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from consilium.coordinator.collection.admission import (
@@ -39,8 +38,7 @@ from consilium.report.before_run import before_run
 class Student:
     """A student that runs inside the coordinator's process.
 
-    run: asks, trains and finishes before it returns. It is called with one `LabelSource` for each phase of the
-    federation, in order: with one where there is no schedule. asks_typical: see `Expected`.
+    run: asks, trains and finishes before it returns. It is called with a `LabelSource`. asks_typical: see `Expected`.
     """
 
     run: Callable[..., None]
@@ -94,23 +92,22 @@ class FederationRun:
     def _run(self, ledger: Ledger) -> None:
         config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
         clock = _Clock()
-        agreed, admission, least = self.keys.weights() or ledger.weights(), None, None
+        admission, least = None, None
         seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home, which a run that is resumed makes anew
         starts = () if config.simulation else ledger.begin_start()
         greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts)
         if nodes is None:
-            members = enrol(transport, config, ledger.id, log, agreed, greeting)
+            members = enrol(transport, config, ledger.id, log, greeting)
         else:
             log.write("awaiting", parties=sorted(nodes.names()))
             least = least_together(config, self.keys.least_sum)
-            admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
+            admission = Admission(transport, config, ledger.id, log, nodes, greeting=greeting)
             members = assemble(admission, least, config.timeouts.join, log, self.door.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log, Participation(roll=True))
                 return
-        _pin(config, ledger, members)
-        parties, most_votes = self._invited(ledger, members)
+        parties, most_votes = self._invited(members)
         sums = SumsOfRun(ledger, log, None if config.simulation else seen)
         standing = Standing(sums.position, self.pool if config.public else None, starts[-1] if starts else "")
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
@@ -123,51 +120,45 @@ class FederationRun:
             admission.fail(trained.failures)
             log.write("takes-part", parties=[member.party for member in members])
         clock.lap("train")
-        votes = sum(member.votes for member in members)
+        votes = sum(member.teachers for member in members)
         check_threshold(config, votes)
         check_sanitised(config, votes)
         late = None if admission is None else Latecomers(admission, transport, config, log)
 
         def join() -> None:
             if late is not None:
-                _pin(config, ledger, late.join(members))
+                late.join(members)
 
         sums.join = join
         noise, pool, before = noise_for(config), standing.pool, self.spent_before
 
-        def service_of(stage: int | None) -> LabelService:
-            of_stage = replace(means, standing=replace(standing, voting=partial(sums.voting, phase=stage)))
-            collector = NotedCollector(self.keys.collector(of_stage, stage), sums)
-            return LabelService(config, ledger, noise, collector, parties, log, pool, stage, before, most_votes)
-
-        services = [service_of(stage) for stage in config.phase_numbers]
-        log.write("promised", **services[0].promised.to_json())
+        voting = replace(means, standing=replace(standing, voting=sums.voting))
+        collector = NotedCollector(self.keys.collector(voting), sums)
+        service = LabelService(config, ledger, noise, collector, parties, log, pool, before, most_votes)
+        log.write("promised", **service.promised.to_json())
         typical = None if self.student is None else self.student.asks_typical
-        known = expected(config, len(members), len(config.rows.classes), votes, asks_typical=typical)
+        known = expected(config, len(members), len(config.rows.classes), asks_typical=typical)
         for warning in before_run(known):
             log.write("warned", **warning.to_json())
         with late or contextlib.nullcontext():
             if self.student is not None:
-                self.student.run(*services)
+                self.student.run(service)
             else:
-                _serve(services, config, log, self.door)
+                _serve(service, config, log, self.door)
         clock.lap("student", minus=sums.seconds)
-        weights = {member.party: member.weight for member in members}
+        took_part = [member.party for member in members]
         seconds = {**clock.laps, "vote": sums.seconds}
-        part = Participation(weights, trained.left_out_for_data, sums.counted, seconds, admission is not None)
+        part = Participation(took_part, trained.left_out_for_data, sums.counted, seconds, admission is not None)
         conclude(config, self.run_dir, ledger, log, part)
 
-    def _invited(self, ledger: Ledger, members: Sequence[Member]) -> tuple[int, int]:
+    def _invited(self, members: Sequence[Member]) -> tuple[int, int]:
         """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a
         row.
 
-        members: those that enrolled, which policies decide; the ledger knows the weights of earlier ones. Of a
-        deployment all count that may come, whose weights are not known before they do.
+        members: those that enrolled, which policies decide. Of a deployment all count that may come.
         """
-        weights = {**ledger.weights(), **{member.party: member.weight for member in members}}
-        away = 0 if self.nodes is None else len({*self.nodes.names()} - set(weights))
-        most_weight = sum(weights.values()) + away * self.config.most_weight
-        return len(weights) + away, most_weight * self.config.teachers_per_party
+        names = {member.party for member in members} | (set() if self.nodes is None else {*self.nodes.names()})
+        return len(names), len(names) * self.config.teachers_per_party
 
 
 class _Clock:
@@ -183,23 +174,16 @@ class _Clock:
         self._last = now
 
 
-def _pin(config: FederationConfig, ledger: Ledger, members: Sequence[Member]) -> None:
-    """Keep the weights with which parties enrolled, where they may differ."""
-    if config.most_weight > 1 and members:
-        ledger.pin_weights({member.party: member.weight for member in members})
-
-
-def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
+def _serve(service: LabelService, config: FederationConfig, log: EventLog, door: Door) -> None:
     from consilium.coordinator.label_server import (  # with gRPC, which a simulation does not need
         serving,
         wait_for_close,
     )
 
-    first, *later = services
-    most_rows = max(phase.query_budget.queries for phase in config.phases)
-    with serving(first, door.address or config.service, most_rows, door, later=later) as address:
+    most_rows = config.query_budget.queries
+    with serving(service, door.address or config.service, most_rows, door) as address:
         log.write("serving", address=address)
-        if not wait_for_close(first, door, config.timeouts.student, config.query_budget.queries):
+        if not wait_for_close(service, door, config.timeouts.student, config.query_budget.queries):
             raise ServiceError(
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",

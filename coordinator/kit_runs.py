@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.stages import QueryBudget
+from consilium.coordinator.parts import QueryBudget
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Unanswered
@@ -84,12 +84,10 @@ def _rows(path: Path, question: str) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class PhaseUse:
-    """Of one phase: its number, None where there is no schedule; what was asked and answered of its query budget, and
-    whether a later one has begun, or the federation is closed, so that nothing more can be. unanswered: of those asked,
-    see `Unanswered`."""
+class BudgetUse:
+    """What was asked and answered of the query budget, and whether the federation is closed, so that nothing more can
+    be. unanswered: of those asked, see `Unanswered`."""
 
-    number: int | None
     asked: int
     answered: int
     query_budget: QueryBudget
@@ -108,26 +106,14 @@ class PhaseUse:
 
     def describe(self) -> str:
         """For people."""
-        where = "" if self.number is None else f"stage {self.number}: "
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
-        return f"{where}{used}{', over' if self.over else ''}{failed}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        left = {"queries_left": self.queries_left, "answers_left": self.answers_left}
-        return {"stage": self.number, "asked": self.asked, "answered": self.answered, **left, "over": self.over}
+        return f"{used}{', over' if self.over else ''}{failed}"
 
 
-def use_of_phases(config: FederationConfig, ledger: Ledger | None, closed: bool = False) -> list[PhaseUse]:
-    """Of each phase in order, one where there is no schedule. ledger: None before there is one."""
-    last = 0 if ledger is None else ledger.last_phase()
-    uses = []
-    for number in config.phase_numbers:
-        queries, answered = (0, 0) if ledger is None else ledger.spent(number)
-        unanswered = Unanswered() if ledger is None else ledger.unanswered(number)
-        over = closed or (number is not None and number < last)
-        budget = config.phase(number).query_budget
-        uses.append(PhaseUse(number, queries + unanswered.queries, answered, budget, over, unanswered))
-    return uses
+def use_of_budget(config: FederationConfig, ledger: Ledger | None, closed: bool = False) -> BudgetUse:
+    """ledger: None before there is one."""
+    queries, answered = (0, 0) if ledger is None else ledger.spent()
+    unanswered = Unanswered() if ledger is None else ledger.unanswered()
+    return BudgetUse(queries + unanswered.queries, answered, config.query_budget, closed, unanswered)

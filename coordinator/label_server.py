@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -183,12 +183,11 @@ class Measure:
 
 
 class Received(NamedTuple):
-    """A request for labels. queries: float32 (rows, features). probabilities: float64 (rows, classes), if it has any.
-    phase: of the federation's schedule; 0 where the request names none."""
+    """A request for labels. queries: float32 (rows, features). probabilities: float64 (rows, classes), if it has
+    any."""
 
     queries: np.ndarray
     probabilities: np.ndarray | None
-    phase: int
 
 
 def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = LIMITS) -> Received:
@@ -201,12 +200,9 @@ def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = 
     """
     parts: list[np.ndarray] = []
     predictions: list[np.ndarray] = []
-    count = phase = 0
+    count = 0
     for block in in_time(stream, limits.stall, limits.stall + measure.rows * measure.row / limits.rate):
         rows = measure.check(block)
-        if parts and block.phase != phase:
-            raise MalformedMessage("query blocks of one request name different stages")
-        phase = block.phase
         count += rows
         if count > measure.rows:
             raise BudgetExceeded(
@@ -220,7 +216,7 @@ def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = 
             predictions.append(predicted)
     if not parts:
         raise MalformedMessage("the request has no rows", "Send at least one")
-    return Received(np.concatenate(parts), np.concatenate(predictions) if predictions else None, phase)
+    return Received(np.concatenate(parts), np.concatenate(predictions) if predictions else None)
 
 
 def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[Message]:
@@ -295,9 +291,8 @@ class _Servicer:
     thread to the call, only when that message is there, however long that takes; a stream is given at once.
     """
 
-    def __init__(self, services: Sequence[LabelService], measure: Measure, door: Door, limits: Limits) -> None:
-        """services: of each phase of the federation's schedule, in order; one where it has none."""
-        self._services = services
+    def __init__(self, service: LabelService, measure: Measure, door: Door, limits: Limits) -> None:
+        self._service = service
         self._measure = measure
         self._limits = limits
         self._desk = Desk(limits)
@@ -357,22 +352,20 @@ class _Servicer:
                 raise _Refused(
                     f"protocol version {request.protocol_version}, the coordinator speaks {PROTOCOL_VERSION}"
                 )
-            # whoever names no phase may not know yet that there are any: the terms say so
-            service = self._of_phase(request.phase) if request.phase else self._services[0]
-            return terms_to_wire(service.describe())
+            return terms_to_wire(self._service.describe())
 
         return self._one(requests, context, answer)
 
     def known(self, requests: Iterator[pb.KnownRequest], context: grpc.ServicerContext) -> pb.KnownReply:
         def answer(request: pb.KnownRequest) -> pb.KnownReply:
-            return pb.KnownReply(standings=self._services[0].known(ids_of(request.query_ids)).tobytes())
+            return pb.KnownReply(standings=self._service.known(ids_of(request.query_ids)).tobytes())
 
         return self._one(requests, context, answer)
 
     def finish(self, requests: Iterator[pb.FinishRequest], context: grpc.ServicerContext) -> pb.FinishReply:
         def answer(_: pb.FinishRequest) -> pb.FinishReply:
-            for service in () if self._stays_open else self._services:
-                service.finish()
+            if not self._stays_open:
+                self._service.finish()
             return pb.FinishReply()
 
         return self._one(requests, context, answer)
@@ -395,7 +388,6 @@ class _Servicer:
             return pending.gone()
         try:
             received = receive(blocks, self._measure, self._limits)
-            service = self._of_phase(received.phase)
         except ConsiliumError as error:
             pending.gone()
             yield refusal_to_wire(error)
@@ -403,35 +395,14 @@ class _Servicer:
         if not context.is_active():  # a student that went away before its request was whole asked nothing
             return
         pending.begin()
-        threading.Thread(target=self._answer, args=(service, received, replies, pending), daemon=True).start()
+        threading.Thread(target=self._answer, args=(received, replies, pending), daemon=True).start()
         while (reply := replies.get()) is not None:
             if reply.WhichOneof("reply") in LAST:
                 pending.gone()  # before the last reply is sent: the student may ask again as soon as it has it
             yield reply
 
-    def _of_phase(self, phase: int) -> LabelService:
-        """The service of the phase that a request names. Raises MalformedMessage if there is no such one."""
-        count = len(self._services)
-        if count == 1 and phase == 0:
-            return self._services[0]
-        if count == 1:
-            raise MalformedMessage(
-                f"the request is of stage {phase}, and this federation has no schedule", "Ask without a stage"
-            )
-        if not 1 <= phase <= count:
-            named = f"names stage {phase}" if phase else "names none"
-            raise MalformedMessage(
-                f"this federation has {count} stages, and the request {named}",
-                f"Ask in a stage from 1 to {count}; nothing was charged",
-            )
-        return self._services[phase - 1]
-
     def _answer(
-        self,
-        service: LabelService,
-        received: Received,
-        replies: queue.SimpleQueue[pb.AskReply | None],
-        pending: PendingRequest,
+        self, received: Received, replies: queue.SimpleQueue[pb.AskReply | None], pending: PendingRequest
     ) -> None:
         begun: set[str] = set()
 
@@ -442,7 +413,7 @@ class _Servicer:
                 replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
 
         try:
-            answers: Answers = service.ask(received.queries, progress, received.probabilities)
+            answers: Answers = self._service.ask(received.queries, progress, received.probabilities)
             reply = answers_to_wire(answers)
             if answers.histograms is not None:
                 for block in histogram_blocks(answers.histograms):
@@ -464,16 +435,11 @@ class _Refused(Exception):
 
 @contextmanager
 def serving(
-    service: LabelService,
-    address: str,
-    most_rows: int,
-    door: Door = OPEN_DOOR,
-    limits: Limits = LIMITS,
-    later: Sequence[LabelService] = (),
+    service: LabelService, address: str, most_rows: int, door: Door = OPEN_DOOR, limits: Limits = LIMITS
 ) -> Iterator[str]:
     """Serve on `address` (host:port, port 0 for a free one) while the context is open; yields the real host:port.
 
-    most_rows: in one request. later: the services of the phases after the first, where the federation has a schedule.
+    most_rows: in one request.
 
     Raises
     ------
@@ -483,7 +449,7 @@ def serving(
     measure = Measure.of(service.describe().schema, most_rows)
     server = grpc.server(
         futures.ThreadPoolExecutor(limits.threads),
-        handlers=[_Servicer((service, *later), measure, door, limits).handler()],
+        handlers=[_Servicer(service, measure, door, limits).handler()],
         options=[*OPTIONS.items(), ("grpc.max_receive_message_length", measure.message)],
         maximum_concurrent_rpcs=limits.threads,  # one that finds no thread is refused at once, and does not wait for it
     )

@@ -58,9 +58,9 @@ class SumsOfRun:
         self._stated = self._ledger.position()
         return self._stated
 
-    def voting(self, queries: np.ndarray, parties: Sequence[str], phase: int | None = None) -> None:
+    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
         """These parties are about to be asked for votes; who they are is kept where they have names."""
-        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else (), phase)
+        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else ())
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[list[str]]:
@@ -109,8 +109,7 @@ def noise_for(config: FederationConfig) -> NoiseFor:
 class LabelService:
     """Answers a student. It is the `LabelSource` that the student sees in-process; `grpc_server` puts it on a socket.
 
-    One request is answered at a time, so that two requests can never pay for the same query. In a federation with a
-    schedule each phase has a service of its own, on the one ledger.
+    One request is answered at a time, so that two requests can never pay for the same query.
     """
 
     def __init__(
@@ -122,15 +121,13 @@ class LabelService:
         parties: int,
         log: EventWriter,
         pool: PoolTree | None = None,
-        phase: int | None = None,
         spent_before: Collection[str] = (),
         most_votes: int | None = None,
     ) -> None:
         """parties: that might take part. most_votes: that they may give on a query; None where each counts once. Who of
         them is in a sum, and how many, may follow from what their rows are, is charged nowhere, and is told nobody.
 
-        phase: its number in the schedule, from 1; None in a federation without one. spent_before: ids of queries
-        that these parties answered in an earlier federation."""
+        spent_before: ids of queries that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         if not ledger.durable and not config.simulation:
@@ -144,9 +141,8 @@ class LabelService:
         self._log = log
         self._pool = pool
         self._spent_before = frozenset(spent_before)
-        self._number = phase
-        self._phase = config.phase(phase)
-        self._sigma = config.released_sigma(parties, phase)
+        self._budget = config.query_budget
+        self._sigma = config.released_sigma(parties)
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self._to_student, self._to_nodes = promised_to_student(config), towards_coordinator(config)
@@ -154,8 +150,8 @@ class LabelService:
 
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
-        _, answered = self._ledger.spent(self._number)
-        open_ = self._ledger.closing() is None and not self._over()
+        _, answered = self._ledger.spent()
+        open_ = self._ledger.closing() is None
         return LabelTerms(
             federation=self._config.digest(),
             schema=self._config.rows,
@@ -166,14 +162,12 @@ class LabelService:
             epsilon=self._to_student.epsilon,
             epsilon_nodes=0.0 if self._to_nodes is None else self._to_nodes.epsilon,
             queries_left=self._queries_left() * open_,
-            answers_left=(self._phase.query_budget.answers - answered) * open_,
+            answers_left=(self._budget.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
             count_sigma=self._sigma,
             label_step=self._config.label_step(self._parties, self._most_votes),
             release=self._config.disclosure.release,
-            phases=0 if self._number is None else len(self._config.phases),
-            phase=self._number or 0,
             real_noise=self._config.simulation and not self._noise(0).simulated,
         )
 
@@ -246,7 +240,7 @@ class LabelService:
             )
 
     def _note_failure(self, error: ConsiliumError, ids: list[str]) -> None:
-        used, recorded = self._ledger.unanswered(self._number, frozenset(ids)), self._ledger.find(ids)
+        used, recorded = self._ledger.unanswered(frozenset(ids)), self._ledger.find(ids)
         self._log.write(
             "not-answered",
             error=type(error).__name__,
@@ -258,47 +252,37 @@ class LabelService:
 
     def _queries_left(self) -> int:
         """That were never asked of any party; those that were, and came to nothing, can be asked again besides."""
-        unanswered = self._ledger.unanswered(self._number).queries
-        return max(0, self._phase.query_budget.queries - self._ledger.spent(self._number)[0] - unanswered)
+        unanswered = self._ledger.unanswered().queries
+        return max(0, self._budget.queries - self._ledger.spent()[0] - unanswered)
 
     def _never_asked(self, ids: Collection[str]) -> int:
-        return len(ids) - self._ledger.unanswered(self._number, frozenset(ids)).queries
+        return len(ids) - self._ledger.unanswered(frozenset(ids)).queries
 
     def _answered_out(self, new: Collection[str], total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
         return (
             len(new) < total
-            and self._ledger.spent(self._number)[1] == self._phase.query_budget.answers
+            and self._ledger.spent()[1] == self._budget.answers
             and self._never_asked(new) <= self._queries_left()
         )
-
-    def _over(self) -> bool:
-        """Whether a later phase has begun."""
-        return self._number is not None and self._ledger.last_phase() > self._number
 
     def _check_query_budget(self, ids: Collection[str]) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
-        if self._over():
-            raise BudgetExceeded(
-                f"{len(ids)} new queries asked in stage {self._number}, which is over: stage"
-                f" {self._ledger.last_phase()} has begun",
-                "Ask in that one; labels of queries asked before can still be had, and nothing was charged",
-            )
-        _, answered = self._ledger.spent(self._number)
+        _, answered = self._ledger.spent()
         new, queries_left = self._never_asked(ids), self._queries_left()
-        answers_left = self._phase.query_budget.answers - answered
+        answers_left = self._budget.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(
                 f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
-                f" {self._phase.query_budget.queries} and {self._phase.query_budget.answers}",
+                f" {self._budget.queries} and {self._budget.answers}",
                 "Ask for fewer; nothing was charged",
             )
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
         """Votes -> labels -> ledger, and only then does anything leave."""
-        _, answered_before = self._ledger.spent(self._number)
-        room = self._phase.query_budget.answers - answered_before
+        _, answered_before = self._ledger.spent()
+        room = self._budget.answers - answered_before
         collected: list[Histogram] = []
 
         def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
@@ -309,7 +293,7 @@ class LabelService:
         drawn = self._drawn(sums, ids, room, probabilities, collected)
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
-        event = self._config.event(asked, answered, self._number)
+        event = self._config.event(asked, answered)
         votes = seen(histogram.votes, _clipped(histogram, len(histogram.votes)), histogram.teachers)[:asked]
         evidence = self._evidence(event, votes, histogram, probabilities[:asked])
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
@@ -326,17 +310,14 @@ class LabelService:
                 log_q_label=evidence.log_q_label,
                 histogram=votes if has_evidence else None,
                 probabilities=probabilities[:asked] if has_evidence else None,
-                votes=histogram.teachers if self._config.most_weight > 1 else None,
-                phase=self._number,
                 left_over=tuple(ids[asked:]),
             ),
-            self._phase.query_budget.queries,
-            self._phase.query_budget.answers,
+            self._budget.queries,
+            self._budget.answers,
         )
         self._collector.settle()
-        number = {} if self._number is None else {"phase": self._number}
-        kind, parties = self._phase.mechanism.releases, len(histogram.parties)
-        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind, **number)
+        kind, parties = self._config.mechanism.releases, len(histogram.parties)
+        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind)
         if drawn.failure is not None:
             raise drawn.failure
 
@@ -348,7 +329,7 @@ class LabelService:
         Where they come with noise, the coordinator makes up what is missing of the mechanism's own, by the number of
         parties in each sum.
         """
-        mechanism, queries = self._phase.mechanism, len(ids)
+        mechanism, queries = self._config.mechanism, len(ids)
         if self._config.noise_in_sums and mechanism.noise_by_parties:
             return mechanism.release(sums, queries, room, None, probabilities)
         noise = self._noise(self._ledger.next_batch())
@@ -357,7 +338,7 @@ class LabelService:
 
         def topped_up(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
             noisy, votes = sums(positions, round_)
-            sigma = self._config.top_up(len(collected[-1].parties), round_, self._number)
+            sigma = self._config.top_up(len(collected[-1].parties), round_)
             return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), votes
 
         def shown(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
@@ -378,7 +359,7 @@ class LabelService:
         """
         if self._config.noise_in_sums:
             return Evidence(None, None)
-        evidence = self._phase.mechanism.evidence(event, votes, probabilities)
+        evidence = self._config.mechanism.evidence(event, votes, probabilities)
         clipped = _clipped(histogram, event.asked)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
 

@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,16 +48,9 @@ CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
 """
-WEIGHTED_TABLES = """
-CREATE TABLE weights (party TEXT PRIMARY KEY, weight INTEGER NOT NULL);
-CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT NULL);
-"""
-"""Beside the others, in the ledger of a federation whose parties may have weights."""
-PHASED_TABLES = "CREATE TABLE phases (seq INTEGER PRIMARY KEY REFERENCES batches, phase INTEGER NOT NULL)"
-"""Beside the others, in the ledger of a federation with a schedule, from its first batch."""
 VOTED_TABLES = (
     "CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);"
-    "CREATE TABLE voted (query_id TEXT, attempt INTEGER, phase INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID"
+    "CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID"
 )
 """Beside the others, from the first request for votes on: who was asked for votes on which queries, until these are
 released. What is left there is what a sum that failed used up at the parties."""
@@ -66,7 +59,7 @@ STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT 
 last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
 CHECKS_TABLE = "CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL)"
 """Beside the others, from the first check on noisy sums on: what it let pass, until these queries are released."""
-OPTIONAL_TABLES = (WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
+OPTIONAL_TABLES = (VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
 
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -103,8 +96,6 @@ class Batch:
 
     counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
-    votes: in the sum on each query, where parties have weights; None where every party counts alike.
-    phase: its number in the federation's schedule, from 1; None where there is none.
     left_over: ids of queries that parties voted on too, after the last answer that there was room for.
     """
 
@@ -118,8 +109,6 @@ class Batch:
     log_q_label: np.ndarray | None = field(default=None, repr=False)
     histogram: np.ndarray | None = field(default=None, repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
-    votes: int | None = None
-    phase: int | None = None
     left_over: tuple[str, ...] = ()
 
     @property
@@ -134,11 +123,8 @@ class Batch:
         return np.where(self.answered, Outcome.ANSWERED, without)
 
 
-def check_charge(batch: Batch, spent: tuple[int, int], last_phase: int, most_queries: int, most_answers: int) -> None:
-    """Raise BudgetExceeded where a batch would pass a cap, or its phase is over. spent: queries and answers of that
-    phase so far."""
-    if batch.phase is not None and batch.phase < last_phase:
-        raise BudgetExceeded(f"stage {batch.phase} is over: stage {last_phase} has begun")
+def check_charge(batch: Batch, spent: tuple[int, int], most_queries: int, most_answers: int) -> None:
+    """Raise BudgetExceeded where a batch would pass a cap. spent: queries and answers so far."""
     asked, answered = len(batch.query_ids), int(batch.answered.sum())
     if spent[0] + asked > most_queries or spent[1] + answered > most_answers:
         raise BudgetExceeded(
@@ -157,15 +143,13 @@ class ReleaseLedger(Protocol):
 
     def next_batch(self) -> int: ...
 
-    def spent(self, phase: int | None = None) -> tuple[int, int]: ...
-
-    def last_phase(self) -> int: ...
+    def spent(self) -> tuple[int, int]: ...
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]: ...
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None: ...
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None: ...
 
-    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered: ...
+    def unanswered(self, among: Collection[str] | None = None) -> Unanswered: ...
 
     def checked(self, query_ids: Sequence[str], outcome: str) -> str: ...
 
@@ -193,12 +177,10 @@ def batch_hash(
     parties: int,
     rows: Sequence[tuple[Any, ...]],
     left_over: Sequence[str],
-    votes: int | None,
-    phase: int | None,
 ) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, under the ledger's
     secret: parties see it, and could try votes out."""
-    return chain_link([salt, previous, seq, moment, event, parties, votes, phase, _plain(rows), list(left_over)])
+    return chain_link([salt, previous, seq, moment, event, parties, _plain(rows), list(left_over)])
 
 
 _WITHOUT_SPACES = json.JSONEncoder(separators=(",", ":"))
@@ -325,48 +307,10 @@ class Ledger:
         """Number that the next batch will have; call it within `exclusive`."""
         return self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches").fetchone()[0]
 
-    def spent(self, phase: int | None = None) -> tuple[int, int]:
-        """Queries asked and answers given so far; in one phase of a schedule, where its number is given."""
+    def spent(self) -> tuple[int, int]:
+        """Queries asked and answers given so far."""
         sums = "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
-        if phase is None:
-            return self._connection.execute(sums).fetchone()
-        if not self._has("phases"):
-            return 0, 0
-        return self._connection.execute(f"{sums} JOIN phases USING (seq) WHERE phase = ?", (phase,)).fetchone()
-
-    def phases(self) -> dict[int, int]:
-        """The phase of each batch, by its number; empty without a schedule, or before anything was asked."""
-        return dict(self._connection.execute("SELECT seq, phase FROM phases")) if self._has("phases") else {}
-
-    def last_phase(self) -> int:
-        """The latest phase that has begun, 0 where none has."""
-        if not self._has("phases"):
-            return 0
-        return self._connection.execute("SELECT COALESCE(MAX(phase), 0) FROM phases").fetchone()[0]
-
-    def pin_weights(self, weights: Mapping[str, int]) -> None:
-        """Keep the weights of parties that enrol for the first time; what was kept before stays.
-
-        Raises
-        ------
-        LedgerError : the file cannot be written.
-        """
-        try:
-            with self._transaction():
-                if not self._has("weights"):
-                    for statement in WEIGHTED_TABLES.split(";"):
-                        self._connection.execute(statement)
-                self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", sorted(weights.items()))
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
-
-    def weights(self) -> dict[str, int]:
-        """The weights that were kept, by party; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT party, weight FROM weights")) if self._has("weights") else {}
-
-    def sums(self) -> dict[int, int]:
-        """Votes in the sums of each batch, by its number; empty where every party counts alike."""
-        return dict(self._connection.execute("SELECT seq, votes FROM sums")) if self._has("sums") else {}
+        return self._connection.execute(sums).fetchone()
 
     def _has(self, table: str) -> bool:
         return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
@@ -405,7 +349,7 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None:
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
         """Votes on these queries are about to be asked of these parties; durable when this returns.
 
         Raises
@@ -418,21 +362,21 @@ class Ledger:
                     self._connection.execute(statement)
                 add = "INSERT INTO attempts (parties) VALUES (?)"
                 number = self._connection.execute(add, (json.dumps(sorted(parties)),)).lastrowid
-                rows = [(query_id, number, phase) for query_id in query_ids]
-                self._connection.executemany("INSERT INTO voted VALUES (?, ?, ?)", rows)
+                rows = [(query_id, number) for query_id in query_ids]
+                self._connection.executemany("INSERT INTO voted VALUES (?, ?)", rows)
                 if self._has("starts"):
                     self._connection.execute("UPDATE starts SET used = 1")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
 
-    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered:
-        """Queries that parties voted on and that were not released; of one phase, or of these queries alone."""
+    def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
+        """Queries that parties voted on and that were not released; of these queries alone, if named."""
         if not self._has("voted"):
             return Unanswered()
-        voted = "SELECT query_id, phase, parties FROM voted JOIN attempts ON number = attempt"
+        voted = "SELECT query_id, parties FROM voted JOIN attempts ON number = attempt"
         queries, names = set[str](), set[str]()
-        for query_id, of_phase, parties in self._connection.execute(voted):
-            if phase in (None, of_phase) and (among is None or query_id in among):
+        for query_id, parties in self._connection.execute(voted):
+            if among is None or query_id in among:
                 queries.add(query_id)
                 names.update(json.loads(parties))
         return Unanswered(len(queries), tuple(sorted(names)))
@@ -461,11 +405,10 @@ class Ledger:
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
 
-        The query budget is that of the batch's phase, where there is a schedule.
 
         Raises
         ------
-        BudgetExceeded : the batch would pass a cap, or its phase is over.
+        BudgetExceeded : the batch would pass a cap.
         LedgerError : the file cannot be written, a query id is already recorded, or the ledger is closed. Nothing was
             written.
         """
@@ -492,25 +435,19 @@ class Ledger:
             with self._transaction():
                 if self._connection.execute("SELECT 1 FROM closing").fetchone():
                     raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
-                check_charge(batch, self.spent(batch.phase), self.last_phase(), most_queries, most_answers)
+                check_charge(batch, self.spent(), most_queries, most_answers)
                 last, previous = self._head()
                 seq, moment = last + 1, _now()
-                content = (seq, moment, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)
+                content = (seq, moment, event, batch.parties, rows, batch.left_over)
                 link = self._link(previous, *content)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (seq, moment, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
-                if batch.votes is not None:
-                    self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
                 self._connection.executemany(
                     "INSERT INTO left_over VALUES (?, ?, ?)",
                     [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
                 )
-                if batch.phase is not None:
-                    if not self._has("phases"):
-                        self._connection.execute(PHASED_TABLES)
-                    self._connection.execute("INSERT INTO phases VALUES (?, ?)", (seq, batch.phase))
                 self._connection.executemany(
                     "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
                     [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
@@ -570,7 +507,7 @@ class Ledger:
         return head or (0, GENESIS)
 
     def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
-        """Hash of a batch: rows, left over queries, votes and phase are its `content`."""
+        """Hash of a batch: rows and left over queries are its `content`."""
         return batch_hash(self._meta["salt"], previous, seq, moment, event, parties, *content)
 
     def _chained(self) -> Iterator[tuple[Any, ...]]:
@@ -580,7 +517,7 @@ class Ledger:
         ------
         LedgerError : the hash chain is broken.
         """
-        previous, sums, phases = GENESIS, self.sums(), self.phases()
+        previous = GENESIS
         for seq, moment, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
@@ -591,7 +528,7 @@ class Ledger:
             ).fetchall()
             left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
             ids = self._connection.execute(left_over, (seq,))
-            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
+            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids))
             if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
@@ -616,11 +553,9 @@ class Ledger:
                 log_q_label=column([row[5] for row in rows]),
                 histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
                 probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
-                votes=votes,
-                phase=phase,
                 left_over=left_over,
             )
-            for _, _, event, parties, rows, left_over, votes, phase in self._chained()
+            for _, _, event, parties, rows, left_over in self._chained()
         ]
 
     @contextmanager

@@ -37,26 +37,22 @@ class MemoryLedger:
         """See `Ledger.next_batch`."""
         return len(self._batches) + 1
 
-    def spent(self, phase: int | None = None) -> tuple[int, int]:
+    def spent(self) -> tuple[int, int]:
         """See `Ledger.spent`."""
-        mine = [batch for batch in self._batches if phase is None or batch.phase == phase]
-        return sum(len(batch.query_ids) for batch in mine), sum(int(batch.answered.sum()) for batch in mine)
-
-    def last_phase(self) -> int:
-        """See `Ledger.last_phase`."""
-        return max((batch.phase or 0 for batch in self._batches), default=0)
+        batches = self._batches
+        return sum(len(batch.query_ids) for batch in batches), sum(int(batch.answered.sum()) for batch in batches)
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """See `Ledger.find`."""
         return {query_id: self._releases[query_id] for query_id in query_ids if query_id in self._releases}
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None:
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
         """See `Ledger.voted_on`; who voted is not kept."""
-        self._voted |= dict.fromkeys(query_ids, phase)
+        self._voted |= {*query_ids}
 
-    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered:
+    def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
         """See `Ledger.unanswered`."""
-        left = [name for name, of in self._voted.items() if phase in (None, of) and (among is None or name in among)]
+        left = self._voted if among is None else self._voted.intersection(among)
         return Unanswered(len(left))
 
     def checked(self, query_ids: Sequence[str], outcome: str) -> str:
@@ -67,7 +63,7 @@ class MemoryLedger:
         """See `Ledger.commit`."""
         if self._result is not None:
             raise LedgerError(CLOSED, _ACTION)
-        check_charge(batch, self.spent(batch.phase), self.last_phase(), most_queries, most_answers)
+        check_charge(batch, self.spent(), most_queries, most_answers)
         ids = set(batch.query_ids)
         if len(ids) < len(batch.query_ids) or not ids.isdisjoint(self._releases):
             raise LedgerError("a query of the batch is recorded already", _ACTION)
@@ -76,7 +72,7 @@ class MemoryLedger:
         )
         columns = zip(batch.query_ids, batch.outcomes.tolist(), batch.labels.tolist(), counts, strict=True)
         self._releases |= {name: Release(Outcome(outcome), label, noisy) for name, outcome, label, noisy in columns}
-        self._voted = {name: phase for name, phase in self._voted.items() if name not in ids}
+        self._voted -= ids
         self._batches.append(batch)
 
     def close_with(self, result: str) -> None:

@@ -6,7 +6,7 @@ On closing, the sanitised epsilon is released once; it is charged and recorded b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
@@ -47,7 +48,7 @@ def promised(config: Federation) -> Guarantee:
     try:
         return worst_case(config.promised_events(), config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
 
 def promised_to_student(config: Federation) -> Guarantee:
@@ -67,26 +68,21 @@ def promised_to_student(config: Federation) -> Guarantee:
         events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]
         return worst_case(events, config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
 
-def promised_to_nodes(config: FederationConfig, weight: int | None = None) -> Guarantee:
+def promised_to_nodes(config: FederationConfig) -> Guarantee:
     """What the nodes of the federation are held to, and a party charges: where the noise is in the sums, what these
     tell whoever sees them; elsewhere `promised`.
-
-    weight: of the one party that it is about; None for the largest weight.
 
     Raises
     ------
     ConfigError : the mechanism cannot be charged at this delta.
     """
-    events = config.held_to()
-    if weight is not None:
-        events = [replace(event, weight=weight) for event in events]
     try:
-        return worst_case(events, config.privacy.delta)
+        return worst_case(config.held_to(), config.privacy.delta)
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
 
 def towards_coordinator(config: FederationConfig) -> Guarantee | None:
@@ -135,72 +131,7 @@ def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
             for unit in others
         }
     except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
-
-
-def promised_at(config: Federation, weight: int) -> Guarantee:
-    """What the promise means for a party whose answers count `weight` times: its own worst case.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
-    try:
-        return worst_case([replace(event, weight=weight) for event in config.promised_events()], config.privacy.delta)
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
-
-
-def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
-    """`by_party`: the weight and the own epsilon of each party, all public facts; empty where every party counts once.
-
-    The federation's own promise is that of the largest weight which it allows.
-    """
-    if config.most_weight == 1:
-        return {}
-    guarantees = {weight: promised_at(config, weight).to_json() for weight in set(weights.values())}
-    return {
-        "by_party": {
-            party: {
-                "weight": weight,
-                **{key: guarantees[weight][key] for key in ("epsilon", "infinite") if key in guarantees[weight]},
-            }
-            for party, weight in sorted(weights.items())
-        }
-    }
-
-
-def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
-    """`stages`: of each stage of the schedule its mechanism, its query budget, what came of it, and the epsilon that it
-    may cost by itself; empty where there is no schedule. As much may be told as of the numbers of all queries.
-
-    Raises
-    ------
-    ConfigError : a mechanism cannot be charged at this delta.
-    """
-    if not config.schedule:
-        return {}
-    stages = []
-    for number, phase in enumerate(config.phases, 1):
-        mine, query_budget = [batch for batch in batches if batch.phase == number], phase.query_budget
-        try:
-            alone = worst_case(
-                [config.event(query_budget.queries, query_budget.answers, number)], config.privacy.delta
-            ).to_json()
-        except AccountingError as error:
-            raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
-        stages.append(
-            {
-                "mechanism": phase.mechanism.describe(),
-                "most_queries": query_budget.queries,
-                "most_answers": query_budget.answers,
-                "asked": sum(len(batch.query_ids) for batch in mine),
-                "answered": sum(int(batch.answered.sum()) for batch in mine),
-                "reinforced": sum(int(batch.reinforced.sum()) for batch in mine),
-                **{key: alone[key] for key in ("epsilon", "infinite") if key in alone},
-            }
-        )
-    return {"stages": stages}
+        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
@@ -296,7 +227,7 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     """
     if not batches:
         return {"spent": np.zeros(0), "data_dependent": np.zeros(0)}
-    dependent, worst, answered, added, phases = [], [], [], [], []
+    dependent, worst, answered, added = [], [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
         one = {answers: event.with_counts(1, int(answers)) for answers in set(batch.answered.tolist())}
@@ -304,13 +235,12 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
         worst.append(np.array([curves[answers] for answers in batch.answered.tolist()]))
         dependent.append(_at_hand_per_query(event, batch, worst[-1]))
         answered.append(batch.answered)
-        phases.append(np.full(len(batch.answered), 1 if batch.phase is None else batch.phase))
         added.append(np.full(len(batch.answered), event.added_delta() / max(1, event.asked)))
     left = config.privacy.delta - np.cumsum(np.concatenate(added))
     worst_curve = _epsilons(np.concatenate(worst), left)
-    outcome, phase = np.concatenate(answered), np.concatenate(phases)
+    outcome = np.concatenate(answered)
     points = np.unique(np.linspace(1, len(outcome), EXACT_POINTS).astype(int))
-    least = np.array([_least(config, phase[:length], outcome[:length], length == len(outcome)) for length in points])
+    least = np.array([_least(config, outcome[:length], length == len(outcome)) for length in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(outcome) + 1))])
     # the first of them cost at most what all do, for which a smaller bound may be known
     worst_curve = np.minimum.accumulate(worst_curve[::-1])[::-1]
@@ -325,13 +255,11 @@ def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
     )
 
 
-def _least(config: FederationConfig, phase: np.ndarray, answered: np.ndarray, last: bool) -> float:
-    """The worst case of queries in these phases, int64 (asked,), of which some were answered, bool (asked,); the
-    slowest of the bounds is tried for the last alone."""
+def _least(config: FederationConfig, answered: np.ndarray, last: bool) -> float:
+    """The worst case of queries of which some were answered, bool (asked,); the slowest of the bounds is tried for the
+    last alone."""
     accountant = Accountant(DEFAULT_ORDERS)
-    for number in np.unique(phase).tolist():
-        of_phase = phase == number
-        accountant.commit(config.event(int(of_phase.sum()), int(answered[of_phase].sum()), number))
+    accountant.commit(config.event(len(answered), int(answered.sum())))
     return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=last)[0].epsilon
 
 
@@ -413,36 +341,35 @@ PAIRED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""
 
 
-def expected(
-    federation: Federation, parties: int, classes: int, votes: int | None = None, *, asks_typical: bool | None
-) -> Expected:
+def expected(federation: Federation, parties: int, classes: int, *, asks_typical: bool | None) -> Expected:
     """Of a federation in which so many parties vote.
 
-    votes: on a query, where the parties' weights are known; else every party counts once. asks_typical: what is known
-    of the student, see `Expected`; None where students choose for themselves.
+    asks_typical: what is known of the student, see `Expected`; None where students choose for themselves.
 
     Raises
     ------
     ConfigError : it cannot be charged.
     """
-    guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
+    guarantee = promised(federation)
     nodes = towards_coordinator(federation) if isinstance(federation, FederationConfig) else None
-    noise = [
-        sigma for mechanism in mechanisms if (sigma := mechanism.label_noise(federation.givers(parties))) is not None
-    ]
+    privacy, directions = federation.privacy, MOST_DIRECTIONS
+    if isinstance(federation, FederationConfig):
+        directions = len(federation.rows.features)
+    units = votes_of_units(parties, federation.teachers_per_party, privacy.unit, privacy.neighbouring)
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit.value,
         classes=classes,
-        answers=federation.whole_budget.answers,
-        votes=parties * federation.teachers_per_party if votes is None else votes,
+        answers=federation.query_budget.answers,
+        votes=parties * federation.teachers_per_party,
         asks_typical=asks_typical,
-        noise=max(noise, default=None),
+        noise=federation.mechanism.label_noise(federation.givers(parties)),
         histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.voting_rule.undeclared,
         paired=parties if federation.collection in PAIRED else 0,
         epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
+        signal=signal(units, guarantee.epsilon, guarantee.delta, directions),
     )
 
 

@@ -52,9 +52,8 @@ def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
 
 def least_together(federation: Federation, least_sum: int) -> int:
     """`least_parties` where so many must be in a sum, 0 for plaintext votes."""
-    needed = max(phase.mechanism.votes_needed for phase in federation.phases)
-    most_votes = federation.teachers_per_party * federation.most_weight
-    return max(federation.minimum_parties, least_sum, -(-needed // most_votes))
+    needed = federation.mechanism.votes_needed
+    return max(federation.minimum_parties, least_sum, -(-needed // federation.teachers_per_party))
 
 
 def least_parties(federation: Federation, roster: Roster | None) -> int:

@@ -47,10 +47,10 @@ SURELY = 0.9
 MOST_CODES = 100
 """Texts of one column that are written out as keys."""
 LEAST_ROWS = 10
-"""Of an owner: with fewer, a teacher learns little, and a plan gives it no second one (`scenario.ROWS_PER_TEACHER`).
+"""Of an owner: with fewer, a teacher learns little, and `Council` gives it no second one.
 Of a class: with fewer, nothing says it by chance."""
-MOST_PLANNED_TEACHERS = 25
-"""Of one owner, by a plan."""
+MOST_TEACHERS = 25
+"""Of one owner, by `Council`."""
 SAYS_LABEL = 0.99
 """Area under the curve of one column alone, from which on it is the label, or was written down after it."""
 NEARLY_SAYS = 0.98
@@ -620,9 +620,9 @@ class _Checked:
         tiny = sorted(name for name, count in counts.items() if count < LEAST_ROWS)
         if tiny:
             fault = f"{len(tiny)} of {len(counts)} owners have fewer than {LEAST_ROWS} rows"
-            least = min(max(int(np.median(list(counts.values()))) // LEAST_ROWS, 1), MOST_PLANNED_TEACHERS)
+            least = min(max(int(np.median(list(counts.values()))) // LEAST_ROWS, 1), MOST_TEACHERS)
             action = (
-                "An owner with fewer rows than teachers is left out. A plan gives each about"
+                "An owner with fewer rows than teachers is left out. `Council` gives each about"
                 f" {least} here, by public owners' rows, where the unit is a record or patient."
                 f" least_rows = {LEAST_ROWS} leaves out all of these"
             )

@@ -20,8 +20,8 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
-from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.models.specs import TRAINERS
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.teachers import TEACHERS

@@ -23,7 +23,6 @@ import numpy as np
 from scipy.linalg import eigh, helmert
 
 from consilium.models.base import softmax
-from consilium.models.provenance import Provenance
 from consilium.protocol.errors import DataError
 
 WEIGHTS = (0.25, 0.5, 1.0)
@@ -43,12 +42,7 @@ TELLS = 0.8
 LEAST_ROWS = 2
 FOLDS = 5
 
-PROVENANCE = Provenance(
-    keys=("WEIGHTS", "REACHES", "LEVEL", "AS_IS", "CHANCE", "TELLS"),
-    rows="development",
-    votes="simulated",
-    where="By Brier score at home on the development divisions of benchmarks.voting_rules (docs/decisions/return-path)",
-)
+# Chosen by Brier score at home on development divisions.
 
 _MOST_WEIGHTS = 100
 _MOST_CERTAIN, _LEAST_CERTAIN = 0.95, 0.05

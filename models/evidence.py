@@ -22,7 +22,6 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, helmert, solve_t
 
 from consilium.models.base import Shares, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
-from consilium.models.provenance import Provenance
 from consilium.models.tabular import Linear
 
 LANDMARKS = 500
@@ -36,12 +35,7 @@ _WIDTHS = (0.5, 2.0, 8.0)
 
 _FUNCTIONS = 200
 
-FEATURES_PROVENANCE = Provenance(
-    keys=("LANDMARKS", "_WIDTHS", "_FUNCTIONS"),
-    rows="unknown",
-    votes="simulated",
-    where="Nobody wrote down on which rows the widths and numbers of functions were settled",
-)
+# Nobody wrote down on which rows the widths and numbers of functions were settled.
 
 
 def column_scales(rows: np.ndarray) -> np.ndarray:
@@ -217,13 +211,8 @@ _MOST_WEIGHTS = 300
 POWER = 0.25
 """Of the rows' variance along a direction, in the deviation of its weight."""
 
-SOFTMAX_PROVENANCE = Provenance(
-    keys=("POWER", "column_scales"),
-    rows="judged",
-    votes="simulated",
-    where="Found on stroke, seeds 0 to 4, with test rows in view. Of ten settings it is within .001 of the best by AUC"
-    " on development hospitals of stroke, seeds 0 to 9, and on the pools of Adult and Diabetes (benchmarks.tuned)",
-)
+# Found on stroke, seeds 0 to 4, with test rows in view: of ten settings it is within .001 of the best by AUC on
+# development hospitals of stroke, seeds 0 to 9, and on the pools of Adult and Diabetes.
 
 _SCALES = np.geomspace(0.4, 6.0, 7)
 """Times the scale of the linear regression; deviations of a weight, so that their squares are the prior's."""
@@ -396,7 +385,7 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     """The `most` directions (inputs, kept) in which rows (n, inputs) vary most, longer where they vary more.
 
     Their lengths are the variance's fourth root, so that a prior that is the same for all says: what sets teachers'
-    votes apart sets rows apart, too. Where that power and the columns' scales are from says `SOFTMAX_PROVENANCE`.
+    votes apart sets rows apart, too.
     """
     wide = rows.shape[1] > len(rows)
     gram = rows @ rows.T if wide else rows.T @ rows

@@ -25,7 +25,6 @@ import numpy as np
 from consilium.models.base import Job, Model, Shares, SharesTrainer, SoftTrainer, Trainer, constant, softmax
 from consilium.models.evidence import Landmarks, SoftmaxFit, fit_softmax, gammas, graph_functions, regress
 from consilium.models.kernel import GraphTrainer, KernelModel, KernelTrainer, kernel_ridge
-from consilium.models.provenance import Provenance
 from consilium.models.specs import EvenStudent, SpreadingStudent
 from consilium.models.tabular import LinearTrainer
 from consilium.protocol.label_source import Progress, no_progress
@@ -37,12 +36,7 @@ _SHARPNESS = 2.0
 """A row is of a class with a probability that is e^2 times as large for each deviation that its share is above the
 mean."""
 
-EVEN_PROVENANCE = Provenance(
-    keys=("_SHARPNESS",),
-    rows="development",
-    votes="simulated",
-    where="The best of 1, 2 and 4 on font families that are private with seed 0 (benchmarks.glyphs)",
-)
+# The best of 1, 2 and 4 on font families that are private with seed 0.
 
 _NEVER = 1e-300
 _ROUNDS = 100

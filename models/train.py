@@ -6,15 +6,14 @@ A new kind of student is a class in `specs` and a case here.
 from __future__ import annotations
 
 from consilium.models.base import Aids, Model, Trainer
-from consilium.models.evidence import FEATURES_PROVENANCE, SOFTMAX_PROVENANCE, SoftmaxShares
+from consilium.models.evidence import SoftmaxShares
 from consilium.models.guard import made_up, rehearse
-from consilium.models.images.graph_cnn import GRAPH_PROVENANCE, NETWORKS_PROVENANCE, GraphCnnTrainer
+from consilium.models.images.graph_cnn import GraphCnnTrainer
 from consilium.models.images.loop import ImageTrainer, Supervised, Vat
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import GraphTrainer, KernelTrainer
 from consilium.models.own_model import OwnModel, OwnTrainer, in_arrays
-from consilium.models.provenance import Provenance
-from consilium.models.shares import EVEN_PROVENANCE, AutoTrainer, GraphShares, KernelShares, OnDenoised, WithShares
+from consilium.models.shares import AutoTrainer, GraphShares, KernelShares, OnDenoised, WithShares
 from consilium.models.specs import (
     AugmentedStudent,
     AutoStudent,
@@ -83,20 +82,6 @@ def _label_trainer(spec: TrainerKind, aids: Aids) -> ForestTrainer | BoostingTra
         case OwnCodeStudent():
             return OwnTrainer(spec.title, spec.build, aids.schema)
     raise TypeError(f"no trainer for {type(spec).__name__}")
-
-
-def constants_of(spec: TrainerKind) -> tuple[Provenance, ...]:
-    """Where the numbers are from that its trainer has, beside its settings, where somebody chose any."""
-    match spec:
-        case LogisticRegressionStudent():
-            return (SOFTMAX_PROVENANCE,)
-        case KernelRidgeStudent() | GraphStudent():
-            return (*((EVEN_PROVENANCE,) if spec.even else ()), FEATURES_PROVENANCE)
-        case AutoStudent():
-            return (SOFTMAX_PROVENANCE, FEATURES_PROVENANCE)
-        case GraphCnnStudent():
-            return (NETWORKS_PROVENANCE, GRAPH_PROVENANCE)
-    return ()
 
 
 def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:

@@ -24,7 +24,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
-from consilium.protocol.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.tls import TlsFiles
 
@@ -92,7 +92,7 @@ class Coordinator(Frozen):
 
 class KitFile(Frozen):
     """The file `kit.json`. node_port: loopback port of a party's or aggregator's SuperNode; distinct where
-    nodes share a machine. weight: times that a party's answers are asked to count."""
+    nodes share a machine."""
 
     format: Literal[1] = 1
     kind: NodeKind
@@ -100,7 +100,6 @@ class KitFile(Frozen):
     federation: str = Field(min_length=1, max_length=100)
     coordinator: Coordinator
     node_port: Port = 9094
-    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,6 @@ class Kit:
     federation: str
     coordinator: Coordinator
     node_port: int
-    weight: int = 1
 
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
@@ -158,7 +156,7 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
         raise ConfigError(
             f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}", f"Give the kit of {a_node(kind)}"
         )
-    return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port, file.weight)
+    return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port)
 
 
 _HOST, _PORT = TypeAdapter(Host), TypeAdapter(Port)

@@ -13,19 +13,19 @@ from pydantic import Field, model_validator
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.messages import MOST_CANDIDATES, MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
+from consilium.protocol.messages import MOST_TEACHERS, PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import MOST_PARTIES
 
+MOST_EVENTS = 2
+"""In a promise: a release, and a sanitised epsilon."""
 MOST_QUERIES = 10_000_000
-MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
+MOST_VOTES = MOST_TEACHERS * MOST_PARTIES
 MOST: dict[str, float] = {
     "asked": MOST_QUERIES,
     "answered": MOST_QUERIES,
     "teachers_per_party": MOST_TEACHERS,
-    "weight": MOST_WEIGHT,
-    "candidates": MOST_CANDIDATES,
     "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
@@ -53,8 +53,8 @@ def _bounded_events(text: str) -> list[dict[str, Any]]:
     Refused (MALFORMED) : no list of so many tables, or a number out of bounds. ValueError, RecursionError : no JSON.
     """
     listed = json.loads(text)
-    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_RELEASES:
-        raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_RELEASES} events")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_EVENTS:
+        raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_EVENTS} events")
     for item in listed:
         _check_bounds(item)
     return listed

@@ -109,7 +109,7 @@ def spent(seconds: float) -> str:
 LOAD = "load"
 PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled", "rivals", "accounting"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
-CANDIDATES, FORECAST, GAME = "candidates", "forecast", "game"
+GAME = "game"
 TRAIN_TEACHERS = "train"
 SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
 MEMBERSHIP = "membership"
@@ -133,8 +133,6 @@ WORDS = {
     CURVES: "learning curves are drawn",
     AT_HOME: "parties' own rows are held out",
     REPORT: "report is drawn",
-    CANDIDATES: "mechanisms are tried",
-    FORECAST: "its worth is forecast",
     GAME: "the game is played",
     SETTLE: "cells are settled",
     ENSEMBLES: "divisions' teachers train",

@@ -32,9 +32,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, enrolled INTEGER NOT NULL,"
     " enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
-    " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
 )
 INHERITED = "CREATE TABLE IF NOT EXISTS inherited (federation TEXT PRIMARY KEY, queries INTEGER NOT NULL)"
 """What the party's patients answered under names before its own, at most: see `protocol.inheritance`."""
@@ -67,17 +64,9 @@ class Starts(NamedTuple):
     voted_token: str = ""
 
 
-Scheduled = tuple[str, str, int, int, bytes]
-"""Federation, digest of the teachers, release, phase of its mechanism, query."""
-
-
 class Account(Protocol):
     """What one party has given, over all federations, as it stands within a transaction. Federations by their digest;
     query ids as 32 bytes. What is `first` is kept only where there is nothing yet."""
-
-    def weight(self, federation: str) -> int | None: ...
-
-    def first_weight(self, federation: str, weight: int) -> None: ...
 
     def terms(self, federation: str) -> str | None: ...
 
@@ -105,8 +94,8 @@ class Account(Protocol):
 
     def first_promise(self, federation: str, text: str) -> None: ...
 
-    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
-        """Of all other federations that votes were given in, with the weight there."""
+    def other_promises(self, federation: str) -> list[str]:
+        """Of all other federations that votes were given in."""
         ...
 
     def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
@@ -123,12 +112,6 @@ class Account(Protocol):
         ...
 
     def answered_in(self, federation: str, phase: int) -> int: ...
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        """What was counted for single releases of a schedule."""
-        ...
-
-    def schedule(self, rows: Collection[Scheduled]) -> None: ...
 
 
 class SpendBook(Protocol):
@@ -190,7 +173,6 @@ def _inherit(connection: sqlite3.Connection, path: Path) -> None:
         raise Refused(Rule.POLICY, detail=f"{path} cannot be read") from None
     for earlier in inherited.federations:
         connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (earlier.federation, earlier.promise))
-        connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (earlier.federation, earlier.weight))
         connection.execute("INSERT OR IGNORE INTO inherited VALUES (?, ?)", (earlier.federation, earlier.queries))
 
 
@@ -202,13 +184,6 @@ class _Stored:
 
     def _one(self, statement: str, *values: object) -> tuple | None:
         return self._connection.execute(statement, values).fetchone()
-
-    def weight(self, federation: str) -> int | None:
-        row = self._one("SELECT weight FROM weights WHERE federation = ?", federation)
-        return None if row is None else row[0]
-
-    def first_weight(self, federation: str, weight: int) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (federation, weight))
 
     def terms(self, federation: str) -> str | None:
         row = self._one("SELECT content FROM terms WHERE federation = ?", federation)
@@ -248,11 +223,9 @@ class _Stored:
     def first_promise(self, federation: str, text: str) -> None:
         self._connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, text))
 
-    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
-        return self._connection.execute(
-            "SELECT event, weight FROM promises LEFT JOIN weights USING (federation) WHERE federation != ?",
-            (federation,),
-        ).fetchall()
+    def other_promises(self, federation: str) -> list[str]:
+        rows = self._connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,))
+        return [event for (event,) in rows]
 
     def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
         rows = self._connection.execute("SELECT query FROM given WHERE teachers = ? AND phase = ?", (teachers, phase))
@@ -271,9 +244,3 @@ class _Stored:
 
     def _count(self, statement: str, *values: object) -> int:
         return self._connection.execute(statement, values).fetchone()[0]
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        return set(self._connection.execute("SELECT * FROM scheduled WHERE federation = ?", (federation,)))
-
-    def schedule(self, rows: Collection[Scheduled]) -> None:
-        self._connection.executemany("INSERT INTO scheduled VALUES (?, ?, ?, ?, ?)", rows)

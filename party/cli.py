@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from consilium.data.private_rows import Rows
     from consilium.party.dry_run import FederationFile, PartyCheck
     from consilium.party.home import PartyFile
-    from consilium.party.spend import Share
     from consilium.protocol.schema import Schema
 
 app = typer.Typer(
@@ -83,7 +82,7 @@ def dry_run_command(
     print(f"teachers   {terms.teachers_per_party} x {kind}{whose}")
     print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
     print("would send to the coordinator")
-    print("  hello    name, number of teachers, weight")
+    print("  hello    name, number of teachers")
     print("  train    name and number of teachers")
     print(f"  vote     {_WOULD_SEND[terms.collection](choices, count, classes, terms.teachers_per_party)}")
     if result.constant:
@@ -101,10 +100,9 @@ def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: 
 
     rows, report = check(settings, home, terms)
     _usable(rows, report, settings, output)
-    share, share_lines = _share(home)
-    lines = [*_lines(report, settings), *share_lines, f"The data fit federation {terms.name!r}."]
-    warnings = listed(_warnings(home, share))
-    values = {"federation": terms.name, "warnings": warnings, **({"share": share._asdict()} if share else {})}
+    lines = [*_lines(report, settings), f"The data fit federation {terms.name!r}."]
+    warnings = listed(_warnings(home))
+    values = {"federation": terms.name, "warnings": warnings}
     show(output, {**_table(report, settings), **values}, lines)
     tell_warnings(warnings, output)
 
@@ -158,18 +156,7 @@ def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:
     return {"shape": list(shape), "dtype": dtype}
 
 
-def _share(home: Path) -> tuple[Share | None, list[str]]:
-    """Weight and own epsilon by the terms that the party pins, and lines on them; see `party.expectation.told_share`.
-    Nothing where it pins none, or has accepted nothing yet. Raises ConfigError."""
-    from consilium.party.expectation import told_share
-    from consilium.party.home import open_home
-
-    opened = open_home(home)
-    pinned = None if opened.own_policy is None else opened.pinned_terms()
-    return (None, []) if pinned is None else told_share(opened, pinned)
-
-
-def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
+def _warnings(home: Path) -> list[RunWarning]:
     """What the terms that the party pins promise; none where it pins none, or has accepted nothing yet. Raises
     ConfigError."""
     from consilium.party.expectation import party_warnings
@@ -179,7 +166,7 @@ def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
     opened = open_home(home)
     pinned = None if opened.own_policy is None else opened.pinned_terms()
     try:
-        return [] if pinned is None else party_warnings(pinned, opened.policy, share.weight if share else 1)
+        return [] if pinned is None else party_warnings(pinned, opened.policy)
     except Refused:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 

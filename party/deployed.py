@@ -12,9 +12,9 @@ from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
 from consilium.party.dry_run import check, load_federation, usable
 from consilium.party.expectation import (
-    agreed_weight,
     check_is_accepted,
-    own_share,
+    check_own_roster,
+    own_epsilon,
     party_warnings,
     policy_request,
     promise_in_words,
@@ -35,7 +35,7 @@ from consilium.party.home import (
     read_party,
 )
 from consilium.party.promise import check_promised_unit, promise_of
-from consilium.party.spend import Share, SpendStore
+from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
 from consilium.protocol.identity import Identity
@@ -108,7 +108,7 @@ class Party(MemberKind):
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
             ("second", lambda: check_second(kit, self.roster_of(kit))),
-            ("promise", lambda: promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._share(kit))),
+            ("promise", lambda: self._promise(kit)),
             ("expectation", lambda: self._expectation(kit)),
             ("queries", lambda: self._queries(kit)),
         ]
@@ -129,9 +129,8 @@ class Party(MemberKind):
         epsilon, problem, student, towards = None, "", None, ""
         try:
             check_is_accepted(home)
-            share = own_share(home, terms)
-            epsilon, student = share.epsilon, student_epsilon(terms, home.policy, share.weight)
-            towards = towards_whom(terms, share.epsilon, student)
+            epsilon, student = own_epsilon(home, terms), student_epsilon(terms, home.policy)
+            towards = towards_whom(terms, epsilon, student)
         except NotAccepted as error:
             problem = str(error)
         except Refused as error:
@@ -145,8 +144,11 @@ class Party(MemberKind):
     def _terms(self, kit: Kit) -> Terms:
         return self.terms_of(open_home(kit.folder))
 
-    def _share(self, kit: Kit) -> Share:
-        return refused_is_wrong(lambda: own_share(open_home(kit.folder), self._terms(kit)), POLICY)
+    def _promise(self, kit: Kit) -> str:
+        return promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._own_epsilon(kit))
+
+    def _own_epsilon(self, kit: Kit) -> float:
+        return refused_is_wrong(lambda: own_epsilon(open_home(kit.folder), self._terms(kit)), POLICY)
 
     def _policy(self, kit: Kit) -> str:
         home, terms = open_home(kit.folder), self._terms(kit)
@@ -155,12 +157,10 @@ class Party(MemberKind):
             POLICY,
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
-        share, policy, promise = self._share(kit), home.policy, promise_of(terms)
-        most, phases = promise.weight, f" over its {len(promise.by_release)} stages" if promise.later else ""
-        weight = f", weight {share.weight} of {most}" if most > 1 else ""
+        epsilon, policy = self._own_epsilon(kit), home.policy
         return (
-            f"allows this federation: {terms.collection} votes{weight}, epsilon at most"
-            f" {epsilon_text(share.epsilon)}{phases} at delta {policy.delta:g} for a {policy.unit}"
+            f"allows this federation: {terms.collection} votes, epsilon at most"
+            f" {epsilon_text(epsilon)} at delta {policy.delta:g} for a {policy.unit}"
         )
 
     def _roster(self, kit: Kit) -> str:
@@ -171,13 +171,12 @@ class Party(MemberKind):
         if roster is None:
             raise ConfigError("there is no roster for these votes", "Unpack the kit again")
         sentence = check_roster(kit, roster, terms.roster, roster.keys.get(kit.name))
-        refused_is_wrong(lambda: agreed_weight(open_home(kit.folder), terms), POLICY)
+        refused_is_wrong(lambda: check_own_roster(open_home(kit.folder), terms), POLICY)
         return sentence
 
     def _expectation(self, kit: Kit) -> str:
         home, terms = open_home(kit.folder), self._terms(kit)
-        weight = self._share(kit).weight if promise_of(terms).weight > 1 else 1
-        warnings = refused_is_wrong(lambda: party_warnings(terms, home.policy, weight), "terms", "Unpack the kit again")
+        warnings = refused_is_wrong(lambda: party_warnings(terms, home.policy), "terms", "Unpack the kit again")
         return expectation(warnings)
 
     def _queries(self, kit: Kit) -> str:

@@ -1,9 +1,8 @@
-"""What a federation asks of this party, and what the party may expect: its weight, and guarantees by its own unit."""
+"""What a federation asks of this party, and what the party may expect: guarantees by its own unit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
@@ -21,24 +20,21 @@ from consilium.node.acceptance import (
     shown,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.node.kit import open_kit
 from consilium.node.limits import events_of
 from consilium.party import hidden_votes, sum_store
 from consilium.party.home import LIMITS, Home, Policy, has_exact_sums
 from consilium.party.promise import epsilon, promise_of
-from consilium.party.spend import Share, SpendStore
+from consilium.party.spend import SpendStore
 from consilium.protocol.messages import EXACT_SUMS, Terms
-from consilium.protocol.refusals import Refused
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import RunWarning
-from consilium.report.words import many
-from consilium.sums.roster import ROSTERS, SumRoster, load_roster
+from consilium.sums.roster import ROSTERS, load_roster
 
 
-def agreed_weight(home: Home, terms: Terms) -> int | None:
-    """This party's weight in the roster of the terms; None for plaintext votes, which have no roster.
+def check_own_roster(home: Home, terms: Terms) -> None:
+    """Check that the party has a place in the roster of the terms; plaintext votes have no roster.
 
     Raises
     ------
@@ -46,49 +42,21 @@ def agreed_weight(home: Home, terms: Terms) -> int | None:
     BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
     if terms.collection not in ROSTERS:
-        return None
+        return
     roster = hidden_votes.check_roster(home, terms)
-    if any(release.noise(1) is None for release in promise_of(terms).by_release):  # else there is no state to look at
-        sum_store.check_exact(home.state, roster, roster.place(home.name))
-    return roster.weight_of(home.name)
+    place = roster.place(home.name)
+    if promise_of(terms).noise(1) is None:  # else there is no state to look at
+        sum_store.check_exact(home.state, roster, place)
 
 
-def own_share(home: Home, terms: Terms) -> Share:
-    """How often this party's answers would count in the federation of these terms, and its own epsilon there.
-
-    Raises
-    ------
-    Refused : the policy does not allow it, or the promise cannot be read. ConfigError : no usable roster.
-    """
-    agreed = agreed_weight(home, terms) if promise_of(terms).weight > 1 else None
-    return SpendStore(home.spend_file).check(terms, home.policy, agreed)
-
-
-def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
-    """For the party's own people."""
-    votes = many(share.weight, "vote")
-    counted = f"{share.weight} of at most {promise_of(terms).weight}: each of your answers counts as {votes}"
-    cost = f"your own epsilon is at most {epsilon_text(share.epsilon)} at delta {policy.delta:g} for a {policy.unit}"
-    return f"weight     {counted}; {cost}"
-
-
-def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
-    """`own_share` and the line on it; nothing where every party counts once, and why where the party would refuse.
+def own_epsilon(home: Home, terms: Terms) -> float:
+    """This party's own epsilon in the federation of these terms.
 
     Raises
     ------
-    ConfigError : no usable roster.
+    Refused : the policy does not allow it, or the promise cannot be read.
     """
-    try:
-        if promise_of(terms).weight == 1:
-            return None, []
-    except Refused:
-        return None, []  # the terms are not readable, which doctor says
-    try:
-        share = own_share(home, terms)
-    except Refused as error:
-        return None, [f"weight     none: this federation would be refused: {error}"]
-    return share, [weight_line(terms, home.policy, share)]
+    return SpendStore(home.spend_file).check(terms, home.policy)
 
 
 def _disclosed(terms: Terms) -> Disclosure:
@@ -100,34 +68,34 @@ def _disclosed(terms: Terms) -> Disclosure:
     return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
 
 
-def student_epsilon(terms: Terms, policy: Policy, weight: int) -> float | None:
+def student_epsilon(terms: Terms, policy: Policy) -> float | None:
     """Epsilon towards the student and the public, by the party's own unit and delta; None where the terms promise one
     epsilon to all. Raises Refused for a promise that cannot be read."""
     events = events_of(terms.student) if terms.student else ()
-    return epsilon([replace(event, weight=weight) for event in events], policy) if events else None
+    return epsilon(events, policy) if events else None
 
 
 def towards_whom(terms: Terms, charged: float, student: float | None) -> str:
-    """Of this party's epsilons, whom each holds towards. charged: `Share.epsilon`. student: `student_epsilon`."""
+    """Of this party's epsilons, whom each holds towards. charged: `own_epsilon`. student: `student_epsilon`."""
     disclosed = _disclosed(terms)
     to_student = charged if student is None else student
     nodes = disclosed.towards_nodes(charged)
     return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
 
 
-def promise_in_words(terms: Terms, policy: Policy, share: Share) -> str:
-    """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta."""
+def promise_in_words(terms: Terms, policy: Policy, charged: float) -> str:
+    """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta.
+    charged: `own_epsilon`."""
     closing = promise_of(terms).closing is not None
-    words = in_plain_words(share.epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, closing)
-    kind, student = _disclosed(terms).release, student_epsilon(terms, policy, share.weight)
-    whom = towards_whom(terms, share.epsilon, student)
+    words = in_plain_words(charged, policy.delta, policy.unit.value, policy.neighbouring.value, closing)
+    kind, student = _disclosed(terms).release, student_epsilon(terms, policy)
+    whom = towards_whom(terms, charged, student)
     return f"Released for each query is at most {kind.leaves}. {kind.stays} {words} Towards whom: {whom}."
 
 
-def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:
-    """Of the one federation that these terms are of, at the party's weight. Raises Refused for a promise that cannot be
-    read."""
-    promise = promise_of(terms).of_weight(weight)
+def party_warnings(terms: Terms, policy: Policy) -> list[RunWarning]:
+    """Of the one federation that these terms are of. Raises Refused for a promise that cannot be read."""
+    promise = promise_of(terms)
     expected = Expected(
         epsilon=epsilon(promise.events, policy),
         delta=policy.delta,
@@ -161,8 +129,6 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     federation, promise = load_federation_part(home.folder), promise_of(terms)
     known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
     roster = load_roster(terms.collection, home.roster_file)
-    weight = open_kit(home.folder).weight if roster is None else _weight_in(roster, home.name)
-    mine = promise.of_weight(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
     exact, privacy = has_exact_sums(terms), federation.privacy
     columns = tuple(name for name in federation.columns if name not in home.rules.lacks)
@@ -182,11 +148,11 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     }
     counted_by = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
     theirs = counted_by.model_copy(
-        update={"unit": mine.release.unit, "neighbouring": mine.release.neighbouring, "delta": privacy.delta}
+        update={"unit": promise.release.unit, "neighbouring": promise.release.neighbouring, "delta": privacy.delta}
     )
-    nodes = _epsilon(mine.events, theirs)
-    student = student_epsilon(terms, theirs, mine.weight)
-    together = _epsilon([*past.events, *mine.events], counted_by)
+    nodes = _epsilon(promise.events, theirs)
+    student = student_epsilon(terms, theirs)
+    together = _epsilon([*past.events, *promise.events], counted_by)
     by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
     inherited = home.inheritance()
     lines = lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, columns)
@@ -212,10 +178,6 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         },
         columns=columns,
     )
-
-
-def _weight_in(roster: SumRoster, name: str) -> int:
-    return roster.weight_of(name) if name in roster.places else 1
 
 
 def _epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:

@@ -66,7 +66,7 @@ class QuerySet:
 class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
+    def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1) -> np.ndarray: ...
 
 
 def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
@@ -85,11 +85,10 @@ def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
         )
     if roster.sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=roster.sure)
-    for release in promise_of(agreed).by_release if isinstance(roster, Roster) else ():
-        noise = release.noise(1)
-        if noise is not None and noise.shares > roster.sure:
-            detail = "noise in more shares than are sure to be"
-            raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
+    noise = promise_of(agreed).noise(1)
+    if isinstance(roster, Roster) and noise is not None and noise.shares > roster.sure:
+        detail = "noise in more shares than are sure to be"
+        raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
     return roster
 
 
@@ -97,7 +96,7 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
     """The terms of the enrolment, if this session is one that they and the policy allow.
 
     The noise that the party is about to draw, or that the aggregators are to add, must be, to the digit, the noise of
-    the release that the party charges: the one that the signed terms name.
+    the release that the party charges.
 
     Raises
     ------
@@ -113,7 +112,7 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
     if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
         raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-    promise = promise_of(agreed).only(terms.release)
+    promise = promise_of(agreed)
     noise = promise.noise(terms.phase)
     if isinstance(terms, MaskedTerms):
         fits = noise == (None if terms.exact else (terms.sigma, terms.noise_shares))
@@ -168,7 +167,7 @@ class SecureVotes:
         source = self._noise(terms, agreed)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.charged_votes(replace(query_set, queries=queries), agreed, terms.phase, terms.release)
+            return self.charged_votes(replace(query_set, queries=queries), agreed, terms.phase)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
@@ -188,8 +187,7 @@ class SecureVotes:
         seed = self.home.simulated_noise_seed
         if seed is None or not agreed.simulation:
             return SystemNoise()
-        later = [] if terms.release == 1 else [terms.release]
-        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase, *later]), 16))
+        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase]), 16))
 
     @property
     def _store(self) -> Path:
@@ -236,7 +234,7 @@ class VerifiedVotes:
             key = SignedKey(request.helper_key, request.helper_signature)
             client = VoteClient(terms, roster, self.home.name, self.home.identity(), key)
             query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-            upload = client.upload(self.charged_votes(query_set, agreed, terms.phase, terms.release))
+            upload = client.upload(self.charged_votes(query_set, agreed, terms.phase))
             if terms.exact:
                 with SessionStore(self.home.state / SESSIONS).transaction() as tx:
                     sum_store.keep_block(tx, roster, roster.place(self.home.name))

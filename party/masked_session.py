@@ -239,7 +239,7 @@ class PartySession:
             sum_store.check_unanswered(tx, terms, ids)
             ctx = terms.ctx
             memory_after, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            values = checked_votes(votes_on(queries), terms, self._roster.weights[self._me])
+            values = checked_votes(votes_on(queries), terms)
             if not terms.exact:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows, digest_of, load_rows
 from consilium.node.answering import check_pinned, check_protocol, pool_of
-from consilium.party.expectation import agreed_weight
+from consilium.party.expectation import check_own_roster
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
 from consilium.party.home import Home, check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
@@ -142,7 +142,7 @@ class PartyNode:
         return self.shelf or FolderStore(self.home)
 
     def hello(self, request: HelloRequest) -> HelloReply:
-        """Name, number of teachers and weight, if the policy lets the party serve; Refused otherwise.
+        """Name and number of teachers, if the policy lets the party serve; Refused otherwise.
 
         From here on the federation is what these terms say: whatever a later message says otherwise is refused.
         """
@@ -150,15 +150,14 @@ class PartyNode:
         check_terms(self.home.policy, request.terms)
         check_promised_unit(request.terms, self.home.rules)
         check_pinned(self.home.pinned_terms(), request.terms)
-        weight = self.spend.enrol(
-            request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
-        )
+        check_own_roster(self.home, request.terms)
+        self.spend.enrol(request.terms, request.ledger, self.home.policy)
         seen = self.spend.seen(request.federation, request.position)
         self.spend.greet(request.federation, request.starts)
         program = program_versions()
         if request.program != program:
             log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", program)
-        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight, seen=seen, program=program)
+        return HelloReply(party=self.home.name, teachers=request.teachers, seen=seen, program=program)
 
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
@@ -210,20 +209,20 @@ class PartyNode:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position, request.start)
-        votes = self._charged(query_set, terms, 1, request.release)
+        votes = self._charged(query_set, terms, 1)
         return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(votes, len(terms.classes)))
 
-    def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
-        """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.
+    def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1) -> np.ndarray:
+        """Votes uint16 (queries, classes), after they were charged. Secret.
 
         Raises
         ------
         Refused : as `_charged`.
         """
-        votes = self._charged(query_set, agreed, phase, release)
-        return counted(votes.T, len(agreed.classes), self.spend.weight(agreed.federation)).astype(VOTE_DTYPE)
+        votes = self._charged(query_set, agreed, phase)
+        return counted(votes.T, len(agreed.classes)).astype(VOTE_DTYPE)
 
-    def _charged(self, query_set: QuerySet, agreed: Terms, phase: int, release: int) -> np.ndarray:
+    def _charged(self, query_set: QuerySet, agreed: Terms, phase: int) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
 
         Raises
@@ -232,7 +231,7 @@ class PartyNode:
         """
         check_promised_unit(agreed, self.home.rules)
         for rule, most in (
-            (Rule.PROMISE, promise_of(agreed).only(release).most(phase)),
+            (Rule.PROMISE, promise_of(agreed).most(phase)),
             (Rule.MOST_QUERIES, self.home.policy.most_queries),
         ):
             if len(query_set.queries) > most:
@@ -243,7 +242,7 @@ class PartyNode:
         pool = pool_of(agreed)
         if pool is not None and not proves(pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)
+        self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase)
         lot = Lot(self.home.name, agreed.federation, ids)
         return votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)
 

@@ -1,10 +1,9 @@
-"""The coordinator's promise: the releases that a federation makes of this party's votes, and what they may cost.
+"""The coordinator's promise: what a federation releases of this party's votes, and what that may cost.
 
 A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
-the one release of a sanitised epsilon; or the releases of a schedule in their order. Of these each request names one: a
-request for plaintext votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any
-list that could be read in two ways is refused."""
+the one release of a sanitised epsilon. The noise of the signed descriptor of a secure sum is that release's to the
+digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from consilium.node.limits import events_of
 from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
+from consilium.protocol.releases import AT_MOST, ReleaseKind
 
 NOISE_IN_SUMS: Mapping[CollectionMode, frozenset[bool]] = {
     "plaintext": frozenset({False}),
@@ -40,71 +39,42 @@ NOISE_IN_SUMS: Mapping[CollectionMode, frozenset[bool]] = {
 @dataclass(frozen=True)
 class Promise:
     """release: what leaves, with the whole query budget used up. closing: the charge of a sanitised epsilon, if one is
-    planned. later: what leaves in the later phases of a schedule, in order; such a promise has no closing.
+    planned.
     """
 
     release: ReleaseEvent
     closing: ReleaseEvent | None = None
-    later: tuple[ReleaseEvent, ...] = ()
 
     @classmethod
     def of(cls, events: Sequence[ReleaseEvent]) -> Promise:
-        """A promise as it is listed, unchecked."""
+        """A promise as it is listed. Raises Refused (PROMISE) where it lists more than a release and a closing."""
         release, *rest = events
-        closing = rest[0] if len(rest) == 1 and rest[0].closing else None
-        return cls(release, closing, () if closing else tuple(rest))
+        if release.closing or len(rest) > 1 or not all(event.closing for event in rest):
+            raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
+        return cls(release, *rest)
 
     @property
     def events(self) -> tuple[ReleaseEvent, ...]:
         """All that is charged."""
-        return (self.release, *self.later) if self.closing is None else (self.release, self.closing)
+        return (self.release,) if self.closing is None else (self.release, self.closing)
 
     @property
     def releases(self) -> ReleaseKind:
         """What leaves for a query at most, by the events alone: what the party is charged for."""
-        return widest(AT_MOST[event.TYPE] for event in (self.release, *self.later))
+        return AT_MOST[self.release.TYPE]
 
     @property
     def answered(self) -> int:
-        """Most labels that may be given, over all releases."""
-        return sum(event.answered for event in (self.release, *self.later))
+        """Most labels that may be given."""
+        return self.release.answered
 
     @property
     def queries(self) -> int:
-        """Most queries that may be asked, over all releases."""
-        return sum(event.queries_in(1) for event in (self.release, *self.later))
-
-    def only(self, release: int) -> Promise:
-        """What is promised of the release with this number, from 1, by itself.
-
-        Raises
-        ------
-        Refused (PROMISE) : there is no such one.
-        """
-        if release > 1 + len(self.later):
-            raise Refused(Rule.PROMISE, limit=1 + len(self.later), requested=release, detail="no such release")
-        return self if not self.later else Promise((self.release, *self.later)[release - 1])
-
-    @property
-    def by_release(self) -> tuple[Promise, ...]:
-        """What is promised of each release by itself, in order."""
-        return tuple(self.only(number) for number in range(1, 2 + len(self.later)))
-
-    @property
-    def weight(self) -> int:
-        """The largest weight of any party, for which the promise is made."""
-        return self.release.weight
-
-    def of_weight(self, weight: int) -> Promise:
-        """What it means for a party of this weight."""
-        if weight == self.weight:
-            return self
-        closing = None if self.closing is None else replace(self.closing, weight=weight)
-        later = tuple(replace(event, weight=weight) for event in self.later)
-        return Promise(replace(self.release, weight=weight), closing, later)
+        """Most queries that may be asked."""
+        return self.release.queries_in(1)
 
     def most(self, phase: int) -> int:
-        """Queries that may be asked for the first release in phase 1, or screened ones once more in phase 2."""
+        """Queries that may be asked for the release in phase 1, or screened ones once more in phase 2."""
         return self.release.queries_in(phase)
 
     def noise(self, phase: int) -> PartyNoise | None:
@@ -118,37 +88,26 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
 
     Raises
     ------
-    Refused : no list of events, or a number out of bounds (MALFORMED); several releases that are not alike in what they
-        protect; one of another kind than the mode has, of other noise, or for another number of teachers (PROMISE).
+    Refused : no list of events, or a number out of bounds (MALFORMED); several releases, or one of another kind than
+        the mode has, of other noise, or for another number of teachers (PROMISE).
     """
     events = events_of(text)
     promise = Promise.of(events)
-    release, releases = promise.release, (promise.release, *promise.later)
-    if any(event.closing for event in releases):
-        raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
+    release = promise.release
     if release.noise_by_parties and collection != "plaintext" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    for event in releases:
-        by_parties = event.noise_by_parties
-        if by_parties not in NOISE_IN_SUMS[collection] and not (
-            by_parties and simulation and collection == "plaintext"
-        ):
-            raise Refused(Rule.PROMISE, detail=f"a {event.TYPE} release is no release of {collection} votes")
-        if collection == "verified" and (noise := event.party_noise(1)) is not None and noise.shares != 1:
-            raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
-        if event.noise is not Noise.DISCRETE or (by_parties and event.towards is not Towards.COORDINATOR):
-            raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
-        if event.asked < 1:
-            raise Refused(Rule.PROMISE, limit=event.asked, detail="a promise of no queries")
-        if (event.unit, event.neighbouring, event.towards) != (release.unit, release.neighbouring, release.towards):
-            raise Refused(Rule.PROMISE, detail="the promised releases differ in unit, relation or audience")
+    by_parties = release.noise_by_parties
+    if by_parties not in NOISE_IN_SUMS[collection] and not (by_parties and simulation and collection == "plaintext"):
+        raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {collection} votes")
+    if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
+        raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
+    if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
+        raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
+    if release.asked < 1:
+        raise Refused(Rule.PROMISE, limit=release.asked, detail="a promise of no queries")
     for event in events:
         if event.teachers_per_party != teachers:
             raise Refused(Rule.PROMISE, limit=event.teachers_per_party, requested=teachers)
-        if event.weight != release.weight:
-            raise Refused(Rule.PROMISE, limit=release.weight, requested=event.weight)
-        if event.candidates != release.candidates:
-            raise Refused(Rule.PROMISE, limit=release.candidates, requested=event.candidates)
     return promise
 
 
@@ -219,48 +178,6 @@ def check_within(events: Sequence[ReleaseEvent], policy: Policy) -> None:
     total = epsilon(events, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
-
-
-def largest_weight(promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = ()) -> int:
-    """The largest weight that the promise allows and whose own worst case fits the policy.
-
-    earlier : events of other federations that the party serves, at its weights there; they count as well.
-
-    Raises
-    ------
-    Refused (MOST_EPSILON) : not even weight 1 fits.
-    """
-    least, most = 1, promise.weight
-    if _fits([*earlier, *promise.of_weight(most).events], policy):
-        return most
-    check_within([*earlier, *promise.of_weight(least).events], policy)
-    while most - least > 1:  # `least` fits and `most` does not; the cost grows with the weight
-        middle = (least + most) // 2
-        least, most = (
-            (middle, most) if _fits([*earlier, *promise.of_weight(middle).events], policy) else (least, middle)
-        )
-    return least
-
-
-def own_weight(
-    promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = (), agreed: int | None = None
-) -> int:
-    """The weight with which the party takes part.
-
-    agreed : the one that stands in the roster, which fixes it for secure and distributed votes; None for plaintext
-    ones,
-        where the party takes the largest that fits.
-
-    Raises
-    ------
-    Refused : it does not fit the policy (MOST_EPSILON), or the terms promise for smaller weights only (PROMISE).
-    """
-    if agreed is None:
-        return largest_weight(promise, policy, earlier)
-    if agreed > promise.weight:
-        raise Refused(Rule.PROMISE, limit=promise.weight, requested=agreed, detail="a larger weight than promised for")
-    check_within([*earlier, *promise.of_weight(agreed).events], policy)
-    return agreed
 
 
 def _fits(events: Sequence[ReleaseEvent], policy: Policy) -> bool:

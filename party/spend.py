@@ -9,36 +9,26 @@ case composes over federations. Where the parties add the noise, what is charged
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.node.limits import events_of
-from consilium.party.account import Account, Position, Scheduled, SpendBook, SpendFile
+from consilium.party.account import Account, Position, SpendBook, SpendFile
 from consilium.party.home import Policy
-from consilium.party.promise import Promise, check_within, epsilon, own_weight, promise_of
+from consilium.party.promise import Promise, check_within, epsilon, promise_of
 from consilium.protocol.messages import LedgerPosition, Terms
 from consilium.protocol.refusals import Refused, Rule
 
 
-class Share(NamedTuple):
-    """What a federation means for this party: how often its answers count, and its own worst case at that weight."""
-
-    weight: int
-    epsilon: float
-
-
 class Past(NamedTuple):
-    """What other federations than one were charged: events at the party's weights there, of how many federations, and
-    queries answered in them. weight: that the party has in the one, None before it enrols."""
+    """What other federations than one were charged: events, of how many federations, and queries answered in them."""
 
     events: list[ReleaseEvent]
     federations: int
     elsewhere: int
-    weight: int | None
 
 
 class SpendStore:
@@ -48,11 +38,8 @@ class SpendStore:
     def __init__(self, book: Path | SpendBook, durable: bool = True) -> None:
         self._book = SpendFile(book, durable) if isinstance(book, Path) else book
 
-    def enrol(self, terms: Terms, ledger: str, policy: Policy, agreed: int | None = None) -> int:
-        """Check that the policy's epsilon allows the promise, and keep terms, ledger and weight of a federation.
-
-        The weight that is returned is the one of the first enrolment, whatever the policy allows by now: with another,
-        the votes on a query would be others. agreed: see `party.weight.own_weight`.
+    def enrol(self, terms: Terms, ledger: str, policy: Policy) -> None:
+        """Check that the policy's epsilon allows the promise, and keep terms and ledger of a federation.
 
         Raises
         ------
@@ -62,19 +49,16 @@ class SpendStore:
         promise, federation = promise_of(terms), terms.federation
         with self._book.transaction() as account:
             _check_queries(terms, promise, policy, account.answered(but=federation))
-            weight = _weight(account, federation, promise, policy, agreed)
-            account.first_weight(federation, weight)
+            check_within([*_earlier(account, federation), *promise.events], policy)
             text = terms_text(terms)
             account.first_terms(federation, text)
             if account.terms(federation) != text:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
             account.first_position(federation, ledger)
             _position_in(account, federation, ledger)
-        return weight
 
-    def check(self, terms: Terms, policy: Policy, agreed: int | None = None) -> Share:
-        """Weight and epsilon of this federation alone, in the policy's unit, if it could be served now. Records
-        nothing.
+    def check(self, terms: Terms, policy: Policy) -> float:
+        """Epsilon of this federation alone, in the policy's unit, if it could be served now. Records nothing.
 
         Raises
         ------
@@ -84,11 +68,11 @@ class SpendStore:
         if self._book.exists():
             with self._book.transaction() as account:
                 _check_queries(terms, promise, policy, account.answered(but=terms.federation))
-                weight = _weight(account, terms.federation, promise, policy, agreed)
+                check_within([*_earlier(account, terms.federation), *promise.events], policy)
         else:
             _check_queries(terms, promise, policy, 0)
-            weight = own_weight(promise, policy, agreed=agreed)
-        return Share(weight, epsilon(promise.of_weight(weight).events, policy))
+            check_within(promise.events, policy)
+        return epsilon(promise.events, policy)
 
     def answered(self) -> int:
         """Queries ever answered, over all federations."""
@@ -107,16 +91,11 @@ class SpendStore:
     def past(self, federation: str) -> Past:
         """What was given beside this federation."""
         if not self._book.exists():
-            return Past([], 0, 0, None)
+            return Past([], 0, 0)
         with self._book.transaction() as account:
             others = len(account.other_promises(federation))
             elsewhere = account.answered(but=federation)
-            return Past(_earlier(account, federation), others, elsewhere, account.weight(federation))
-
-    def weight(self, federation: str) -> int:
-        """How often this party's answers count in a federation that it enrolled in."""
-        with self._book.transaction() as account:
-            return account.weight(federation) or 1  # enrolled before there were weights
+            return Past(_earlier(account, federation), others, elsewhere)
 
     def terms(self, federation: str) -> Terms:
         """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
@@ -169,22 +148,16 @@ class SpendStore:
             asked_at = account.asked_at(federation)
         return 0 if asked_at is None else asked_at + 1
 
-    def charge(
-        self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1, release: int = 1
-    ) -> None:
+    def charge(self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1) -> None:
         """Count the queries that were not counted before, or refuse the whole request; on disk when this returns.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
-        answers, and as further queries where a coordinator asks others. Where several releases are promised, each has
-        its own cap, and they come in order: after queries of a later one there are no new ones of an earlier. A query
-        counts for each release that it is asked for: its votes are the same, but whoever sums them could release it
-        twice.
+        answers, and as further queries where a coordinator asks others.
 
         Parameters
         ----------
         ids : query ids, hex, all different.
-        release : number of the promised release that the queries are for, from 1.
 
         Raises
         ------
@@ -200,25 +173,15 @@ class SpendStore:
                 raise Refused(Rule.PROMISE)
             new = keys.difference(account.answers_of(teachers, phase))
             queries = account.answered_in(federation, phase) + len(new)
-            of_release: list[Scheduled] = []
-            if promise.later:
-                counted = account.scheduled(federation)
-                of_release = [
-                    row for key in sorted(keys) if (row := (federation, teachers, release, phase, key)) not in counted
-                ]
-                queries = _asked_for(counted, release, phase, len(of_release))
-            if queries > promise.only(release).most(phase):
-                raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=queries)
+            if queries > promise.most(phase):
+                raise Refused(Rule.PROMISE, limit=promise.most(phase), requested=queries)
             more = new if phase == 1 else new.difference(account.answers_of(teachers, 1))
             if more and (ever := account.answered() + len(more)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
-            weight = account.weight(federation) or promise.weight
-            check_within([*_earlier(account, federation), *promise.of_weight(weight).events], policy)
+            check_within([*_earlier(account, federation), *promise.events], policy)
             account.first_promise(federation, terms.promise)
             if new:
                 account.give(federation, teachers, phase, new)
-            if of_release:
-                account.schedule(of_release)
 
 
 def terms_text(terms: Terms) -> str:
@@ -238,33 +201,9 @@ def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
     return frozenset(map(bytes.fromhex, ids))
 
 
-def _weight(account: Account, federation: str, promise: Promise, policy: Policy, agreed: int | None) -> int:
-    """The weight that is kept, else the one to take. Raises Refused if it does not fit."""
-    recorded = account.weight(federation)
-    if recorded is not None and agreed is not None and recorded != agreed:
-        raise Refused(
-            Rule.PROMISE, limit=recorded, requested=agreed, detail="another weight than this party began with"
-        )
-    return own_weight(promise, policy, _earlier(account, federation), recorded or agreed)
-
-
-def _asked_for(counted: Collection[Scheduled], release: int, phase: int, new: int) -> int:
-    """Queries for this release of a schedule in this phase of its mechanism, with so many new ones. Refused (PROMISE)
-    for new ones after those of a later release.
-    """
-    last = max((row[2] for row in counted), default=0)
-    if new and last > release:
-        raise Refused(Rule.PROMISE, limit=last, requested=release, detail="this release is over")
-    return sum(row[2:4] == (release, phase) for row in counted) + new
-
-
 def _earlier(account: Account, federation: str) -> list[ReleaseEvent]:
-    """What all other federations were charged, each at the weight that the party has in it."""
-    return [
-        event if weight is None else replace(event, weight=weight)
-        for text, weight in account.other_promises(federation)
-        for event in events_of(text)
-    ]
+    """What all other federations were charged."""
+    return [event for text in account.other_promises(federation) for event in events_of(text)]
 
 
 def _position_in(account: Account, federation: str, ledger: str) -> Position:

@@ -40,19 +40,19 @@ def fault(choices: np.ndarray, queries: int, classes: int, teachers: int) -> str
     return None
 
 
-def add_choices(total: np.ndarray, choices: np.ndarray, weight: int = 1) -> None:
-    """Add votes without `fault`, each counted `weight` times, to `total`, int64 (queries, classes) in C order."""
+def add_choices(total: np.ndarray, choices: np.ndarray) -> None:
+    """Add votes without `fault` to `total`, int64 (queries, classes) in C order."""
     cells, rows = total.reshape(-1), np.arange(len(total)) * total.shape[1]
     for chosen in choices.T:  # of one teacher: no cell twice
-        cells[rows + chosen] += weight
+        cells[rows + chosen] += 1
 
 
-def counted(choices: np.ndarray, classes: int, weight: int = 1) -> np.ndarray:
+def counted(choices: np.ndarray, classes: int) -> np.ndarray:
     """The same votes as counts, int64 (queries, classes).
 
     >>> counted(np.array([[0, 2], [1, 1]]), 3).tolist()
     [[1, 0, 1], [0, 2, 0]]
     """
     total = np.zeros((len(choices), classes), dtype=np.int64)
-    add_choices(total, choices, weight)
+    add_choices(total, choices)
     return total

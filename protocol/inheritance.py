@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from consilium.protocol.digests import Hash
-from consilium.protocol.messages import MOST_WEIGHT, PartyName, PromiseText
+from consilium.protocol.messages import PartyName, PromiseText
 from consilium.protocol.models import Frozen
 
 ACCOUNT_FILE = "account.json"
@@ -23,7 +23,6 @@ class InheritedFederation(Frozen):
 
     federation: Hash
     promise: PromiseText
-    weight: int = Field(ge=1, le=MOST_WEIGHT)
     queries: int = Field(ge=0)
 
 

@@ -45,12 +45,9 @@ class LabelTerms:
     noisy histograms are given, 0 where labels alone are; each answer says its own. `label_step`: how far a label of two
     classes moves a share of the votes from one half, so that it has the votes' share as its mean (from the noise on
     a count and the number of votes, both public); 0 where that is unknown. `release`: what is released for a
-    query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
+    query. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
     stated. `simulation`: all parties are simulated. `real_noise`: of a simulation, whether its noise is the operating
     system's, as that of every other federation is.
-
-    phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
-    of, from 1; 0 where there is no schedule. All else holds for all phases together.
     """
 
     federation: str
@@ -68,8 +65,6 @@ class LabelTerms:
     label_step: float = 0.0
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
-    phases: int = 0
-    phase: int = 0
     real_noise: bool = False
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.messages import MOST_RELEASES, PROTOCOL_VERSION
+from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
@@ -37,7 +37,7 @@ GENERIC = ServiceError(
 
 _TERMS = (
     "federation", "mechanism", "unit", "neighbouring", "delta", "epsilon", "queries_left", "answers_left", "parties",
-    "simulation", "count_sigma", "label_step", "epsilon_nodes", "phases", "phase",
+    "simulation", "count_sigma", "label_step", "epsilon_nodes",
 )  # fmt: skip
 """Fields of `LabelTerms` that are fields of the message as they stand."""
 
@@ -50,7 +50,7 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
 
 
 def terms_from_wire(message: pb.Terms) -> LabelTerms:
-    """Message -> terms; MalformedMessage if version, schema or phases are not of this protocol."""
+    """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
     if message.protocol_version != PROTOCOL_VERSION:
         raise MalformedMessage(
             f"the coordinator speaks protocol version {message.protocol_version}, this student {PROTOCOL_VERSION}",
@@ -60,11 +60,6 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         schema = Schema.model_validate_json(message.schema_json)
     except ValidationError:
         raise MalformedMessage("the coordinator's schema is malformed") from None
-    if not (message.phases == message.phase == 0 or 1 <= message.phase <= message.phases <= MOST_RELEASES):
-        raise MalformedMessage(
-            f"the coordinator's terms are of stage {message.phase} of {message.phases}; there are at most"
-            f" {MOST_RELEASES}, from 1"
-        )
     if not 0 <= message.label_step < math.inf:
         raise MalformedMessage(f"the coordinator's terms have labels that move a share by {message.label_step:g}")
     fields = {name: getattr(message, name) for name in _TERMS}
@@ -88,11 +83,8 @@ def _release_from_wire(message: pb.Terms) -> ReleaseKind:
     return kind
 
 
-def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: int = 0) -> list[pb.QueryBlock]:
-    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows.
-
-    phase: of the federation's schedule that they are asked in; 0 where it has none.
-    """
+def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
+    """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
     features = queries.shape[1]
     width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
     step = max(1, BLOCK_BYTES // width)
@@ -101,7 +93,6 @@ def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None, phase: 
             features=features,
             rows=queries[start : start + step].tobytes(),
             probabilities=b"" if probabilities is None else _probability_bytes(probabilities[start : start + step]),
-            phase=phase,
         )
         for start in range(0, len(queries), step)
     ]

@@ -19,13 +19,7 @@ from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
-MOST_WEIGHT = 50
-"""Times that one answer may count: with all teachers of a party, a row of votes still fits into `VOTE_DTYPE`."""
 MOST_CLASSES = 1000
-MOST_RELEASES = 8
-"""In one promise: the phases of a federation's schedule."""
-MOST_CANDIDATES = 1000
-"""Runs on the same votes among which one is chosen, all of which are charged."""
 MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
@@ -87,11 +81,11 @@ class Terms(WireModel):
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
-    budget, which the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the
-    noise is in the sums, they are of these. student: such a list of what the student is promised; empty where it is the
-    same list. collection: how votes are collected. roster: hash of the roster, empty for plaintext votes. public: JSON
-    of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one
-    `TrainRequest` of the federation.
+    budget, which the coordinator will not exceed, and which parties charge: the release, and a sanitised epsilon where
+    one is planned. Where the noise is in the sums, they are of these. student: such a list of what the student is
+    promised; empty where it is the same list. collection: how votes are collected. roster: hash of the roster, empty
+    for plaintext votes. public: JSON of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand.
+    request: digest of the one `TrainRequest` of the federation.
     """
 
     kind: ClassVar[str] = "terms"
@@ -149,8 +143,7 @@ class HelloRequest(Terms):
 
 
 class HelloReply(WireModel):
-    """Name, number of teachers, and how often each of their answers counts. No counts of records: they are not covered
-    by the guarantee. The weight follows from policy and terms alone (`party.weight`).
+    """Name and number of teachers. No counts of records: they are not covered by the guarantee.
 
     seen: one more than the last batch at which this federation asked the party for votes, 0 where it never did.
     program: the party's versions, for people.
@@ -159,7 +152,6 @@ class HelloReply(WireModel):
     kind: ClassVar[str] = "query.hello"
     party: PartyName
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
     seen: int = Field(default=0, ge=0, le=MOST_BATCHES + 1)
     program: Program = ""
 
@@ -204,8 +196,8 @@ class VoteRequest(WireModel):
     """All queries of a round in one message: float32 (queries, features).
 
     ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
-    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
-    release that the queries are for, from 1. start: the last of `HelloRequest.starts`, empty in a simulation.
+    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. start: the
+    last of `HelloRequest.starts`, empty in a simulation.
     """
 
     kind: ClassVar[str] = "query.vote"
@@ -217,7 +209,6 @@ class VoteRequest(WireModel):
     queries: np.ndarray = Field(repr=False)
     places: PoolPlaces
     proof: Proof
-    release: int = Field(ge=1, le=MOST_RELEASES)
     start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
     @property

@@ -17,9 +17,8 @@ MOST_EPSILON = 5.0
 TYPICAL_GAP = 0.4
 """Difference of the first two classes' shares of the votes in a query of middling difficulty: 70 % against 30 %. The
 median of the default scenario's queries is 0.46."""
-EFFECTIVE_PARAMETERS = 10
-"""Directions that a regularised student still learns under noise: a lower bound, so that the warning is no false alarm
-for any but the simplest tasks."""
+LEAST_SIGNAL = 3.0
+"""Of `Expected.signal`: on divisions that decided nothing a student was useless at 2.1 and fair at 4.4."""
 LEAST_ANSWERS = 10
 """For each class, in the mean: with fewer, a class may well get no label at all."""
 MANY_PAIRED = 300
@@ -37,8 +36,9 @@ class Expected:
     student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
     already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
     relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
-    in pairs; 0 where none are. uncharged: keys whose values were chosen by other runs on these parties' votes.
-    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere.
+    in pairs; 0 where none are.
+    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere. signal: how far the
+    votes stand out of the promise's noise (`accounting.drowned`); infinite where nobody knows how many votes there are.
     """
 
     epsilon: float
@@ -52,8 +52,8 @@ class Expected:
     histogram: bool = False
     undeclared: bool = False
     paired: int = 0
-    uncharged: tuple[str, ...] = ()
     epsilon_nodes: float = 0.0
+    signal: float = math.inf
 
 
 def _epsilon(expected: Expected) -> str | None:
@@ -67,14 +67,6 @@ def _epsilon(expected: Expected) -> str | None:
         return (
             f"epsilon{whom} is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}:"
             f" {why}. Ask fewer queries, add noise, or find more parties"
-        )
-
-
-def _choice(expected: Expected) -> str | None:
-    if expected.uncharged:
-        return (
-            f"{', '.join(expected.uncharged)}: chosen in view of runs on these parties' own votes, and epsilon charges"
-            " one run. State how many there were in federation.privacy.candidates"
         )
 
 
@@ -98,22 +90,12 @@ def _noise_above(expected: Expected, unanimous: bool) -> str | None:
 
 
 def _information(expected: Expected) -> str | None:
-    """Only where the noise of one answer is above all votes: below, an easy task on which all agree can be learnt from
-    few answers, each of which is right by itself."""
-    if expected.noise is None or not expected.votes or not expected.answers:
-        return None
-    if math.sqrt(2) * expected.noise <= expected.votes:
-        return None
-    error = share_error(expected)
-    if error > TYPICAL_GAP:
-        releases = "noisy histogram" if expected.histogram else "noisy label"
-        typical = f"above the typical gap of {TYPICAL_GAP:g}: expect little"
-        beyond = "larger than any vote: expect nothing" if error > 1 else typical
+    if expected.signal < LEAST_SIGNAL:
         return (
-            f"from {many(expected.answers, releases)} of {many(expected.votes, 'vote')} a student of"
-            f" {EFFECTIVE_PARAMETERS} effective parameters knows a difference of two vote shares to {error:.2f} at"
-            f" best, {beyond}. Find more parties (or, for records and patients, more teachers in each), or take a"
-            " larger epsilon"
+            f"noise of epsilon {epsilon_text(expected.epsilon)} for each {expected.unit} drowns"
+            f" {many(expected.votes, 'vote')}: all answers together stand {expected.signal:.2g} standard deviations out"
+            f" of it, below {LEAST_SIGNAL:g}: expect nothing. Find more parties (or, for records and patients, more"
+            " teachers in each), or take a larger epsilon"
         )
 
 
@@ -148,17 +130,6 @@ def _pairs(expected: Expected) -> str | None:
         )
 
 
-def share_error(expected: Expected) -> float:
-    """Standard deviation of a predicted difference of two vote shares, at best.
-
-    Least squares on n noisy histograms: sqrt(2 d sigma^2 / n) / votes for d effective parameters. Labels alone hold
-    less, see `label_information`.
-    """
-    noise = 0.0 if expected.noise is None else expected.noise
-    information = 1.0 if expected.histogram else label_information(expected.classes)
-    return math.sqrt(2 * EFFECTIVE_PARAMETERS * noise**2 / (information * expected.answers)) / expected.votes
-
-
 def label_right(gap: float, classes: int) -> float:
     """Probability that the winner by `gap`, in standard deviations of one count's noise, stays the winner among
     `classes`, the others being equal.
@@ -168,19 +139,6 @@ def label_right(gap: float, classes: int) -> float:
     """
     points, density = _grid()
     return float(np.sum(density * _cumulative(points + gap) ** (classes - 1)))
-
-
-def label_information(classes: int) -> float:
-    """Share of a noisy histogram's Fisher information that its argmax keeps, where noise is far above the gaps.
-
-    m^2 K / (K - 1)^2, m the mean of the largest of K standard normal numbers; 2 / pi for two classes.
-
-    >>> round(label_information(2), 4), round(label_information(10), 3)
-    (0.6366, 0.292)
-    """
-    points, density = _grid()
-    largest = float(np.sum(classes * points * density * _cumulative(points) ** (classes - 1)))
-    return largest**2 * classes / (classes - 1) ** 2
 
 
 def _grid() -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +154,6 @@ def _cumulative(points: np.ndarray) -> np.ndarray:
 
 _BEFORE: Mapping[WarningCode, Callable[[Expected], str | None]] = {
     WarningCode.LARGE_EPSILON: _epsilon,
-    WarningCode.TUNED_ON_OWN_VOTES: _choice,
     WarningCode.NOISE_ABOVE_UNANIMITY: lambda expected: _noise_above(expected, unanimous=True),
     WarningCode.NOISE_ABOVE_TYPICAL_VOTE: lambda expected: _noise_above(expected, unanimous=False),
     WarningCode.LITTLE_INFORMATION: _information,

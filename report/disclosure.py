@@ -365,8 +365,7 @@ def vote_odds(sigma: float, histograms: int = 1) -> float:
 
 
 def one_histogram(sigma: float) -> str:
-    """What one noisy histogram says of the vote of one teacher whose party has weight 1; noise N(0, sigma^2) on each
-    count. A vote of weight w is one with noise sigma / w.
+    """What one noisy histogram says of the vote of one teacher; noise N(0, sigma^2) on each count.
 
     >>> one_histogram(112.1).split(": ")[1]
     'the vote that was given makes it at most 1.04 times as likely as another would, save with a chance of 1 in 1,000.'

@@ -210,12 +210,6 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "manual labels baseline, annotation cost",
             "[report](report.md)",
         ),
-        Term(
-            "plan",
-            "how many hospitals, queries and how much epsilon are needed, from public facts alone",
-            "power analysis, forecast",
-            "[Python](python.md#will-it-be-worth-anything)",
-        ),
     ),
 }
 """By title of their table."""

@@ -42,7 +42,6 @@ class WarningCode(StrEnum):
     ROWS_TWICE = "rows-twice"
     ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
-    TUNED_ON_OWN_VOTES = "tuned-on-own-votes"
     NOT_ANALYSED = "not-analysed"
 
 

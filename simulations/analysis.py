@@ -70,12 +70,7 @@ class Compared:
 
 
 def baselines(
-    space: Workspace,
-    case: Case,
-    epsilon: float,
-    weights: Mapping[str, int],
-    progress: Progress = no_progress,
-    descending: Pending | None = None,
+    space: Workspace, case: Case, epsilon: float, progress: Progress = no_progress, descending: Pending | None = None
 ) -> Compared:
     """All that a student is compared with.
 
@@ -83,7 +78,7 @@ def baselines(
     local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     mixed; of each also `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality: all
-    teachers vote, without noise, each counted by its party's weight (1 where none is given).
+    teachers vote, without noise.
     pooled: one model on the rows of all.
 
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
@@ -102,9 +97,9 @@ def baselines(
         quality.append(PartyQuality(party, len(case.partition.parties[party]), *alone.add(probabilities)))
     progress(BASELINES, len(everybody), len(everybody))
     ensemble = recorder.ensemble() if parties else None
-    counts, plurality = [weights.get(party, 1) for party in parties], np.zeros((len(test_y), len(names)))
+    plurality = np.zeros((len(test_y), len(names)))
     if ensemble is not None:
-        plurality = plurality_shares(case, ensemble.test, case.test_x, config.digest(), parties, counts)
+        plurality = plurality_shares(case, ensemble.test, case.test_x, config.digest(), parties)
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
     privacy = config.privacy
@@ -141,7 +136,7 @@ def baselines(
     votes: dict[str, np.ndarray] = {}
     if config.collection != "plaintext" and ensemble is not None:
         ids, rows = query_ids(case.pool_x), np.arange(len(case.pool_x))
-        totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names), counts)
+        totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names))
         votes = dict(zip(ids, totals, strict=True))
     metric = leading_metric(test_y, len(names))
     scores = {
@@ -278,7 +273,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
     learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress, descending)
+    compared = baselines(space, case, promised(config).epsilon, progress, descending)
     sums = sums or compared.votes
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
@@ -334,7 +329,7 @@ def _judge(space: Workspace, case: Case) -> _Student | None:
     queries = canonical_queries(pool.queries, len(pool.features))
     truth = PublicTruth(case.config.rows, queries, case.pool_y, pool.test_x, pool.test_y)
     model = load_own(space.run_dir)
-    return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
+    return _Student(model, spec, seed, truth, model.predict_proba(pool.test_x))
 
 
 def _begin_worth(
@@ -423,7 +418,7 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
         for batch in batches
         if batch.counts is not None
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)
-        for total in (batch.votes or batch.parties * config.teachers_per_party,)
+        for total in (batch.parties * config.teachers_per_party,)
     }
     shares = Shares(np.array([noisy[query][0] for query in queries]), np.array([noisy[query][1] for query in queries]))
     return _Answers(ReleasedAnswers(rows, labels, shares), queries)
@@ -478,8 +473,3 @@ def _alike(space: Workspace) -> float | None:
     """How alike students with other noise are, see `spread_over_noise`; None where that is not known."""
     card = json.loads((space.run_dir / "student" / CARD_FILE).read_text(encoding="utf-8"))
     return card.get("noise_spread", {}).get("rank_correlation")
-
-
-def _weights(space: Workspace) -> dict[str, int]:
-    """How often the answers of each party count, by name; empty where every party counts once."""
-    return {party: facts["weight"] for party, facts in _coordinators_word(space).get("by_party", {}).items()}

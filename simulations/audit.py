@@ -227,8 +227,6 @@ class _Simulation:
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }
-        for key in ("by_party", "stages"):
-            agree(f"{SUMMARY}: {key}", summary.get(key), coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
@@ -302,8 +300,6 @@ class _Simulation:
             "noise_spread": entry(summary, SUMMARY, "noise_spread"),
             "public_labels": summary.get("public_labels", {}),
             "invited": entry(manifest, MANIFEST, "data", "parties"),
-            "by_party": summary.get("by_party", {}),
-            "stages": summary.get("stages", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),
             "attribution": dataset.attribution,
@@ -311,8 +307,8 @@ class _Simulation:
             "mechanism": config.describe(),
             "release": config.disclosure.release,
             "collection": config.collection,
-            "most_queries": config.whole_budget.queries,
-            "most_answers": config.whole_budget.answers,
+            "most_queries": config.query_budget.queries,
+            "most_answers": config.query_budget.answers,
             "reinforced": recorded.reinforced,
             "seeded_noise": manifest.get("noise") == "seeded",
             "released_label_accuracy": entry(summary, SUMMARY, "privacy", "released_label_accuracy"),
@@ -341,7 +337,7 @@ class _Simulation:
                 raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")
             histogram = np.stack([votes[query_id] for query_id in batch.query_ids])
             shares.append(histogram.max(axis=1) / histogram.sum(axis=1))
-            mechanism = recorded.config.phase(batch.phase).mechanism
+            mechanism = recorded.config.mechanism
             if mechanism.needs_probabilities and batch.probabilities is None:
                 continue  # what the student thought is kept by nobody
             evidence = mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)

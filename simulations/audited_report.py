@@ -12,7 +12,6 @@ from consilium.coordinator.privacy import epsilon_by_query, expected
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
-from consilium.models.provenance import well_formed as well_formed_entries
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.report.before_run import before_run
 from consilium.report.warnings import listed, well_formed
@@ -79,8 +78,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         mechanism=config.describe(),
         release=config.disclosure.release,
         collection=config.collection,
-        most_queries=config.whole_budget.queries,
-        most_answers=config.whole_budget.answers,
+        most_queries=config.query_budget.queries,
+        most_answers=config.query_budget.answers,
         guarantees=shown_guarantees(run.guarantees, config.collection),
         released_label_accuracy=None,
         reinforced=recorded.reinforced,
@@ -99,17 +98,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
-        by_party=coordinator.get("by_party", {}),
-        stages=coordinator.get("stages", []),
         warnings=_warnings(audited, parties, student, recorded),
-        provenance=_provenance(student),
     )
-
-
-def _provenance(student: Path | None) -> list[dict[str, Any]]:
-    """What the student's card says of where values are from."""
-    stated = [] if student is None else Files(student, finished=True).object(CARD).get("provenance", [])
-    return [entry.model_dump(mode="json") for entry in well_formed_entries(stated)]
 
 
 def _of_card(student: Path | None, name: str) -> dict[str, Any] | None:
@@ -121,8 +111,7 @@ def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Re
     config = recorded.config
     card = {} if student is None else Files(student, finished=True).object(CARD)
     typical = _asks_typical(audited.place.run_dir, card) if audited.kind == "simulation" or card else None
-    votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
-    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes, asks_typical=typical)))
+    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), asks_typical=typical)))
     codes = {warning["code"] for warning in warnings}
     return [*warnings, *(warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes)]
 

@@ -1,4 +1,4 @@
-"""Commands of the simulations: run, watch, plan, scenarios, report, prepare; and the audit of any run."""
+"""Commands of the simulations: run, watch, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from consilium.protocol.files import check_new, new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings, terminal_width, wrapped
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
-from consilium.simulations.plan_command import plan_command
 from consilium.simulations.shipped import DEFAULT, Shipped, completing
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def run(
         else:
             asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
             ray = validate(asked_ray, RaySpec, "options of the engine ray")
-            loaded = load_scenario(scenario, overrides or [], seed)
+            loaded = load_scenario(scenario, overrides or [])
             folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
             display.say(f"{loaded.federation.name}; in another terminal: consilium watch {folder}", time.time())
             with writing(folder):
@@ -293,7 +292,7 @@ def prepare(
         return
     check_address("--service", service)
     with writing(out), new_here(out):
-        lines = prepare_scenario(load_scenario(scenario, overrides or [], seed), seed, out, service)
+        lines = prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service)
     show(output, {"out": str(out), "next": lines}, lines)
 
 
@@ -303,7 +302,7 @@ def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hos
     from consilium.simulations.scenario import load_scenario
 
     with writing(out), new_here(out):
-        done = make_kits(load_scenario(scenario, overrides, seed), seed, out, hosts)
+        done = make_kits(load_scenario(scenario, overrides), seed, out, hosts)
     warnings = listed(done.made.warnings)
     show(
         output,
@@ -356,7 +355,6 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=SIMULATE, epilog=_EXAMPLES)(run)
     app.command(rich_help_panel=SIMULATE)(scenarios)
     app.add_typer(data_app, name="data", rich_help_panel=SIMULATE)
-    app.command("plan", rich_help_panel=SIMULATE)(plan_command)
     app.command("attack", rich_help_panel=SIMULATE)(attack_command)
     app.command(rich_help_panel=SIMULATE)(watch)
     app.command("show", rich_help_panel=SIMULATE)(show_run)

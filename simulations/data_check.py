@@ -157,7 +157,7 @@ def _other_units(check: TableCheck) -> Iterator[TableFinding]:
 
 
 _TRAINER = "logistic_regression"
-"""Its file holds no rows, as that of `kernel_ridge` does, which a plan may choose."""
+"""Its file holds no rows, as that of `kernel_ridge` does."""
 _REAL_NOISE = """\
 # Without these two lines the noise follows a seed, so that a run can be repeated: it protects nobody.
 # [simulation]
@@ -221,6 +221,8 @@ class CheckedFiles:
                 "name": Path(self.pattern).stem.strip("*-_ ") or "own table",
                 "minimum_parties": 2,
                 "collection": "plaintext",
+                "mechanism": {"name": "gnmax"},
+                "query_budget": {"queries": 300, "answers": 300},
                 "privacy": {"unit": unit, "neighbouring": "add_or_remove", "delta": 1e-5, "epsilon": 2.0},
             },
             "student": {"trainer": {"name": _TRAINER}},

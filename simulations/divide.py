@@ -26,7 +26,6 @@ from consilium.simulations.population.parties import (
     SimulatedIdentities,
     simulated_aggregators,
     simulated_identities,
-    simulated_weights,
     teachers_named,
 )
 from consilium.simulations.population.partition import Partition
@@ -228,8 +227,7 @@ def identities_of(
 
 
 def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
-    weights = simulated_weights(names, scenario.federation, scenario.simulation.policies, seed)
-    return simulated_identities(names, scenario.federation, seed, weights)
+    return simulated_identities(names, scenario.federation, seed)
 
 
 IDENTITIES: Mapping[

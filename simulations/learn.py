@@ -138,8 +138,6 @@ def _why_not(config: FederationConfig, queries: int) -> str:
     mechanism: Mechanism = config.mechanism
     if not queries:
         return "nothing was asked"
-    if config.schedule:
-        return "a schedule has the noise of several mechanisms"
     if mechanism.needs_probabilities:
         return "the mechanism takes what the student thought while it asked"
     if not mechanism.private or not noise_scales(type(mechanism)):

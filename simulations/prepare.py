@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from consilium.coordinator.provision import kits
-from consilium.coordinator.provision.plan import read_planned
+from consilium.coordinator.provision.plan import read_plan
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.source import open_source
@@ -81,7 +81,7 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
 
     Raises
     ------
-    ConfigError : the scenario is planned on rows that a plan of kits cannot have. DataError, NotEnoughParties,
+    ConfigError : the schema of the kits would be another one. DataError, NotEnoughParties,
         OutputExists
     """
     source, division = divided_source(scenario, seed, open_source(scenario.data))
@@ -114,7 +114,7 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
     }
     path = folder / PLAN
     path.write_text(tomli_w.dumps(plan), encoding="utf-8")
-    of_kits = read_planned(path)[1]
+    of_kits = read_plan(path)[1]
     if of_kits != simulated:
         different = sorted(
             name for name in type(simulated).model_fields if getattr(of_kits, name) != getattr(simulated, name)

@@ -35,7 +35,6 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import simulated_weights
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
 
@@ -76,13 +75,7 @@ class VoteTotals(Protocol):
     """Sums of the votes of all parties, as `TeacherVotes.totals` gives them."""
 
     def totals(
-        self,
-        rows: np.ndarray,
-        parties: Sequence[str],
-        federation: str,
-        query_ids: Sequence[str],
-        classes: int,
-        weights: Sequence[int] | None = None,
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray: ...
 
 
@@ -100,13 +93,10 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
     ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
-    collector, most = RecordedVotes(case, votes, noise), sum(_weights(case)) * config.teachers_per_party
+    collector, most = RecordedVotes(case, votes, noise), len(case.parties) * config.teachers_per_party
     noise_of = noise_for(config) if noise is None else noise
-    service, *later = (
-        LabelService(config, ledger, noise_of, collector, len(case.parties), log, phase=phase, most_votes=most)
-        for phase in config.phase_numbers
-    )
-    learned = learn(service, pool, spec, case.seed, later=later)
+    service = LabelService(config, ledger, noise_of, collector, len(case.parties), log, most_votes=most)
+    learned = learn(service, pool, spec, case.seed)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
     student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
@@ -134,7 +124,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
 def check_can_run(case: Case) -> None:
     """Raise NotEnoughParties or ConfigError where a run would not begin to ask."""
     require(len(case.parties), case.config.minimum_parties, "train", {})
-    votes = sum(_weights(case)) * case.config.teachers_per_party
+    votes = len(case.parties) * case.config.teachers_per_party
     check_threshold(case.config, votes)
     check_sanitised(case.config, votes)
 
@@ -143,7 +133,7 @@ class RecordedVotes:
     """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
 
     def __init__(self, case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> None:
-        self._case, self._votes, self._weights, self._noise = case, votes, _weights(case), noise
+        self._case, self._votes, self._noise = case, votes, noise
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(case.pool_ids):
             self._row.setdefault(query_id, row)
@@ -161,14 +151,14 @@ class RecordedVotes:
         if phase == 1:
             self.rows.append(rows)
         digest, classes = case.config.digest(), len(case.classes)
-        votes = self._votes.totals(rows, case.parties, digest, ids, classes, self._weights)
+        votes = self._votes.totals(rows, case.parties, digest, ids, classes)
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
         if drawn is not None:
             givers = case.config.givers(len(case.parties))
             seeded = [case.seed, case.config.collection, query_set, phase]
             source = SeededNoise(int(canonical_digest(seeded), 16)) if self._noise is None else self._noise(-phase)
             votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
-        return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
+        return Histogram(votes, tuple(sorted(case.parties)), len(case.parties) * case.config.teachers_per_party)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
@@ -177,11 +167,6 @@ class RecordedVotes:
 def _pool(case: Case) -> Pool:
     tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
     return Pool(case.dataset.features, case.pool_x, *tested, labels=case.known_labels)
-
-
-def _weights(case: Case) -> list[int]:
-    """How often the answers of each party count, in the order of the parties; a case has no policies."""
-    return list(simulated_weights(case.parties, case.scenario.federation, (), case.seed).values())
 
 
 def load_own(run_dir: Path) -> Published:

@@ -37,12 +37,7 @@ from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import (
-    check_own_teachers,
-    simulated_weights,
-    teachers_named,
-    why_untrainable,
-)
+from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
@@ -231,8 +226,7 @@ def _carry_out(
         promised(config)
         _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
-        for spec in scenario.student.phases:
-            check_trainer(spec.trainer, config.rows)
+        check_trainer(scenario.student.trainer, config.rows)
         identities = case.identities()
         if identities is not None:
             identities.keys.check(config)
@@ -306,9 +300,7 @@ def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
 
 def _votes(case: Case) -> int:
     """On a query, if every party answers."""
-    federation = case.scenario.federation
-    weights = simulated_weights(list(case.parties), federation, case.scenario.simulation.policies, case.seed)
-    return federation.teachers_per_party * sum(weights.values())
+    return case.scenario.federation.teachers_per_party * len(case.parties)
 
 
 def _run_engine(order: Order, space: Workspace, workers: list[Worker]) -> None:
@@ -355,8 +347,8 @@ def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
 
 def _floats(scenario: Scenario, device: str) -> dict[str, Floats]:
     """Those in which networks for images are trained, where there are any: others have float32."""
-    students = any(spec.trainer.mixed_floats for spec in scenario.student.phases)
-    return {"floats": training_floats(device)} if students or scenario.federation.teacher.of_images else {}
+    student = scenario.student.trainer.mixed_floats
+    return {"floats": training_floats(device)} if student or scenario.federation.teacher.of_images else {}
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

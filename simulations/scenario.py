@@ -9,16 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
-from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.planning.facts import PublicFacts
-from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
-from consilium.coordinator.planning.rehearsal import made_up
-from consilium.models.provenance import Provenance, keys_of, without
 from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -30,7 +24,7 @@ from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public import completed, public_facts, without_near_rows
+from consilium.simulations.population.public import completed, without_near_rows
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.population.subgroups import subgroups_of
@@ -42,8 +36,7 @@ class Scenario(Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
     menu, seconds: what `consilium scenarios` says of it, and how long a run takes on two cores, about.
-    data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
-    `models.provenance`; keys of a run that were changed with `--set` have none.
+    data, simulation: see `simulations.population.specs`. student: see `student.config`.
     """
 
     description: str = Field(default="", description="for the report")
@@ -53,36 +46,16 @@ class Scenario(Frozen):
     federation: Federation
     student: StudentSpec = StudentSpec()
     simulation: SimulationSpec = SimulationSpec()
-    provenance: tuple[Provenance, ...] = ()
 
     @property
     def pool_is_fixed(self) -> bool:
         """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
         return self.federation.collection in EXACT_SUMS
 
-    @property
-    def tuned(self) -> tuple[Provenance, ...]:
-        """Where its values are from, and the constants of its student's trainer."""
-        return (*self.provenance, *self.student.constants)
-
     @model_validator(mode="before")
     @classmethod
     def _with_least_rows_of_teachers(cls, table: Any) -> Any:
         return _with_least_rows(table)
-
-    @model_validator(mode="after")
-    def _provenance_is_of_its_keys(self) -> Scenario:
-        if self.student.provenance:
-            raise ValueError("student.provenance is for a student's own file: say it in [[provenance]]")
-        stated = [key for entry in self.provenance for key in entry.keys]
-        if not stated:
-            return self
-        known = keys_of(self.model_dump(exclude={"provenance"}))
-        if unknown := sorted(set(stated) - known):
-            raise ValueError(f"provenance: no key {', '.join(unknown)} in this scenario: name keys as --set does")
-        if twice := sorted({key for key in stated if stated.count(key) > 1}):
-            raise ValueError(f"provenance: {', '.join(twice)} is stated twice: once is enough")
-        return self
 
     @model_validator(mode="after")
     def _voting_rule_suits_the_classes(self) -> Scenario:
@@ -96,16 +69,6 @@ class Scenario(Frozen):
             raise ValueError(
                 'student.prevalence is "votes", and these votes do not tell how frequent classes are: set'
                 ' federation.voting_rule to { rule = "relative", class_shares = true }, or declare the shares'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _students_are_of_phases(self) -> Scenario:
-        later, phases = len(self.student.later), len(self.federation.schedule)
-        if later not in (0, phases):
-            raise ValueError(
-                f"student.later has {later} students for the {phases} stages of federation.schedule: give one for each,"
-                " or leave it out"
             )
         return self
 
@@ -133,20 +96,14 @@ def _with_least_rows(table: Any) -> Any:
     return {**table, "data": {**data, "least_rows": teachers}}
 
 
-def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
+def load_scenario(name: str, overrides: Sequence[str] = ()) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
-
-    A mechanism that it leaves open is planned (`coordinator.planning`) on the rows that are public with this seed.
 
     Raises
     ------
     ConfigError : no such scenario or file, an unknown key, a wrong type or value, a malformed override.
-    NotEnoughParties, DataError : it leaves its mechanism open, and its data cannot be divided.
     """
-    table, where = scenario_table(name, overrides), f"scenario {name}"
-    if is_open(table.get("federation", {})):
-        return planned_scenario(table, where, seed)[0]
-    return validate(table, Scenario, where)
+    return validate(scenario_table(name, overrides), Scenario, f"scenario {name}")
 
 
 def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -173,65 +130,33 @@ def anchor(data: Any, folder: Path) -> None:
             table[key] = str((folder / path).absolute())
 
 
-def planned_scenario(
-    table: dict[str, Any], where: str, seed: int, tasks: Tasks = made_up, source: Source | None = None
-) -> tuple[Scenario, PlannedFederation]:
-    """A scenario that leaves its mechanism open, with a plan for it, and the plan.
+_ANY_NOISE = 9_999.0
+"""Of a mechanism that stands for another one: within any epsilon, and never drawn."""
 
-    The student's trainer is the plan's too, where the table leaves it out. See `coordinator.planning.plan`. source: as
-    `divided_data` takes it.
+
+def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
+    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
 
     Raises
     ------
-    ConfigError, NotEnoughParties, DataError
+    ConfigError : every fault in it.
     """
-    table = with_teachers(table, where, seed, source)
-    open_table = table["federation"]
-    known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
-    planned = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
-    student = {**planned.student, **table.get("student", {})}
-    return validate(
-        {**table, "federation": {**open_table, **planned.table}, "student": student}, Scenario, where
-    ), planned
-
-
-ROWS_PER_TEACHER = 10
-"""Of an owner's rows, for each of its teachers, where a plan chooses how many it has. On development divisions more
-teachers gain down to about so many rows, and with fewer they gain little or lose."""
-MOST_PLANNED_TEACHERS = 25
-
-
-def with_teachers(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
-    """A scenario that leaves its mechanism open, with `teachers_per_party` where it leaves that out, too.
-
-    A record or a patient moves the votes of two teachers at most, so more of them drown the noise: as many as the rows
-    of a public owner allow, in the median. A party moves all of its votes: it has one teacher. Only public rows are
-    looked at. Raises as `planned_scenario`.
-    """
-    federation = table["federation"]
-    if "teachers_per_party" in federation:
-        return table
-    known = validate({**table, "federation": stand_in(federation)}, Scenario, where)
-    teachers = 1
-    if known.federation.privacy.unit is not Unit.PARTY:
-        source, partition = divided_source(known, seed, source)
-        public = source.owner[np.concatenate([partition.queries, partition.test])]
-        sizes = np.unique(public, return_counts=True)[1]
-        if len(sizes) > 1:
-            teachers = int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_PLANNED_TEACHERS))
-    return {**table, "federation": {**federation, "teachers_per_party": teachers}}
-
-
-def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:
-    """What a plan may know of a scenario with this seed. source: see `divided_data`, which says what is raised."""
-    dataset, partition = divided_data(scenario, seed, source)
-    return public_facts(scenario.data, scenario.federation, dataset, partition)
+    federation = table.get("federation")
+    if not isinstance(federation, dict):
+        return validate(dict(table), Scenario, where)
+    plain = federation | {
+        "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE},
+        "query_budget": {"queries": 1, "answers": 1},
+    }
+    if isinstance(privacy := federation.get("privacy"), dict):
+        plain["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
+    return validate({**table, "federation": plain}, Scenario, where)
 
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
     "federation.voting_rule.rule": VOTING_RULES,
-    "federation.mechanism.name": (*ALL_MECHANISMS, PlannedMechanism),
+    "federation.mechanism.name": ALL_MECHANISMS,
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""
@@ -241,10 +166,8 @@ DATA_SET = "data.set"
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted `key=value` in a nested table; the value is read as TOML, and as text where it is none.
 
-    A key that chooses a kind drops the keys that only the former kind has. What the file says of where the value is
-    from no longer holds.
+    A key that chooses a kind drops the keys that only the former kind has.
     """
-    root = table
     key, separator, text = _key(override), *override.partition("=")[1:]
     if not separator or not key:
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma2=120")
@@ -261,8 +184,6 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     if key == DATA_SET:
         table.pop("label_cost", None)  # of the rows that the file names
     drop_other_kinds(table, last, TAGS.get(key, ()))
-    if "provenance" in root:
-        root["provenance"] = without(root["provenance"], ".".join(parents) if key in TAGS else key)
 
 
 def _key(override: str) -> str:

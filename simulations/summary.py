@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
-from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
 from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.refusals import FOR_DATA
@@ -66,15 +64,11 @@ def run_warnings(
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
-    spec: of the students of all phases. summary: as far as it is written. card: the student's. looked: what is seen of
+    spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
     the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
-    weights = [guarantee["weight"] for guarantee in summary.get("by_party", {}).values()]
-    votes = sum(weights) * config.teachers_per_party if weights else None
-    known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
-    stated = well_formed(card["provenance"])
-    known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
+    known = expected(config, summary["parties"], classes, asks_typical=spec.asks_typical)
     reached = StudentFacts(
         in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
@@ -159,7 +153,7 @@ def _student(space: Workspace) -> dict[str, Any]:
 
 def looked_at(case: Case) -> RowFacts:
     """What is doubtful about the rows of a case, see `look`."""
-    return look(case.scenario.data, case.scenario.federation.whole_budget.queries, case.dataset, case.partition)
+    return look(case.scenario.data, case.scenario.federation.query_budget.queries, case.dataset, case.partition)
 
 
 def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
@@ -180,7 +174,6 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "parties_made": looked.parties,
         **({"public_owners": owners} if (owners := public_owners(case)) else {}),
         **({"holds_public_rows": True} if case.scenario.data.is_described and holds_rows(student) else {}),
-        **{key: coordinator[key] for key in ("by_party", "stages") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -235,8 +228,8 @@ def report_data(
         mechanism=scenario.federation.describe(),
         release=scenario.federation.disclosure.release,
         collection=scenario.federation.collection,
-        most_queries=scenario.federation.whole_budget.queries,
-        most_answers=scenario.federation.whole_budget.answers,
+        most_queries=scenario.federation.query_budget.queries,
+        most_answers=scenario.federation.query_budget.answers,
         guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.collection),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
@@ -257,9 +250,6 @@ def report_data(
         epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
         warnings=summary["warnings"],
-        by_party=summary.get("by_party", {}),
-        stages=summary.get("stages", []),
-        provenance=[entry.model_dump(mode="json") for entry in scenario.tuned],
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

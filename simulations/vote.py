@@ -69,7 +69,7 @@ class TeacherVotes:
     tied_teacher: np.ndarray = field(repr=False, default_factory=_NONE.copy)
     tied_row: np.ndarray = field(repr=False, default_factory=_NONE.copy)
     tied: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=bool))
-    _sums: dict[tuple[int, tuple[int, ...] | None], np.ndarray] = field(init=False, repr=False, default_factory=dict)
+    _sums: dict[int, np.ndarray] = field(init=False, repr=False, default_factory=dict)
 
     def votes(
         self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
@@ -86,43 +86,35 @@ class TeacherVotes:
         return votes
 
     def totals(
-        self,
-        rows: np.ndarray,
-        parties: Sequence[str],
-        federation: str,
-        query_ids: Sequence[str],
-        classes: int,
-        weights: Sequence[int] | None = None,
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
     ) -> np.ndarray:
-        """The sum of `votes` over the parties, int64 (rows, classes), each party's counted `weights` times (once, if
-        None). What no lot decides is counted once for all federations."""
+        """The sum of `votes` over the parties, int64 (rows, classes). What no lot decides is counted once for all
+        federations."""
         drawn = self._drawn(rows, parties, federation, query_ids)
-        votes = self._undisputed(classes, None if weights is None else tuple(weights))[rows]
-        times = None if weights is None else np.asarray(weights, dtype=np.float64)[self.tied_party[drawn.ties]]
-        counts = np.bincount(drawn.queries * classes + drawn.labels, times, minlength=votes.size)
-        return votes + counts.reshape(votes.shape).astype(np.int64)  # whole numbers, far below 2^53
+        votes = self._undisputed(classes)[rows]
+        counts = np.bincount(drawn.queries * classes + drawn.labels, minlength=votes.size)
+        return votes + counts.reshape(votes.shape)
 
-    def _undisputed(self, classes: int, weights: tuple[int, ...] | None) -> np.ndarray:
+    def _undisputed(self, classes: int) -> np.ndarray:
         """The sum of all votes that are no ties, int64 (rows, classes), on all rows; not to be written to."""
-        if (classes, weights) not in self._sums:
-            self._sums[classes, weights] = self._summed(classes, weights)
-        return self._sums[classes, weights]
+        if classes not in self._sums:
+            self._sums[classes] = self._summed(classes)
+        return self._sums[classes]
 
-    def _summed(self, classes: int, weights: tuple[int, ...] | None) -> np.ndarray:
+    def _summed(self, classes: int) -> np.ndarray:
         """A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB."""
         parties, teachers, rows = self.cast.shape
         sums = np.zeros((rows, classes), dtype=np.int64)
-        counted = np.ones(parties) if weights is None else np.asarray(weights, dtype=np.float64)
         step = max(_AT_ONCE // max(parties * teachers, 1), 1)
         for start in range(0, rows, step):
             part = self.cast[:, :, start : start + step]
             width = part.shape[2]
             cells = (part + classes * np.arange(width)).reshape(parties, -1)
-            counts = np.bincount(cells.ravel(), np.repeat(counted, cells.shape[1]), minlength=width * classes)
+            counts = np.bincount(cells.ravel(), minlength=width * classes)
             sums[start : start + width] = counts.reshape(width, classes)
         # a tie stands in `cast` with some class
         label = self.cast[self.tied_party, self.tied_teacher, self.tied_row]
-        np.subtract.at(sums, (self.tied_row, label), counted[self.tied_party].astype(np.int64))
+        np.subtract.at(sums, (self.tied_row, label), 1)
         return sums
 
     def _drawn(self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]) -> _DrawnTies:
@@ -182,20 +174,15 @@ def vote_shares(votes: np.ndarray) -> np.ndarray:
 
 
 def plurality_shares(
-    case: Case,
-    votes: TeacherVotes,
-    x: np.ndarray,
-    federation: str,
-    parties: Sequence[str] | None = None,
-    weights: Sequence[int] | None = None,
+    case: Case, votes: TeacherVotes, x: np.ndarray, federation: str, parties: Sequence[str] | None = None
 ) -> np.ndarray:
     """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on.
 
-    federation: a digest for the lots. parties: of the votes, all where None. weights: how often each one's count.
+    federation: a digest for the lots. parties: of the votes, all where None.
     """
     names = case.parties if parties is None else parties
     rows = np.arange(len(x))
-    return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes), weights))
+    return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes)))
 
 
 @dataclass(frozen=True)

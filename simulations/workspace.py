@@ -213,8 +213,7 @@ def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
     )
     if config.public is not None:
         public.pool(dataset, partition).save(space.pool_file)
-    spec = scenario.student.model_copy(update={"provenance": scenario.provenance})
-    student = {"spec": spec.model_dump(mode="json"), "seed": case.seed}
+    student = {"spec": scenario.student.model_dump(mode="json"), "seed": case.seed}
     (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")
     parties = _Parties(case, space)
     if parties.identities is not None:

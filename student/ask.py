@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.models.base import NOTHING, Model, Shares
 from consilium.node.progress import ASK
-from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError
+from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, Progress, RowStanding
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
@@ -125,8 +125,8 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class AskingStage:
-    """Whom to ask in a stage of the federation's schedule, how, and what was decided."""
+class Asking:
+    """Whom to ask, how, and what was decided."""
 
     source: LabelSource
     spec: StudentSpec
@@ -161,37 +161,18 @@ class AskingStage:
         return True
 
 
-def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple[LabelSource, StudentSpec]]:
-    """Each source with its student. Raises ConfigError if there are more or fewer students than phases."""
-    specs = spec.phases if spec.later else spec.phases * len(sources)
-    if len(specs) != len(sources):
-        raise ConfigError(
-            f"student.later has {len(specs) - 1} students, the federation {len(sources) - 1} stages after the first",
-            "Give one for each, or leave it out",
-        )
-    return list(zip(sources, specs, strict=True))
+def planned(folder: Path | None, source: LabelSource, spec: StudentSpec, federation: str, rows: PublicRows) -> Asking:
+    """What is to be asked, as it was begun or as the query budget allows now. No folder: see `AskingPlan`.
 
-
-def planned_phases(
-    folder: Path | None, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
-) -> list[AskingStage]:
-    """What is to be asked in each phase, as it was begun or as the query budget allows now. No folder: see
-    `AskingPlan`.
-
-    A student of a federation without schedule begins with the rows whose outcome is recorded already.
+    It begins with the rows whose outcome is recorded already.
     """
-    phases, left = [], rows.different
-    for number, (source, spec) in enumerate(students, 1):
-        name = "plan.json" if number == 1 else f"plan-{number}.json"
-        wanted = min(left, spec.queries or left)
-        recorded = rows.recorded[: wanted if len(students) == 1 else 0]
-        path = None if folder is None else folder / name
-        plan = AskingPlan(path, federation, min(wanted - len(recorded), source.describe().queries_left))
-        if len(recorded) and not plan.begun:
-            plan.take(recorded)
-        phases.append(AskingStage(source, spec, plan))
-        left -= plan.total
-    return phases
+    wanted = min(rows.different, spec.queries or rows.different)
+    recorded = rows.recorded[:wanted]
+    path = None if folder is None else folder / "plan.json"
+    plan = AskingPlan(path, federation, min(wanted - len(recorded), source.describe().queries_left))
+    if len(recorded) and not plan.begun:
+        plan.take(recorded)
+    return Asking(source, spec, plan)
 
 
 def asked_before(rows: PublicRows, recorded: np.ndarray, left: int) -> str:
@@ -233,11 +214,6 @@ class AskingPlan:
     def total(self) -> int:
         """Number of queries in all rounds together."""
         return self._content["total"]
-
-    @property
-    def chosen(self) -> np.ndarray:
-        """All rows that were decided in rounds, int64."""
-        return np.array([row for rows in self._content["rounds"] for row in rows], dtype=np.int64)
 
     @property
     def recorded(self) -> np.ndarray:

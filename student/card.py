@@ -17,7 +17,6 @@ import numpy as np
 from consilium.models.adapted import Adaptation
 from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.evaluation import BINS, BY_PREVALENCE
-from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms
@@ -146,8 +145,7 @@ def make_card(
         **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
         "representation": schema.representation,
         "inputs": spec.inputs,
-        "spec": spec.model_dump(mode="json", exclude={"provenance"}),
-        "provenance": [entry.model_dump(mode="json") for entry in (*spec.provenance, *spec.constants)],
+        "spec": spec.model_dump(mode="json"),
         "choice": choice or None,
         "mechanism": terms.mechanism,
         "release": terms.release,
@@ -233,7 +231,7 @@ def for_people(card: dict[str, Any]) -> str:
     below = {
         "Warnings": [f"- **{warning['code']}**: {_plain(warning['text'])}" for warning in card["warnings"]],
         "Model details": _file(card),
-        "Training data": [*_data(card), "", "### Chosen values", "", *_chosen(card)],
+        "Training data": _data(card),
         "Quantitative analyses": _quality(card),
         "Ethical considerations": _privacy(card),
         "Caveats and recommendations": [f"- {limit}" for limit in card["limits"]],
@@ -422,20 +420,6 @@ def _released(card: dict[str, Any], unprotected: str) -> list[str]:
     unit = card["privacy"]["unit"]
     whom = people(unit="" if unit == "party" else f"one {_plain(unit)} at one party", unprotected=unprotected)
     return [*lines, *(f"{person.who}: protected: {person.protected}; {person.why}" for person in whom)]
-
-
-def _chosen(card: dict[str, Any]) -> list[str]:
-    """On which rows values were chosen, and which of them no epsilon covers."""
-    entries = well_formed(card["provenance"])
-    lines = [f"- {', '.join(map(_code, entry.keys))}: {entry.chosen}. {_plain(entry.where)}" for entry in entries]
-    if len(entries) == len(StudentSpec.model_validate(card["spec"]).constants):
-        lines = [f"- {NOT_STATED}.", *lines]
-    keys = uncovered(entries)
-    return [*lines, f"- {NOT_COVERED}: {', '.join(map(_code, keys))}"] if keys else lines
-
-
-def _code(key: str) -> str:
-    return f"`{key.replace('`', '')}`"
 
 
 def _quality(card: dict[str, Any]) -> list[str]:

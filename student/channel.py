@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -68,18 +67,6 @@ class LabelChannel:
         )
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
-        self._phase = 0
-
-    def phases(self) -> tuple[LabelChannel, ...]:
-        """A source for each phase of the federation's schedule, in order, all on this connection; this one alone where
-        there is no schedule. Raises as `describe`."""
-        count = self.describe().phases
-        return tuple(map(self._of_phase, range(1, count + 1))) if count else (self,)
-
-    def _of_phase(self, number: int) -> LabelChannel:
-        source = copy.copy(self)
-        source._phase, source._terms = number, None
-        return source
 
     def __enter__(self) -> LabelChannel:
         return self
@@ -91,20 +78,12 @@ class LabelChannel:
         """See `LabelSource.describe`."""
         try:
             reply = self._stub.Describe(
-                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION, phase=self._phase),
-                timeout=self._wait,
-                wait_for_ready=True,
+                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION), timeout=self._wait, wait_for_ready=True
             )
         except grpc.RpcError as error:
             raise self._failed(error) from None
-        terms = terms_from_wire(reply)
-        if self._phase not in (0, terms.phase):
-            raise MalformedMessage(
-                f"the coordinator described stage {terms.phase}, this student asked for stage {self._phase}",
-                "Start the student again; if it stays so, ask the federation's operator",
-            )
-        self._terms = terms
-        return terms
+        self._terms = terms_from_wire(reply)
+        return self._terms
 
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
@@ -128,7 +107,7 @@ class LabelChannel:
         canonical = canonical_queries(queries, len(schema.features))
         histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
-            for reply in self._stub.Ask(iter(blocks(canonical, probabilities, self._phase))):
+            for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
                 match reply.WhichOneof("reply"):
                     case "progress":
                         progress(reply.progress.stage, reply.progress.done, reply.progress.total)

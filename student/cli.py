@@ -195,20 +195,19 @@ def _ask(
     again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as connection:
         connection.tell = lambda text: display.say(text, time.time())
-        source, *later = connection.phases()
-        terms, left = source.describe(), sum(labels.describe().queries_left for labels in (source, *later))
+        terms = connection.describe()
         words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
+            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
             time.time(),
         )
         display.say(f"{terms.release.sentence} {words}", time.time())
         if terms.epsilon > MOST_EPSILON:
             display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
         result = run_student(
-            source, rows, spec, out, seed, progress_on(display), later, lambda remark: display.say(remark, time.time())
+            connection, rows, spec, out, seed, progress_on(display), lambda remark: display.say(remark, time.time())
         )
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
     summary["noise_spread"] = result.noise_spread

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.models.provenance import Provenance
 from consilium.models.specs import Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen
 from consilium.student.selection import Strategy
@@ -56,18 +55,6 @@ class StudentSpec(Frozen):
         default=0.9, gt=0.5, lt=1, description="probability from which such a label is taken"
     )
     self_training_rounds: int = Field(default=3, ge=1, le=50, description="times that it trains again")
-    later: tuple[StudentSpec, ...] = Field(
-        default=(),
-        description="students of the stages after the first, where the federation has a schedule, each a table with the"
-        " keys above but `prevalence` and `public_labels`; each begins with the labels of the stages before, and the"
-        " last is published; left out: this one in all stages",
-    )
-
-    provenance: tuple[Provenance, ...] = Field(
-        default=(),
-        description="for the card, in a student's own file: on which rows values were chosen, entries as"
-        " `[[provenance]]` of a scenario, which says it itself",
-    )
 
     @field_validator("trainer", mode="before")
     @classmethod
@@ -83,60 +70,15 @@ class StudentSpec(Frozen):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
 
-    @field_validator("later")
-    @classmethod
-    def _are_of_one_phase(cls, value: tuple[StudentSpec, ...]) -> tuple[StudentSpec, ...]:
-        if any(spec.later or spec.prevalence or spec.public_labels for spec in value):
-            raise ValueError(
-                "a later student has no `later` of its own, and `prevalence` and `public_labels` stand with the first"
-            )
-        return value
-
-    @property
-    def phases(self) -> tuple[StudentSpec, ...]:
-        """The students of the phases; one alone where all phases have the same. Only the last has `prevalence`."""
-        if not self.later:
-            return (self,)
-        first = self.model_copy(update={"later": (), "prevalence": (), "provenance": ()})
-        *between, last = self.later
-        whole = {"prevalence": self.prevalence, "provenance": self.provenance}
-        return (first, *between, last.model_copy(update=whole))
-
     @property
     def prevalence_source(self) -> Literal["declared", "votes"]:
         """Who says what `prevalence` is."""
         return "votes" if self.prevalence == "votes" else "declared"
 
     @property
-    def first(self) -> StudentSpec:
-        """The student of the first phase."""
-        return self.phases[0]
-
-    def learns_like(self, other: StudentSpec) -> bool:
-        """Whether both make the same model of the same labels."""
-        keys = ("trainer", "self_training", "self_training_confidence", "self_training_rounds")
-        return all(getattr(self, key) == getattr(other, key) for key in keys)
-
-    @property
-    def last(self) -> StudentSpec:
-        """The student that is published."""
-        return self.phases[-1]
-
-    @property
     def asks_typical(self) -> bool:
-        """Whether it asks about few rows that stand for many, in every phase."""
-        return all(spec.selection == "typical" for spec in self.phases)
-
-    @property
-    def constants(self) -> tuple[Provenance, ...]:
-        """Where the numbers are from that the trainer of the published student has beside its settings."""
-        from consilium.models.train import constants_of  # it brings all trainers
-
-        trainer = self.last.trainer
-        return tuple(
-            entry.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in entry.keys)})
-            for entry in constants_of(trainer)
-        )
+        """Whether it asks about few rows that stand for many."""
+        return self.selection == "typical"
 
     @property
     def inputs(self) -> Inputs:

@@ -85,8 +85,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
     except ServiceError:
         raise Advice("not known as long as the label service does not answer", "See: label service") from None
     with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
-        sources = channel.phases()
-        terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
+        terms = channel.describe()
         rows = path or kit.folder / "public.npz"
         ids = _ids(PoolFile(rows).load(terms.schema), terms.schema) if rows.exists() else []
         strange = set(_strange(kit, terms.schema, ids))  # `_pool` says which they are
@@ -94,7 +93,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
         raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
-    sentence = f"{terms.parties} parties, {terms.mechanism}; {left} queries left"
+    sentence = f"{terms.parties} parties, {terms.mechanism}; {terms.queries_left} queries left"
     if ids:
         recorded, spent = (int((standings == kind).sum()) for kind in (RowStanding.RECORDED, RowStanding.SPENT))
         sentence += (
@@ -102,7 +101,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
         )
     words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
     sentence += f"; epsilon at most {epsilon_text(terms.epsilon)}. {terms.release.sentence} {words}"
-    if left == 0:
+    if terms.queries_left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:
         raise Advice(

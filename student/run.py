@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, O
 from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
-from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
+from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
 from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import (
@@ -42,7 +42,6 @@ def run_student(
     out: Path,
     seed: int,
     progress: Progress = no_progress,
-    later: Sequence[LabelSource] = (),
     tell: Callable[[str], None] = lambda remark: None,
 ) -> StudentResult:
     """Ask for labels, train on them, evaluate on the pool's test rows if there are any, and save.
@@ -51,17 +50,13 @@ def run_student(
     present model's probabilities go with them. Run again on the same `out` after a crash, it asks the same queries:
     those that were charged are answered from the ledger.
 
-    Rows of a fixed pool that others asked before cost nothing: a student of a federation without schedule begins with
-    their labels, and what is left of the query budget is for others. Rows that were spent in an earlier federation are
+    Rows of a fixed pool that others asked before cost nothing: a student begins with their labels, and what is left
+    of the query budget is for others. Rows that were spent in an earlier federation are
     left out. `tell` hears of both before anything is asked.
 
-    later: the sources of the phases after the first, where the federation has a schedule. A phase begins when the one
-    before has nothing left to ask, with a model of its own student (`StudentSpec.later`) on the labels so far, and
-    asks rows that were not chosen before. The last phase's student is published.
-
-    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json (plan-2.json for a second
-    phase, and so on), model.safetensors, student.json and MODEL_CARD.md (`student.published`); and, while a student of
-    images learns, checkpoint-*.pt, with which it goes on after a crash.
+    Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json,
+    model.safetensors, student.json and MODEL_CARD.md (`student.published`); and, while a student of images learns,
+    checkpoint-*.pt, with which it goes on after a crash.
 
     Raises
     ------
@@ -71,12 +66,12 @@ def run_student(
     start, choice = time.monotonic(), dict[str, Any]()
     job = Job(out / "student", progress, choice.update)
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
-    learned = learn(source, pool, spec, seed, job, later, tell, write)
-    terms, record, last = learned.terms, learned.record, learned.spec
+    learned = learn(source, pool, spec, seed, job, tell, write)
+    terms, record = learned.terms, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
-    published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
-                        learned.prevalence, last.prevalence_source)  # fmt: skip
+    published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, spec.inputs, learned.queries,
+                        learned.prevalence, spec.prevalence_source)  # fmt: skip
     labelled, adaptation = pool.labelled, None
     if len(labelled):
         known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
@@ -91,19 +86,19 @@ def run_student(
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
         noise_spread=spread,
-        warnings=student_warnings(terms, last, published.kind, answered, metrics, tested, spread),
+        warnings=student_warnings(terms, spec, published.kind, answered, metrics, tested, spread),
         seconds=time.monotonic() - start,
         public_labels=public_labels(adaptation, len(labelled)),
     )
-    write_cards(out / "student", make_card(terms, last, published, result, tested, choice))
+    write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
     job.clear()
     return result
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a student has before it is published. terms: as the source described them at first. spec: of the last phase.
-    queries: the public rows float32 (n, features), canonical. prevalence: see `prevalence_for`."""
+    """What a student has before it is published. terms: as the source described them at first. queries: the public rows
+    float32 (n, features), canonical. prevalence: see `prevalence_for`."""
 
     terms: LabelTerms
     spec: StudentSpec
@@ -119,31 +114,26 @@ def learn(
     spec: StudentSpec,
     seed: int,
     job: Job = SILENT,
-    later: Sequence[LabelSource] = (),
     tell: Callable[[str], None] = lambda remark: None,
     write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
     """Ask and learn as `run_student` does, and raise what it raises. `job.folder`: where plans are; None where nobody
     goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
-    students = students_of(spec, (source, *later))
-    _check(pool, spec, students, terms)
+    _check(pool, spec, terms)
     rows = PublicRows.of(pool.queries, terms.schema, source)
-    phases = planned_phases(job.folder, students, terms.federation, rows)
-    if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
+    asking = planned(job.folder, source, spec, terms.federation, rows)
+    if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, phases, seed, job, partial(write, terms, rows.queries), terms.label_step)
+    rounds = _Rounds(rows, asking, seed, job, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
-    phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
-    last = phases[-1].spec
-    seen = inputs(last, terms.schema, rows.queries) if last.prevalence else rows.queries
-    prevalence = prevalence_for(last, model, seen, rounds.asked.shares())
-    return Learned(terms, last, rows.queries, rounds.asked, model, prevalence)
+    source.finish()  # it says that this student needs nothing more
+    seen = inputs(spec, terms.schema, rows.queries) if spec.prevalence else rows.queries
+    prevalence = prevalence_for(spec, model, seen, rounds.asked.shares())
+    return Learned(terms, spec, rows.queries, rounds.asked, model, prevalence)
 
 
-def _check(
-    pool: Pool, spec: StudentSpec, students: Sequence[tuple[LabelSource, StudentSpec]], terms: LabelTerms
-) -> None:
+def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
     """Raise what `run_student` raises before anything is asked."""
     check_fits(pool, terms.schema)
     if spec.public_labels and pool.labels is None:
@@ -153,86 +143,73 @@ def _check(
         )
     check_names(terms.schema)
     check_prevalence(spec, terms)
-    for _, of_phase in students:
-        check_student(of_phase, terms)
+    check_student(spec, terms)
 
 
 @dataclass
 class _Rounds:
-    """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far, by `learner`, the
-    student that learned last."""
+    """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far."""
 
     rows: PublicRows
-    phases: Sequence[AskingStage]
+    asking: Asking
     seed: int
     job: Job
     write: Callable[[Asked], None]
     step: float
 
     def __post_init__(self) -> None:
-        first = self.phases[0]
-        planned = len(first.plan.recorded) + sum(phase.plan.total for phase in self.phases)
-        self.asked = Asked(planned, step=self.step)
+        plan = self.asking.plan
+        self.asked = Asked(len(plan.recorded) + plan.total, step=self.step)
         self.model: Model | None = None
-        self.learner: StudentSpec = first.spec
-        self.number, self.total = 0, sum(len(phase.rounds) for phase in self.phases)
+        self.number, self.total = 0, len(self.asking.rounds)
 
     def model_of_all(self) -> Model:
-        """Ask all that is planned, as far as the query budget allows, and return the last phase's model.
+        """Ask all that is planned, as far as the query budget allows, and return the model.
 
         Raises
         ------
         BudgetExceeded : the plan is empty.
         """
         self.job.progress(ASK, 0, self.asked.planned)
-        first = self.phases[0]
-        if len(first.plan.recorded):
-            seen = inputs(first.spec, self.rows.schema, self.rows.queries)
-            first.ask(self.rows, first.plan.recorded, seen, None, self.asked, self.job.progress)
+        asking = self.asking
+        seen = inputs(asking.spec, self.rows.schema, self.rows.queries)
+        if len(asking.plan.recorded):
+            asking.ask(self.rows, asking.plan.recorded, seen, None, self.asked, self.job.progress)
             self.write(self.asked)
-            self._learn(first.spec, seen)
-        for index in range(len(self.phases)):
-            self._ask_phase(index)
+            self._learn(seen)
+        for count in asking.rounds:
+            if self.number == 0:
+                self._count_rounds()
+            chosen = asking.plan.rows(self.number)
+            if chosen is None:
+                chosen = self._choose(count, seen)
+                asking.plan.add(chosen)
+            more = asking.ask(self.rows, chosen, seen, self.model, self.asked, self.job.progress)
+            self.write(self.asked)
+            self._learn(seen)
+            self.number += 1
+            self._count_rounds()
+            if not more:
+                break
         if self.model is None:
             raise BudgetExceeded("no queries are left in this federation", "Nothing was asked")
         return self.model
 
-    def _ask_phase(self, index: int) -> None:
-        phase = self.phases[index]
-        seen = inputs(phase.spec, self.rows.schema, self.rows.queries)
-        if self.model is not None and not phase.spec.learns_like(self.learner):
-            self._learn(phase.spec, seen)
-        self.learner = phase.spec
-        for within, count in enumerate(phase.rounds):
-            if self.number == 0:
-                self._count_rounds()
-            chosen = phase.plan.rows(within)
-            if chosen is None:
-                chosen = self._choose(index, count, seen)
-                phase.plan.add(chosen)
-            more = phase.ask(self.rows, chosen, seen, self.model, self.asked, self.job.progress)
-            self.write(self.asked)
-            self._learn(phase.spec, seen)
-            self.number += 1
-            self._count_rounds()
-            if not more:
-                return
-
-    def _choose(self, index: int, count: int, seen: np.ndarray) -> np.ndarray:
-        """`count` rows, int64, none of which was asked, planned by an earlier phase, or spent."""
-        spec = self.phases[index].spec
+    def _choose(self, count: int, seen: np.ndarray) -> np.ndarray:
+        """`count` rows, int64, none of which was asked or spent."""
+        spec = self.asking.spec
         earlier = np.array(self.asked.rows, dtype=np.int64)
-        candidates = self.rows.free([earlier, *(phase.plan.chosen for phase in self.phases[:index])])
+        candidates = self.rows.free([earlier])
         strategy = "random" if self.model is None and spec.selection not in BY_ROWS else spec.selection
         places = self.rows.schema.inputs(self.rows.queries) if strategy in BY_ROWS else seen
         probabilities = None if self.model is None else self.model.predict_proba(seen)
         generator = np.random.default_rng([self.seed, 0x617368, self.number])
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
-    def _learn(self, spec: StudentSpec, seen: np.ndarray) -> None:
+    def _learn(self, seen: np.ndarray) -> None:
         answered = AnsweredRows(seen, *self.asked.labelled(), self.asked.shares())
         with stage(self.job.progress, TRAIN_STUDENT):
-            self.model = answered.train(spec, self.rows.schema, self.seed, self.job)
+            self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.job)
 
     def _count_rounds(self) -> None:
         if self.total > 1:

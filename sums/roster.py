@@ -14,7 +14,7 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.messages import MOST_WEIGHT, CollectionMode, PartyName
+from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
@@ -24,17 +24,15 @@ Blocks = tuple[frozenset[int], ...]
 """Places of the parties of each block of a roster."""
 
 
-def assigned(
-    keys: Sequence[str], weights: Sequence[int], least: int, earlier: Iterable[Collection[str]] = ()
-) -> tuple[int, ...]:
+def assigned(keys: Sequence[str], least: int, earlier: Iterable[Collection[str]] = ()) -> tuple[int, ...]:
     """The number of each party's block, from 1 on; 0 for one that is in no exact sum.
 
     Earlier blocks that are there whole stay. Parties of others have none any more. All others form blocks of at least
-    `least` parties of one weight, as small as that allows, in the order of `keys`; of too few of a weight, none.
+    `least` parties, as small as that allows, in the order of `keys`; of too few, none.
 
-    >>> assigned("abcdefg", [1, 1, 1, 1, 1, 2, 2], 2)
-    (1, 1, 1, 2, 2, 3, 3)
-    >>> assigned("abcdefg", [1] * 7, 2, earlier=["cd", "ex"])
+    >>> assigned("abcde", 2)
+    (1, 1, 1, 2, 2)
+    >>> assigned("abcdefg", 2, earlier=["cd", "ex"])
     (2, 2, 1, 1, 0, 3, 3)
     """
     numbers, last = [0] * len(keys), 0
@@ -43,20 +41,14 @@ def assigned(
     free = set(keys).difference(*blocks)
     for block in blocks:
         there = [places[key] for key in block if key in places]
-        if (
-            len(there) == len(block) >= least
-            and len({weights[place] for place in there}) == 1
-            and not numbers[there[0]]
-        ):
+        if len(there) == len(block) >= least and not numbers[there[0]]:
             last += 1
             for place in there:
                 numbers[place] = last
-    for weight in sorted(set(weights)):
-        group = [place for place, key in enumerate(keys) if key in free and weights[place] == weight]
-        count = len(group) // least
-        for order, place in enumerate(group if count else ()):
-            numbers[place] = last + 1 + order * count // len(group)
-        last += count
+    group = [place for place, key in enumerate(keys) if key in free]
+    count = len(group) // least
+    for order, place in enumerate(group if count else ()):
+        numbers[place] = last + 1 + order * count // len(group)
     return tuple(numbers)
 
 
@@ -79,16 +71,14 @@ def _by_block(numbers: Sequence[int]) -> dict[int, list[int]]:
     return places
 
 
-def check_blocks(numbers: Sequence[int], weights: Sequence[int], least: int) -> None:
-    """Raise ValueError for a roster of which a block has fewer than `least` parties, or several weights."""
+def check_blocks(numbers: Sequence[int], least: int) -> None:
+    """Raise ValueError for a roster of which a block has fewer than `least` parties."""
     for block in blocks_of(numbers):
         if len(block) < least:
             raise ValueError(
                 f"a block has {len(block)} parties, at least c + 2 = {least} are needed: its sum would tell a single"
                 " honest party's votes"
             )
-        if len({weights[place] for place in block}) > 1:
-            raise ValueError("the parties of a block have several weights: an exact sum would tell them apart")
 
 
 def whole(blocks: Blocks, there: Collection[int]) -> frozenset[int]:
@@ -137,27 +127,12 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class BlockEntry(Strict):
+class RosterEntry(Strict):
     """A party's name, its Ed25519 public key, hex, and the number of its block (`assigned`); 0: it has none."""
 
     id: PartyName
     ed25519_pk: PublicKey
     block: int = Field(default=0, ge=0)
-
-
-class RosterEntry(BlockEntry):
-    """weight: how often the party's answers count."""
-
-    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
-
-
-class VoterEntry(BlockEntry):
-    """A party of verified votes."""
-
-    @property
-    def weight(self) -> int:
-        """How often its answers count."""
-        return 1
 
 
 class AggregatorEntry(Strict):
@@ -186,12 +161,12 @@ class SumRoster(Derived, Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude."""
 
     version: Literal[1] = 1
-    parties: tuple[RosterEntry, ...] | tuple[VoterEntry, ...]
+    parties: tuple[RosterEntry, ...]
     c: int = Field(ge=0)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        check_blocks([entry.block for entry in self.parties], self.weights, self.c + 2)
+        check_blocks([entry.block for entry in self.parties], self.c + 2)
         keys = [entry.ed25519_pk for entry in self.parties] + self._other_keys()
         if len(self.places) < self.n:
             raise ValueError("two parties have one id")
@@ -292,15 +267,6 @@ class SumRoster(Derived, Strict):
         """The pinned Ed25519 key of the party at a place, 32 bytes."""
         return bytes.fromhex(self.parties[place].ed25519_pk)
 
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """How often the answers of each party count, by place."""
-        return tuple(entry.weight for entry in self.parties)
-
-    def weight_of(self, name: str) -> int:
-        """How often this party's answers count. Raises RosterMismatch if it has no place."""
-        return self.parties[self.place(name)].weight
-
     @cached_property
     def blocks(self) -> Blocks:
         """Places of the parties of each block."""
@@ -368,7 +334,6 @@ class Roster(SumRoster):
         coordinator_pk: str,
         colluders: int = 0,
         least_survivors: int | None = None,
-        weights: Mapping[str, int] | None = None,
         earlier: Iterable[Collection[str]] = (),
     ) -> Roster:
         """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
@@ -379,20 +344,16 @@ class Roster(SumRoster):
         coordinator_pk : hex.
         colluders : parties assumed to work with the coordinator.
         least_survivors : u_min; None: the least that is safe.
-        weights : by party name; 1 where none is stated.
         earlier : blocks of rosters before, by key (`assigned`).
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        counts = [(weights or {}).get(name, 1) for name in identities]
-        blocks = assigned(list(identities.values()), counts, colluders + 2, earlier)
-        rows = zip(identities.items(), counts, blocks, strict=True)
+        blocks = assigned(list(identities.values()), colluders + 2, earlier)
+        rows = zip(identities.items(), blocks, strict=True)
         return cls._make(
-            parties=[
-                {"id": name, "ed25519_pk": key, "weight": weight, "block": block} for (name, key), weight, block in rows
-            ],
+            parties=[{"id": name, "ed25519_pk": key, "block": block} for (name, key), block in rows],
             coordinator_pk=coordinator_pk,
             t=least_rebuilders(len(identities), colluders),
             u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
@@ -407,7 +368,7 @@ class VerifiedRoster(SumRoster):
     No shares are dealt among parties, so there is no threshold to rebuild anything, and a roster can be long.
     """
 
-    parties: Annotated[tuple[VoterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
+    parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
     leader: AggregatorEntry
     helper: AggregatorEntry
     least_accepted: int = Field(ge=2)
@@ -463,7 +424,7 @@ class VerifiedRoster(SumRoster):
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        blocks = assigned(list(identities.values()), [1] * len(identities), colluders + 2, earlier)
+        blocks = assigned(list(identities.values()), colluders + 2, earlier)
         rows = zip(identities.items(), blocks, strict=True)
         return cls._make(
             parties=[{"id": name, "ed25519_pk": key, "block": block} for (name, key), block in rows],

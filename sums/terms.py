@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from consilium.protocol.digests import Hash, OptionalHash
 from consilium.protocol.errors import ConsiliumError, MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
-from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
+from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.models import Derived, Strict
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
@@ -41,7 +41,6 @@ class SessionTerms(Derived, Strict):
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH, hash of
     the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
-    release: number of the one promised release that the queries are for, from 1.
     agreed: digest of the terms that all who give to it were enrolled with (`protocol.messages.Terms`), of an exact sum:
     a vote is hidden among those of others who were asked for the same. Empty of a noisy one.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
@@ -58,7 +57,6 @@ class SessionTerms(Derived, Strict):
     classes: int = Field(ge=2, le=MOST_CLASSES)
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     phase: Literal[1, 2] = 1
-    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
     agreed: OptionalHash = ""
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)

@@ -17,7 +17,7 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
-from consilium.coordinator.stages import Privacy
+from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -214,7 +214,7 @@ class Singles(dict[str, np.ndarray]):
         """Nothing is to be put away."""
 
     def _keep(self, member: Member, choices: np.ndarray) -> None:
-        self[member.party] = counted(choices, self._classes, member.weight)
+        self[member.party] = counted(choices, self._classes)
 
 
 def drop(_: RecordDict) -> Failure:

@@ -18,7 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTES = {"run", "attack", "watch", "plan", "study run", "student run", "student start", "audit mechanism"}
+MINUTES = {"run", "attack", "watch", "study run", "student run", "student start", "audit mechanism"}
 """Commands that show how far they are."""
 
 
@@ -75,7 +75,7 @@ SHOWN = [(name, example) for name, command in COMMANDS.items() for example in ex
 
 
 def test_help_shows_how_to_override() -> None:
-    assert {"run", "plan", "prepare"} <= {name for name, _ in SHOWN}
+    assert {"run", "prepare"} <= {name for name, _ in SHOWN}
 
 
 @pytest.mark.parametrize(("name", "example"), SHOWN)

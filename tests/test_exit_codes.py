@@ -6,9 +6,9 @@ import re
 import signal
 from pathlib import Path
 
-from consilium.accounting.errors import AccountingError, CapExceededError, VotesError, VotesPathError
+from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
 from consilium.exit_codes import USAGE, error_classes, exit_codes, in_a_sentence
-from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError, PathError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +50,6 @@ def test_every_code_in_the_sources_is_in_the_table() -> None:
 
 def test_the_accounting_has_the_codes_of_the_protocol() -> None:
     pairs = {AccountingError: ConfigError, VotesError: DataError, VotesPathError: PathError}
-    pairs |= {CapExceededError: BudgetExceeded}
     for ours, theirs in pairs.items():
         assert ours.exit_code == theirs.exit_code, ours
 

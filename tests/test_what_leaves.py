@@ -24,8 +24,8 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
-from consilium.coordinator.stages import Phase, check_votes
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, Mechanism
+from consilium.coordinator.parts import check_votes
 from consilium.party.promise import Promise
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
@@ -168,15 +168,6 @@ class TestTheValue:
         closing = {"sanitised"}
         assert AT_MOST.keys() == {cls.TYPE for cls in EVENTS.values()} - closing
         assert {kind.model_fields["name"].default for kind in ALL_MECHANISMS} <= AT_MOST.keys()
-
-    def test_of_a_schedule_it_is_all_phases_together(self) -> None:
-        query_budget = QueryBudget(queries=9, answers=9)
-        later = Phase(
-            mechanism=Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9), query_budget=query_budget
-        )
-        config = make_config(mechanism=GNMax(sigma=3.0), query_budget=query_budget, schedule=(later,))
-        assert config.phases[0].mechanism.releases is ReleaseKind.WINNER
-        assert config.disclosure.release is ReleaseKind.WINNER_OR_CONFIRMATION
 
     def test_it_travels_and_cannot_contradict_the_noise(self, serve: Any) -> None:
         terms = serve(make_config()).describe()

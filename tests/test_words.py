@@ -40,7 +40,6 @@ CLEAN: tuple[str, ...] = (
     "report",
     "coordinator/distinguish",
     "coordinator/collection",
-    "coordinator/planning",
     "data",
     "simulations/datasets",
     "simulations/population",

@@ -210,15 +210,11 @@ def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) 
     return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon), delta)
 
 
-def exact_epsilon(
-    parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float, together: int = 1
-) -> float | None:
+def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float) -> float | None:
     """Least epsilon of a composition of Gaussian releases, or None where no exact form is known.
 
-    Continuous noise: always. Integer noise: one sigma, votes that all move together (or numbers only), shares that are
+    Continuous noise: always. Integer noise: one sigma, one vote that moves (or numbers only), shares that are
     fine enough, and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
-
-    together : of the votes moved, how many always move as one, from one class to one class (an answer's weight).
 
     >>> round(exact_epsilon([GaussianPart(640, 40.0, False)], Noise.DISCRETE, 1, 1e-5) or 0, 4)
     3.8486
@@ -229,7 +225,7 @@ def exact_epsilon(
         return epsilon_of(squared, delta)
     if not used:
         return 0.0
-    if len({part.sigma for part in used}) > 1 or (votes_moved > together and not all(part.scalar for part in used)):
+    if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(part.scalar for part in used)):
         return None
     sigma = used[0].sigma
     coordinates = sum(part.releases * (1 if part.scalar else 2) for part in used)

@@ -53,10 +53,10 @@ class GNMaxEvent(ReleaseEvent):
         return self.sigma
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.answers_moved, together=self.weight)
+        return self.answered * rdp_argmax(self.sigma, orders, self.noise, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.answers_moved, self.weight),)
+        return (Composed(self.answered, "argmax", self.sigma, self.noise, self.votes_moved),)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -96,7 +96,7 @@ class HistogramEvent(ReleaseEvent):
         return self.answered * rdp_gaussian(self.sigma, orders, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
-        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.answers_moved, self.weight),)
+        return (Composed(self.answered, "histogram", self.sigma, self.noise, self.votes_moved),)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.answered, self.sigma, False),)
@@ -135,14 +135,12 @@ class ConfidentEvent(ReleaseEvent):
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
         check = rdp_check(self.sigma1, orders, self.noise, self.votes_moved)
-        return self.asked * check + self.answered * rdp_argmax(
-            self.sigma2, orders, self.noise, self.answers_moved, together=self.weight
-        )
+        return self.asked * check + self.answered * rdp_argmax(self.sigma2, orders, self.noise, self.votes_moved)
 
     def _composed_parts(self) -> tuple[Composed, ...]:
         return (
-            Composed(self.asked, "check", self.sigma1, self.noise, self.answers_moved, self.weight),
-            Composed(self.answered, "argmax", self.sigma2, self.noise, self.answers_moved, self.weight),
+            Composed(self.asked, "check", self.sigma1, self.noise, self.votes_moved),
+            Composed(self.answered, "argmax", self.sigma2, self.noise, self.votes_moved),
         )
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
@@ -227,11 +225,9 @@ class LNMaxEvent(ReleaseEvent):
         return self.gamma
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_argmax_laplace(
-            self.gamma, orders, self.noise, self.answers_moved, together=self.weight
-        )
+        return self.answered * rdp_argmax_laplace(self.gamma, orders, self.noise, self.votes_moved)
 
-    def _pure_epsilon(self) -> float:
+    def pure_epsilon(self) -> float:
         return self.answered * 2 * self.gamma * self.votes_moved
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
@@ -369,7 +365,7 @@ def _one(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.n
     if event.towards is Towards.COORDINATOR:
         each = rdp_gaussian(sigma, orders, event.votes_moved)
     else:
-        each = rdp_argmax(sigma, orders, event.noise, event.answers_moved, together=event.weight)
+        each = rdp_argmax(sigma, orders, event.noise, event.votes_moved)
     return each + share_penalty(event, sigma, shares, orders)
 
 
@@ -378,9 +374,7 @@ def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Com
     if any(share_slack(event.noise, sigma, shares) > NO_SLACK for _, sigma, shares in phases):
         return None
     what = "histogram" if event.towards is Towards.COORDINATOR else "argmax"
-    return tuple(
-        Composed(count, what, sigma, event.noise, event.answers_moved, event.weight) for count, sigma, _ in phases
-    )
+    return tuple(Composed(count, what, sigma, event.noise, event.votes_moved) for count, sigma, _ in phases)
 
 
 def share_slack(noise: Noise, sigma: float, shares: int) -> float:
@@ -427,7 +421,7 @@ class StableEvent(ReleaseEvent):
     def _gaussian_parts(self) -> tuple[GaussianPart, ...]:
         return (GaussianPart(self.asked, self.sigma, True),)
 
-    def _added_delta(self) -> float:
+    def added_delta(self) -> float:
         return ptr_failure(self.asked, self.threshold, self.sigma, self.noise, self.votes_moved)
 
     def comparison(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> Comparison:

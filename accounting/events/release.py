@@ -111,10 +111,7 @@ class ReleaseEvent:
     ------
     asked : queries that the mechanism looked at. answered : those for which a label left.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
-    weight : votes that every teacher's one answer counts for. They move together, from one class to one class.
     towards : who sees the release. noise : which noise was drawn.
-    candidates : runs on the same votes, this one among them, of which whoever chose one saw what was released; all of
-        them are charged, as a composition of so many.
     slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
         Gaussian; above 0 only where shares of the parties make it up, and charged for every answer.
 
@@ -145,8 +142,6 @@ class ReleaseEvent:
     teachers_per_party: int
     towards: Towards
     noise: Noise
-    weight: int = 1
-    candidates: int = 1
     slack: float = 0.0
 
     def __post_init__(self) -> None:
@@ -163,8 +158,6 @@ class ReleaseEvent:
         if self.answered > self.asked:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
-        check_count(self.weight, "weight", 1, UnitError)
-        check_count(self.candidates, "candidates", 1)
         if not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
@@ -175,11 +168,6 @@ class ReleaseEvent:
     @property
     def votes_moved(self) -> int:
         """Most votes that one unit moves in one query."""
-        return self.answers_moved * self.weight
-
-    @property
-    def answers_moved(self) -> int:
-        """Most teachers whose answer one unit changes in one query; each moves ``weight`` votes at once."""
         return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
 
     @property
@@ -209,29 +197,20 @@ class ReleaseEvent:
         return None
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
-        """Curve that holds for all votes: float64 (orders,). Depends on asked, answered and candidates only."""
+        """Curve that holds for all votes: float64 (orders,). Depends on asked and answered only."""
         on_top = self.answered * slack_rdp(self.slack, self.votes_moved, orders) if self.slack > 0 else 0.0
-        return self.candidates * (self._worst_case_rdp(orders) + on_top)
+        return self._worst_case_rdp(orders) + on_top
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        """The same of one candidate run."""
+        """The same without slack."""
         raise NotImplementedError
 
     def added_delta(self) -> float:
         """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
-        return self.candidates * self._added_delta()
-
-    def _added_delta(self) -> float:
-        """The same of one candidate run."""
         return 0.0
 
     def pure_epsilon(self) -> float | None:
         """Epsilon at a delta of 0, whatever the votes are; None where there is none."""
-        pure = self._pure_epsilon()
-        return None if pure is None else self.candidates * pure
-
-    def _pure_epsilon(self) -> float | None:
-        """The same of one candidate run."""
         return None
 
     def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
@@ -240,25 +219,19 @@ class ReleaseEvent:
         What leaves may be less than they are: a winner of a noisy histogram.
         """
         parts = self._gaussian_parts()
-        return parts and tuple(
-            part._replace(
-                releases=self.candidates * part.releases, slack=part.slack + (0.0 if part.scalar else self.slack)
-            )
-            for part in parts
-        )
+        return parts and tuple(part._replace(slack=part.slack + (0.0 if part.scalar else self.slack)) for part in parts)
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
-        """The same of one candidate run."""
+        """The same without slack."""
         return None
 
     def composed_parts(self) -> tuple[Composed, ...] | None:
         """What leaves, for the composition of winners, bits and histograms; None where there is none for it, or where
         noise is not as good as a discrete Gaussian."""
-        parts = None if self.slack > NO_SLACK else self._composed_parts()
-        return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
+        return None if self.slack > NO_SLACK else self._composed_parts()
 
     def _composed_parts(self) -> tuple[Composed, ...] | None:
-        """The same of one candidate run."""
+        """The same without slack."""
         return None
 
     def comparison(
@@ -286,16 +259,11 @@ class ReleaseEvent:
 
         Raises
         ------
-        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound, or
-            is of several candidate runs, of which one is at hand.
+        VotesError : rows differ in their number of votes. NoDataDependentBoundError : the event has no such bound.
         EventError : votes or predictions do not cover the queries asked.
         """
         if self.slack > 0:
             raise NoDataDependentBoundError("noise that is in the sums leaves no votes at hand. Use worst_case_rdp.")
-        if self.candidates > 1:
-            raise NoDataDependentBoundError(
-                f"of {self.candidates} candidate runs the votes of one are at hand. Use worst_case_rdp."
-            )
         return self._evidence(votes, check_same_total(votes, teachers), probabilities)
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:

@@ -189,15 +189,7 @@ def _one_vote(kind: Kind, scale: float, noise: Noise, classes: int, teachers: in
 
 
 def envelope(
-    kind: Kind,
-    scale: float,
-    noise: Noise,
-    classes: int,
-    teachers: int,
-    orders: object,
-    votes_moved: int = 1,
-    *,
-    together: int = 1,
+    kind: Kind, scale: float, noise: Noise, classes: int, teachers: int, orders: object, votes_moved: int = 1
 ) -> np.ndarray:
     """Largest cost of one label by the plurality's lead of 0, 1, ... votes: float64 (orders, leads).
 
@@ -207,7 +199,7 @@ def envelope(
     Parameters
     ----------
     scale : sigma of the noise on one count (gaussian), or gamma, its inverse scale (laplace).
-    votes_moved, together : as in ``worst.renyi.rdp_argmax``.
+    votes_moved : as in ``worst.renyi.rdp_argmax``.
 
     Raises
     ------
@@ -216,16 +208,14 @@ def envelope(
     >>> envelope("gaussian", 40.0, Noise.DISCRETE, 10, 250, [8.0])[0, [0, 120, 160, 250]].round(6).tolist()
     [0.003204, 0.002174, 0.000498, 3e-06]
     """
-    alpha, steps = check_orders(orders), votes_moved * together
+    alpha, steps = check_orders(orders), votes_moved
 
     def one_vote(orders: np.ndarray) -> np.ndarray:
         return _one_vote(kind, scale, noise, classes, teachers, orders)
 
     if steps == 1:
         return one_vote(alpha)
-    worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(
-        scale, alpha, noise, votes_moved, together=together
-    )
+    worst = (rdp_argmax if kind == "gaussian" else rdp_argmax_laplace)(scale, alpha, noise, votes_moved)
     # histograms on the way have lost GAP_MOVED of the lead with every vote but the last
     found = along_moves(one_vote, alpha, steps)
     lead = np.maximum(np.arange(found.shape[1]) - GAP_MOVED * (steps - 1), 0)

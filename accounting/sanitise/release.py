@@ -97,7 +97,6 @@ class SanitisedPlan:
             unit=like.unit,
             neighbouring=like.neighbouring,
             teachers_per_party=like.teachers_per_party,
-            weight=like.weight,
             towards=like.towards,
             noise=Noise.CONTINUOUS,
             beta=self.beta,
@@ -116,14 +115,13 @@ def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.nda
     if not _known(event):
         raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
     kind, scale = ("gaussian", event.label_sigma) if event.label_sigma else ("laplace", event.laplace_gamma or 0.0)
-    moved, weight = event.answers_moved, event.weight
-    return envelope(kind, scale, event.noise, classes, teachers, orders, moved, together=weight)
+    return envelope(kind, scale, event.noise, classes, teachers, orders, event.votes_moved)
 
 
 def _known(event: ReleaseEvent) -> bool:
     """Whether labels of one run leave and nothing else, of counts with noise that is drawn as one number."""
     labels = event.label_sigma is not None or event.laplace_gamma is not None
-    return labels and event.candidates == 1 and event.slack == 0
+    return labels and event.slack == 0
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
@@ -252,7 +250,7 @@ def sanitise(
         raise EventError("nothing was released, so there is nothing to sanitise.")
     first = batches[0].event
     events = [batch.event for batch in batches]
-    claims = {(e.unit, e.neighbouring, e.votes_moved, e.weight, e.towards) for e in events}
+    claims = {(e.unit, e.neighbouring, e.votes_moved, e.towards) for e in events}
     if len(claims) > 1:
         raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
     k = first.votes_moved
@@ -282,7 +280,6 @@ def sanitise(
             unit=first.unit,
             neighbouring=first.neighbouring,
             teachers_per_party=first.teachers_per_party,
-            weight=first.weight,
             towards=first.towards,
             kind=Kind.SANITISED,
             method=f"{BOUND} (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",

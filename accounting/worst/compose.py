@@ -34,7 +34,7 @@ from scipy.special import ndtr, ndtri
 from consilium.accounting.checks import check_count, check_delta, check_noise, check_scale, check_votes_moved
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.curves.near_zero import ROUNDING
-from consilium.accounting.errors import EventError, UnitError
+from consilium.accounting.errors import EventError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.channel import (
     Lattice,
@@ -99,11 +99,9 @@ def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas:
     return np.maximum(found, gaussian_profile(beside, gammas)) + tails
 
 
-def argmax_profile(
-    sigma: float, noise: Noise, together: int, beside: float, gammas: np.ndarray, far: float
-) -> np.ndarray:
-    """delta of one released winner beside the Gaussian; the move carries ``together`` votes: float64 (gammas,)."""
-    lattice, reach = reduce(sigma, noise, together, FINE), Reach(far, 0.0)
+def argmax_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
+    """delta of one released winner beside the Gaussian; the move carries so many ``votes``: float64 (gammas,)."""
+    lattice, reach = reduce(sigma, noise, votes, FINE), Reach(far, 0.0)
     found = np.maximum(
         _largest(check_line(lattice, reach), beside, gammas), _largest(duel_line(lattice, reach), beside, gammas)
     )
@@ -147,7 +145,7 @@ class Composed(NamedTuple):
 
     releases : how many. what : which of a winner, the bit of a threshold check, a noisy histogram leaves.
     sigma : noise on a count (or on the number that is checked), in votes. noise : discrete or continuous.
-    votes_moved : moves of one unit in one query. together : votes that each move carries, all from one class to one.
+    votes_moved : moves of one unit in one query, of one vote each.
     """
 
     releases: int
@@ -155,7 +153,6 @@ class Composed(NamedTuple):
     sigma: float
     noise: Noise
     votes_moved: int = 1
-    together: int = 1
 
 
 class OneRelease(NamedTuple):
@@ -180,12 +177,11 @@ class OneRelease(NamedTuple):
 def one_move(part: Composed) -> OneRelease:
     """One of the moves of a part, its noise no more than ``MOST_NOISE`` for a vote. Raises as `composed_epsilon`."""
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
-    votes = check_count(part.together, "together (identical votes of one move)", 1, UnitError)
     check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")
     # more noise is a mixture of less, and costs no more
-    return OneRelease(part.what, min(sigma, MOST_NOISE * votes), noise, votes)
+    return OneRelease(part.what, min(sigma, MOST_NOISE), noise, 1)
 
 
 def counted(parts: Sequence[Composed]) -> tuple[dict[OneRelease, int], int]:

@@ -36,10 +36,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.near_zero import expm1_minus
-from consilium.accounting.errors import UnitError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.channel import Pairs, Ties
 from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
@@ -311,9 +310,7 @@ def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.
     return curve
 
 
-def rdp_argmax_laplace(
-    gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1, *, together: int = 1
-) -> np.ndarray:
+def rdp_argmax_laplace(gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one winner under Laplace noise, data-independent: float64 (orders,).
 
     Parameters
@@ -322,7 +319,6 @@ def rdp_argmax_laplace(
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
     votes_moved : moves of one unit in one query, each from any class to any class.
-    together : identical votes that each move carries from one class to one class (the weight of a vote).
 
     Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes.
 
@@ -337,13 +333,12 @@ def rdp_argmax_laplace(
     """
     alpha, gamma, noise = check_orders(orders), check_scale(gamma, "gamma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-    weight = check_count(together, "together (identical votes of one move)", 1, UnitError)
 
     def one_move(orders: np.ndarray) -> np.ndarray:
         distinct, where = np.unique(orders, return_inverse=True)
-        return _one_move(gamma, distinct, noise, weight)[where]
+        return _one_move(gamma, distinct, noise, 1)[where]
 
     if k == 1:
         return one_move(alpha)
-    counts = rdp_laplace(gamma, alpha, k * weight, noise=noise)
-    return np.minimum(np.minimum(along_moves(one_move, alpha, k), counts), 2 * gamma * k * weight)
+    counts = rdp_laplace(gamma, alpha, k, noise=noise)
+    return np.minimum(np.minimum(along_moves(one_move, alpha, k), counts), 2 * gamma * k)

@@ -14,8 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from consilium.accounting.checks import check_count, check_noise, check_orders, check_scale, check_votes_moved
-from consilium.accounting.errors import UnitError
+from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.channel import (
     SLACK,
@@ -182,15 +181,15 @@ def falling(
 
 
 @lru_cache(maxsize=256)
-def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, together: int) -> np.ndarray:
-    """Curve of one move of ``together`` votes; ``orders`` are increasing."""
+def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, votes: int) -> np.ndarray:
+    """Curve of one move of so many ``votes``; ``orders`` are increasing."""
     alpha = np.array(orders)
-    h = together / sigma
+    h = votes / sigma
     curve = alpha * h**2
     near = alpha[(alpha - 1) * h <= MOST_TILT]
     if near.size == 0 or not LEAST_SHIFT <= h <= MOST_SHIFT or (noise is Noise.DISCRETE and sigma < 0.5):
         return curve
-    lattice = reduce(sigma, noise, together, FINE)
+    lattice = reduce(sigma, noise, votes, FINE)
     # the mixture has taken a little of the noise, so the shift weighs a little more
     step = lattice.shift / lattice.scale
     reach = Reach(rare_enough(h), float(near[-1] - 1) * step)
@@ -210,8 +209,8 @@ def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, together: i
     return curve
 
 
-def _curve(sigma: float, orders: np.ndarray, noise: Noise, together: int) -> np.ndarray:
-    return np.minimum(falling(_one_move, sigma, orders, noise, together, FINE), orders * (together / sigma) ** 2)
+def _curve(sigma: float, orders: np.ndarray, noise: Noise) -> np.ndarray:
+    return np.minimum(falling(_one_move, sigma, orders, noise, 1, FINE), orders / sigma**2)
 
 
 def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, moves: int) -> np.ndarray:
@@ -234,9 +233,7 @@ def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, mo
     return most * total
 
 
-def rdp_argmax(
-    sigma: float, orders: object, noise: Noise | str, votes_moved: int = 1, *, together: int = 1
-) -> np.ndarray:
+def rdp_argmax(sigma: float, orders: object, noise: Noise | str, votes_moved: int = 1) -> np.ndarray:
     """Worst-case curve of one released winner, data-independent: float64 (orders,).
 
     Parameters
@@ -245,7 +242,6 @@ def rdp_argmax(
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
     votes_moved : moves of one unit in one query, each from any class to any class.
-    together : identical votes that each move carries from one class to one class (the weight of a vote).
 
     k moves are k neighbours in a row (``along_moves``): they cost k^2 times as much, as of the histogram.
 
@@ -258,11 +254,10 @@ def rdp_argmax(
     """
     alpha, sigma, noise = check_orders(orders), check_scale(sigma, "sigma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-    weight = check_count(together, "together (identical votes of one move)", 1, UnitError)
     if k == 1:
-        return _curve(sigma, alpha, noise, weight)
-    total = along_moves(lambda orders: _curve(sigma, orders, noise, weight), alpha, k)
-    return np.minimum(total, alpha * (k * weight / sigma) ** 2)
+        return _curve(sigma, alpha, noise)
+    total = along_moves(lambda orders: _curve(sigma, orders, noise), alpha, k)
+    return np.minimum(total, alpha * (k / sigma) ** 2)
 
 
 FINE_LINE = 2000.0

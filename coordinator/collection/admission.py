@@ -145,7 +145,6 @@ class Admission:
     Parameters
     ----------
     ledger : id of the one that the federation is charged to.
-    agreed : weights that are fixed already, by the roster or by an earlier enrolment.
     greeting : where the ledger and the parties' states stand; left out where nothing was asked yet.
 
     members and failures are by name; a simulated node that told none is called by its number.
@@ -157,14 +156,13 @@ class Admission:
         config: FederationConfig,
         ledger: str,
         log: EventLog,
-        agreed: Mapping[str, int] | None = None,
         known: KnownNodes | None = None,
         clock: Callable[[], float] = time.monotonic,
         greeting: Greeting | None = None,
     ) -> None:
         self._transport, self._config, self._log = transport, config, log
         self._greeting = greeting or Greeting.of_empty(ledger)
-        self._agreed, self._known, self._clock = agreed or {}, known or Unregistered(), clock
+        self._known, self._clock = known or Unregistered(), clock
         self._connected: frozenset[int] = frozenset()
         self._tries: dict[int, tuple[int, float]] = {}
         self._no_party: set[int] = set()
@@ -222,7 +220,7 @@ class Admission:
                 self._drop(node)
                 failures[name] = Failure(wrong)
             else:
-                claims.setdefault(name, []).append(Member(node, name, reply.teachers, reply.weight))
+                claims.setdefault(name, []).append(Member(node, name, reply.teachers))
         fresh: list[Member] = []
         for name, claimants in sorted(claims.items()):
             before = {self.members[name].node} if name in self.members else set()
@@ -272,15 +270,11 @@ class Admission:
 
     def _fault(self, node: int, reply: HelloReply) -> str | None:
         """Why a node that announces itself so cannot be a member, or None."""
-        registered, agreed = self._known.name(node), self._agreed.get(reply.party)
+        registered = self._known.name(node)
         if registered is not None and reply.party != registered:
             return "answers in another party's name than its key was registered for"
         if reply.teachers != self._config.teachers_per_party:
             return f"offers {reply.teachers} teachers, the federation asks {self._config.teachers_per_party}"
-        if reply.weight > self._config.most_weight:
-            return f"claims weight {reply.weight}, the federation allows {self._config.most_weight}"
-        if agreed is not None and reply.weight != agreed:
-            return f"claims weight {reply.weight}, {agreed} was agreed"
         return self._greeting.behind(reply)
 
 
@@ -333,17 +327,12 @@ def assemble(
 
 
 def enrol(
-    transport: Transport,
-    config: FederationConfig,
-    ledger: str,
-    log: EventLog,
-    agreed: Mapping[str, int] | None = None,
-    greeting: Greeting | None = None,
+    transport: Transport, config: FederationConfig, ledger: str, log: EventLog, greeting: Greeting | None = None
 ) -> list[Member]:
     """Ask `query.hello` of every connected node once; returns the members sorted by name. `ledger`: its id.
 
     Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
-    can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
+    can tell which is the party.
     greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
 
     Raises
@@ -354,7 +343,7 @@ def enrol(
     while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
         log.write("waiting", connected=len(nodes), required=config.minimum_parties)
         time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
-    admission = Admission(transport, config, ledger, log, agreed, greeting=greeting)
+    admission = Admission(transport, config, ledger, log, greeting=greeting)
     members = admission.ask()
     require(len(members), config.minimum_parties, "enrol", admission.failures)
     return members

@@ -2,7 +2,7 @@
 by name. What is held is the sum, however many parties there are.
 
 Exact votes of a simulation are kept: a file for each query set, written as parties answer, some hundreds at a time, and
-read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which they answered with their `weights`, and
+read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which they answered, and
 `choices/00000` and so on, in the form of `protocol.choices`, uint (parties, queries, teachers), of 256 parties each."""
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ VotesSink = AbstractContextManager[Keep]
 
 @dataclass(frozen=True)
 class Histogram:
-    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers, each
-    counted by its party's weight.
+    """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers.
 
     clipped: bool (queries,), rows that a party, or an aggregator, has falsified, and that were made to fit: they may
         sum to anything; None where there can be none.
@@ -117,10 +116,6 @@ class VoteKeys(Protocol):
         """Parties that must be in a sum; 0 where any will do."""
         ...
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name, where that is fixed before anybody enrols."""
-        ...
-
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation."""
         ...
@@ -129,8 +124,8 @@ class VoteKeys(Protocol):
         """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
         ...
 
-    def collector(self, means: Collecting, stage: int | None) -> Collector:
-        """Of the schedule's stage with this number, from 1; None where there is no schedule."""
+    def collector(self, means: Collecting) -> Collector:
+        """What collects votes."""
         ...
 
 
@@ -140,10 +135,6 @@ class ClearVotes:
 
     least_sum: int = 0
 
-    def weights(self) -> dict[str, int]:
-        """See `VoteKeys`: parties tell them as they enrol."""
-        return {}
-
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`."""
         if config.collection != "plaintext":
@@ -152,22 +143,17 @@ class ClearVotes:
     def check_reachable(self, means: Collecting) -> None:
         """See `VoteKeys`: parties are all that is needed."""
 
-    def collector(self, means: Collecting, stage: int | None) -> Collector:
+    def collector(self, means: Collecting) -> Collector:
         """See `VoteKeys`."""
         sinks: Any = partial(keeping, means.run_dir / "private") if means.config.record_votes else None
-        return ClearCollector(
-            means.transport, means.config, means.members, means.standing, means.log, sinks, stage or 1
-        )
+        return ClearCollector(means.transport, means.config, means.members, means.standing, means.log, sinks)
 
 
 CLEAR = ClearVotes()
 
 
 class ClearCollector:
-    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes.
-
-    release: number of the promised release that all its queries are for.
-    """
+    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes."""
 
     def __init__(
         self,
@@ -177,10 +163,9 @@ class ClearCollector:
         standing: Standing,
         log: EventLog,
         sink_for: Callable[[np.ndarray, str, int], VotesSink] | None = None,
-        release: int = 1,
     ) -> None:
         self._transport, self._config, self._members, self._log = transport, config, members, log
-        self._standing, self._sink_for, self._release = standing, sink_for, release
+        self._standing, self._sink_for = standing, sink_for
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -195,7 +180,6 @@ class ClearCollector:
             queries=queries,
             places=places,
             proof=proof,
-            release=self._release,
             start=self._standing.start,
         )
         self._standing.voting(queries, [member.party for member in self._members])
@@ -228,10 +212,10 @@ def collect(
             if isinstance(reply, Failure):
                 failures[member.party] = reply
                 continue
-            add_choices(total, reply.choices, member.weight)
+            add_choices(total, reply.choices)
             keep(member, reply.choices)
             counted.append(member.party)
-            teachers += member.votes
+            teachers += member.teachers
         tell_left_out(log, "vote", failures)
         require(len(counted), config.minimum_parties, "vote", failures)
     return Histogram(total, tuple(sorted(counted)), teachers)
@@ -274,7 +258,7 @@ UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryE
 @contextmanager
 def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> Iterator[Keep]:
     """A new file in `folder`, there as a whole once the context has ended without an error."""
-    weights: dict[str, int] = {}
+    parties: list[str] = []
     waiting: list[np.ndarray] = []
     path = private_folder(folder) / f"votes-{query_set[:12]}.npz"
     with replacing(path, 0o600) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -285,11 +269,11 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
 
         def put_choices() -> None:
             if waiting:
-                put(f"{PREFIX}{(len(weights) - 1) // AT_ONCE:05d}", np.stack(waiting))
+                put(f"{PREFIX}{(len(parties) - 1) // AT_ONCE:05d}", np.stack(waiting))
                 waiting.clear()
 
         def keep(member: Member, choices: np.ndarray) -> None:
-            weights[member.party] = member.weight
+            parties.append(member.party)
             waiting.append(choices)
             if len(waiting) == AT_ONCE:
                 put_choices()
@@ -298,17 +282,16 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
         put_choices()
         put("query_ids", np.array(query_ids(queries)))
         put("classes", np.array(classes))
-        put("parties", np.array(list(weights)))
-        put("weights", np.array(list(weights.values()), dtype=np.int64))
+        put("parties", np.array(parties))
 
 
 @dataclass(frozen=True)
 class KeptVotes:
-    """One file that is open. classes: their number. weights: by party, in order of the names."""
+    """One file that is open. classes: their number. parties: in order of the names."""
 
     query_ids: list[str]
     classes: int
-    weights: dict[str, int]
+    parties: list[str]
     _content: np.lib.npyio.NpzFile = field(repr=False)
     _places: Mapping[str, int] = field(repr=False)
     """Of the parties, in the order in which they answered."""
@@ -332,14 +315,14 @@ class KeptVotes:
         return self._last[number][place]
 
     def votes(self, party: str) -> np.ndarray:
-        """The same as counts, int64 (queries, classes), with the party's weight."""
-        return counted(self.choices(party), self.classes, self.weights[party])
+        """The same as counts, int64 (queries, classes)."""
+        return counted(self.choices(party), self.classes)
 
     def total(self) -> np.ndarray:
         """Of all parties, int64 (queries, classes). Few parties' votes are in memory at a time."""
         total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
         for party in self._places:
-            add_choices(total, self.choices(party), self.weights[party])
+            add_choices(total, self.choices(party))
         return total
 
 
@@ -352,8 +335,7 @@ def kept_votes(path: Path) -> Iterator[KeptVotes]:
     One of `UNUSABLE` : it is damaged; also while it is read from.
     """
     with np.load(path, allow_pickle=False) as content:
-        parties, weights = content["parties"].tolist(), content["weights"].tolist()
+        parties = content["parties"].tolist()
         classes, ids = int(content["classes"]), content["query_ids"].tolist()
         places = {party: place for place, party in enumerate(parties)}
-        by_name = dict(sorted(zip(parties, weights, strict=True)))
-        yield KeptVotes(ids, classes, by_name, content, places)
+        yield KeptVotes(ids, classes, sorted(parties), content, places)

@@ -144,17 +144,11 @@ def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> R
 
 @dataclass(frozen=True)
 class Member:
-    """A party that serves: its node, its name, its number of teachers, and how often each of their answers counts."""
+    """A party that serves: its node, its name, and its number of teachers, each of which gives a vote to each query."""
 
     node: int
     party: str
     teachers: int
-    weight: int = 1
-
-    @property
-    def votes(self) -> int:
-        """That it gives to each query."""
-        return self.teachers * self.weight
 
 
 class Steps:

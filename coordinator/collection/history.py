@@ -143,8 +143,7 @@ class SumCollector:
     """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
     until its labels are in the ledger.
 
-    folder: where the states of open sessions are, made on first use. number: of the federation's phase that all its
-    queries are for, from 1; None where there is no schedule. SUFFIX: of a session's file or folder.
+    folder: where the states of open sessions are, made on first use. SUFFIX: of a session's file or folder.
     """
 
     SUFFIX: ClassVar[str]
@@ -159,10 +158,9 @@ class SumCollector:
         folder: Path,
         standing: Standing,
         log: EventLog,
-        number: int | None,
     ) -> None:
         self._transport, self._config, self._members, self._roster = transport, config, members, roster
-        self._folder, self._standing, self._log, self._number = folder, standing, log, number
+        self._folder, self._standing, self._log = folder, standing, log
         self._finished: list[Callable[[], object]] = []
 
     def settle(self) -> None:
@@ -175,13 +173,11 @@ class SumCollector:
         """The place of a session, and the history as it is now."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(self._folder / HISTORY, self._roster.digest)
-        # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
-        where = "" if self._number is None else f"-of-{self._number}"
-        return self._folder / f"{query_set[:32]}-{phase}{where}{self.SUFFIX}"
+        return self._folder / f"{query_set[:32]}-{phase}{self.SUFFIX}"
 
     def _giver_noise(self, phase: int) -> PartyNoise:
         """What each party, or each aggregator, adds in this phase."""
-        return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
+        return self._config.node_event(0, 0).party_noise(phase) or PartyNoise(0.0, 0)
 
     def _new_terms(self, kind: type[Terms], queries: np.ndarray, phase: int, **others: object) -> Terms:
         """Of a new session on these queries. others: fields of this kind of terms."""
@@ -193,7 +189,6 @@ class SumCollector:
             self._config.teachers_per_party,
             position=self._standing.position(),
             phase=phase,
-            release=self._number or 1,
             agreed="" if self._config.noise_in_sums else self._config.terms().digest(),
             **others,
         )

@@ -196,7 +196,6 @@ class GivenRecords:
             left_out=record.left_out,
             sigma=terms.helper_sigma,
             phase=terms.phase,
-            release=terms.release,
             session=terms.ctx.hex(),
             commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
             half=result.helper.commitment(terms.ctx, leads=False).hex(),

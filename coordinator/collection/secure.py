@@ -62,10 +62,6 @@ class SecureKeys:
         """Parties that must be in a sum."""
         return self.roster.u_min
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name."""
-        return {entry.id: entry.weight for entry in self.roster.parties}
-
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`: noise that fits the roster, and enough parties for exact sums, too."""
         if config.collection == "verified":
@@ -81,10 +77,10 @@ class SecureKeys:
     def check_reachable(self, means: Collecting) -> None:
         """See `VoteKeys`: parties are all that is needed."""
 
-    def collector(self, means: Collecting, stage: int | None) -> SecureCollector:
+    def collector(self, means: Collecting) -> SecureCollector:
         """See `VoteKeys`."""
         return SecureCollector(
-            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log, stage
+            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log
         )
 
 
@@ -100,15 +96,13 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     """Raise ConfigError unless the noise fits the roster, and exact sums have enough parties."""
     sure = roster.u_min - roster.c
-    for number in config.phase_numbers:
-        noise = config.node_event(0, 0, number).party_noise(1)
-        if noise is not None and noise.shares > sure:
-            where = "" if number is None else f"stage {number}: "
-            raise ConfigError(
-                f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
-                f" be in a sum (u_min {roster.u_min} less {roster.c} colluders)",
-                f"Set it to {sure}",
-            )
+    noise = config.node_event(0, 0).party_noise(1)
+    if noise is not None and noise.shares > sure:
+        raise ConfigError(
+            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (u_min"
+            f" {roster.u_min} less {roster.c} colluders)",
+            f"Set it to {sure}",
+        )
     if config.collection == "secure":
         check_enough(roster, roster.u_min)
 
@@ -119,7 +113,7 @@ def check_enough(roster: SumRoster, least: int) -> None:
     if there < least:
         alone = named(sorted(entry.id for entry in roster.parties if not entry.block))
         raise ConfigError(
-            f"exact sums are over whole blocks of {roster.c + 2} parties or more, of one weight: those of this roster"
+            f"exact sums are over whole blocks of {roster.c + 2} parties or more: those of this roster"
             f" have {there} parties, {least} must be in a sum; in none are {alone}",
             "Collect votes as distributed, which needs no blocks. Parties whose block lost one of its own, or that came"
             " alone, are in no exact sum",
@@ -161,10 +155,9 @@ class SecureCollector(SumCollector):
         folder: Path,
         standing: Standing,
         log: EventLog,
-        number: int | None = None,
     ) -> None:
         keys.check(config)
-        super().__init__(transport, config, members, keys.roster, folder, standing, log, number)
+        super().__init__(transport, config, members, keys.roster, folder, standing, log)
         self._keys = keys
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
@@ -352,6 +345,6 @@ class SecureCollector(SumCollector):
         return Histogram(
             result.sums,
             tuple(sorted(result.survivors)),
-            sum(map(self._keys.roster.weight_of, result.survivors)) * self._config.teachers_per_party,
+            len(result.survivors) * self._config.teachers_per_party,
             result.clipped,
         )

@@ -169,10 +169,6 @@ class VerifiedKeys:
         """Parties that must be in a sum."""
         return self.roster.least_accepted
 
-    def weights(self) -> dict[str, int]:
-        """How often the answers of each party count, by name: once each."""
-        return dict.fromkeys(self.roster.places, 1)
-
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError unless they are those of the federation."""
         check_digest(config, self.roster)
@@ -198,11 +194,11 @@ class VerifiedKeys:
         """See `VoteKeys`."""
         self.second(means).find()
 
-    def collector(self, means: Collecting, stage: int | None) -> VerifiedCollector:
+    def collector(self, means: Collecting) -> VerifiedCollector:
         """See `VoteKeys`."""
         second = self.second(means)
         return VerifiedCollector(
-            means.transport, means.config, means.members, self, second, means.sessions, means.standing, means.log, stage
+            means.transport, means.config, means.members, self, second, means.sessions, means.standing, means.log
         )
 
 
@@ -210,10 +206,10 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
     """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
     exact ones have enough parties.
     """
-    events = [config.node_event(0, 0, number) for number in config.phase_numbers]
+    event = config.node_event(0, 0)
     if not config.noise_in_sums:
         check_enough(roster, roster.least_accepted)
-    drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
+    drawn = [event.party_noise(phase) for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
     if reach > MOST_REACH:
@@ -251,10 +247,9 @@ class VerifiedCollector(SumCollector):
         folder: Path,
         standing: Standing,
         log: EventLog,
-        number: int | None = None,
     ) -> None:
         keys.check(config)
-        super().__init__(transport, config, members, keys.roster, folder, standing, log, number)
+        super().__init__(transport, config, members, keys.roster, folder, standing, log)
         self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
@@ -431,7 +426,7 @@ class VerifiedCollector(SumCollector):
         seed = self._config.noise_seed
         if seed is None:
             return SystemNoise()
-        parts = [seed, "coordinator's half", terms.query_set, terms.phase, terms.release]
+        parts = [seed, "coordinator's half", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _histogram(self, result: VerifiedSum) -> Histogram:

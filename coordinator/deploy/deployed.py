@@ -98,7 +98,7 @@ def _rows(kit: Kit) -> str:
         return "the queries are not fixed: rows do not run out"
     if run.closed:
         return "the federation is closed: nothing can be asked"
-    left = sum(phase.queries_left for phase in run.use())
+    left = run.use().queries_left
     still, spent = rows_of_pool(kit, run)
     sentence = f"{still} public rows can still be asked, {left} queries are left"
     if still < left:

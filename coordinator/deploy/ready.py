@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.runs import ROSTER, KitRun
-from consilium.coordinator.kit_runs import LEDGER, use_of_phases
+from consilium.coordinator.kit_runs import LEDGER, use_of_budget
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
@@ -92,7 +92,7 @@ def _federation(run: KitRun) -> str:
     config = run.config
     guarantee = promised(config)
     return (
-        f"{config.collection} votes, {config.describe()}, at most {config.whole_budget.queries} queries:"
+        f"{config.collection} votes, {config.describe()}, at most {config.query_budget.queries} queries:"
         f" epsilon at most {epsilon_text(guarantee.epsilon)} at delta {config.privacy.delta:g},"
         f" unit {config.privacy.unit.value}"
     )
@@ -135,9 +135,7 @@ def _nodes(kit: Kit, run: KitRun) -> str:
             f"{len(nodes)} parties may connect, {least} are required",
             "Add parties: consilium provision add. A federation that is open can be closed without them",
         )
-    weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
-    most = config.most_weight if roster is None else 1  # with plaintext votes a party tells its weight as it enrols
-    votes = config.teachers_per_party * sum(weights.get(name, most) for name in nodes)
+    votes = config.teachers_per_party * len(nodes)
     check_threshold(config, votes)
     check_sanitised(config, votes)
     return f"{len(nodes)} parties may connect, {least} are required"
@@ -161,7 +159,7 @@ def _ledger(run: KitRun) -> str:
     ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True)
     try:
         ledger.batches()  # follows the hash chain
-        used = use_of_phases(run.config, ledger)
+        used = use_of_budget(run.config, ledger)
     finally:
         ledger.close()
-    return "; ".join(phase.describe() for phase in used)
+    return used.describe()

@@ -19,7 +19,7 @@ from consilium.coordinator.kit_runs import (
     LEDGER,
     SERVING,
     SUMMARY,
-    PhaseUse,
+    BudgetUse,
     asked_in,
     begun,
     config_of,
@@ -27,7 +27,7 @@ from consilium.coordinator.kit_runs import (
     folder_of,
     is_open,
     runs_of,
-    use_of_phases,
+    use_of_budget,
 )
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.rosters import AnyRoster
@@ -84,12 +84,12 @@ class KitRun:
         """What closing it wrote."""
         return json.loads((self / SUMMARY).read_text(encoding="utf-8"))
 
-    def use(self) -> list[PhaseUse]:
-        """What is used up of each phase's query budget. Raises LedgerError."""
+    def use(self) -> BudgetUse:
+        """What is used up of the query budget. Raises LedgerError."""
         path = self / LEDGER
         ledger = Ledger(path, self.config.digest(), "", read_only=True) if path.exists() else None
         try:
-            return use_of_phases(self.config, ledger, self.closed)
+            return use_of_budget(self.config, ledger, self.closed)
         finally:
             if ledger is not None:
                 ledger.close()

@@ -8,14 +8,13 @@ from typing import Any
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
-from consilium.coordinator.kit_runs import LEDGER, PhaseUse, asked_in
+from consilium.coordinator.kit_runs import LEDGER, asked_in
 from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator, towards_nodes
 from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
 from consilium.node.kit import Kit
 from consilium.node.standing import NodeStanding
 from consilium.protocol.config_files import load
-from consilium.protocol.label_source import Unanswered
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
@@ -36,7 +35,6 @@ class Status:
     aggregators: how the second aggregator of verified votes stands, by its name. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
     queries_asked: those of `unanswered` among them, which are told of in `not_answered`.
-    stages: of each stage of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
     federation: str
@@ -62,7 +60,6 @@ class Status:
     towards_student: str = ""
     towards_nodes: str = ""
     delta: float = 0.0
-    stages: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,7 +78,6 @@ class Status:
             *([("public rows", self._pool_words())] if self.rows_open is not None and not self.closed else []),
             ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
             ("", self.towards_nodes),
-            *((f"stage {stage['stage']}", _stage_words(stage)) for stage in self.stages),
             *(("party", f"{name}: {state}") for name, state in self.parties.items()),
             *(("aggregator", f"{name}: {state}") for name, state in self.aggregators.items()),
             *(("error", text) for text in self.errors),
@@ -94,20 +90,6 @@ class Status:
     def _pool_words(self) -> str:
         spent = f"; {self.rows_spent} were answered in earlier federations" if self.rows_spent else ""
         return f"{self.rows_open} rows can still be asked{spent}"
-
-
-def _unanswered_words(used: list[PhaseUse]) -> str:
-    """Of all phases together; nothing where every question was answered."""
-    found = [phase.unanswered for phase in used if phase.unanswered.queries]
-    names = sorted({name for one in found for name in one.parties})
-    return Unanswered(sum(one.queries for one in found), tuple(names)).words if found else ""
-
-
-def _stage_words(stage: dict[str, Any]) -> str:
-    """What is said of one stage of a schedule."""
-    if stage["over"]:
-        return f"over: {stage['asked']} queries asked, {stage['answered']} answered"
-    return f"{stage['queries_left']} queries, {stage['answers_left']} answers left"
 
 
 def status(kit: Kit) -> Status:
@@ -131,18 +113,17 @@ def look(kit: Kit, run: KitRun) -> tuple[Status, RunState]:
         next="" if held.folder == run.folder else held.short,
         running=listens(kit.coordinator.internal_port),
         closed=run.closed,
-        queries_asked=sum(phase.asked for phase in used),
-        unanswered=sum(phase.unanswered.queries for phase in used),
-        not_answered=_unanswered_words(used),
-        queries_left=sum(phase.queries_left for phase in used),
-        answers_left=sum(phase.answers_left for phase in used),
+        queries_asked=used.asked,
+        unanswered=used.unanswered.queries,
+        not_answered=used.unanswered.words if used.unanswered.queries else "",
+        queries_left=used.queries_left,
+        answers_left=used.answers_left,
         epsilon_guaranteed=promised(config).epsilon,
         epsilon_student=student,
         epsilon_nodes=None if nodes is None else nodes.epsilon,
         towards_student=f"epsilon at most {epsilon_text(student)} towards the student and the public",
         towards_nodes=towards_nodes(config),
         delta=config.privacy.delta,
-        stages=[phase.to_json() for phase in used] if config.schedule else [],
     )
     if config.public is not None and (kit.folder / "public.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)

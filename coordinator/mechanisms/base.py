@@ -318,14 +318,7 @@ class Mechanism(BaseModel, ABC):
         )
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept.
-
-        Votes of one candidate run do not say what the others cost.
-        """
-        return Evidence(None, None) if event.candidates > 1 else self._evidence(event, votes, probabilities)
-
-    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
-        """The same of one candidate run."""
+        """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept."""
         return event.evidence(votes)
 
     def claimed_epsilon(self, asked: int, delta: float) -> float | None:

@@ -41,6 +41,13 @@ def noise_scales(kind: type[Mechanism]) -> dict[str, NoiseScale]:
     }
 
 
+def widest(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of a mechanism with `WIDE` noise where it leaves some out."""
+    kind = KINDS.get(str(table.get("name", "")))
+    scales = {} if kind is None else noise_scales(kind)
+    return {**{name: scale.of(WIDE) for name, scale in scales.items()}, **table}
+
+
 def with_noise(
     table: Mapping[str, Any],
     queries: int,

@@ -115,7 +115,7 @@ class Interactive(Confident):
         reinforced = ~passed & (p.max(axis=1) > self.confidence)
         return Drawn(np.where(reinforced, p.argmax(axis=1), NO_LABEL), reinforced), passed
 
-    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         return event.evidence(votes, probabilities=self._probabilities(votes, probabilities))
 
     def describe(self) -> str:

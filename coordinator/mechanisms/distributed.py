@@ -81,7 +81,7 @@ class _NoiseByParties(Mechanism):
             lambda positions, _: (votes[positions], int(votes[:1].sum())), len(votes), len(votes), noise
         )
 
-    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
         return Evidence(None, None)
 

@@ -37,7 +37,7 @@ class _Raised(Mechanism):
         raised[np.arange(len(votes)), votes.argmax(axis=1)] += self._added
         return Drawn.from_teachers(raised.argmax(axis=1))
 
-    def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
+    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
         """See `Mechanism.evidence`: nothing bounds the cost."""
         return Evidence(None, None)
 

@@ -54,9 +54,6 @@ def add(
     keys: Annotated[
         Path | None, typer.Option(help="NAME.enrol.json of a node that made its own keys; else they are made here.")
     ] = None,
-    weight: Annotated[
-        int, typer.Option(help="Of a party: times that its answers count, as agreed with it.", min=1)
-    ] = 1,
     succeeds: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Of a party: one that left, whose patients and whose account it takes over."),
@@ -70,7 +67,7 @@ def add(
     from consilium.coordinator.provision import kits as make_kits
     from consilium.protocol.errors import ConfigError
 
-    of_parties = {"--weight": weight != 1, "--succeeds": bool(succeeds), "--new-patients": new_patients}
+    of_parties = {"--succeeds": bool(succeeds), "--new-patients": new_patients}
     unfit = [option for option, there in of_parties.items() if there and kind is not NewKind.party]
     unfit += ["--keys"] if kind is NewKind.student and keys is not None else []
     if unfit:
@@ -78,7 +75,7 @@ def add(
         raise ConfigError(f"{option} is not for a node of kind {kind.value}", "Leave it out")
     with writing(kits):
         if kind is NewKind.party:
-            made = make_kits.add_party(kits, name, port, keys, weight, succeeds or (), new_patients)
+            made = make_kits.add_party(kits, name, port, keys, succeeds or (), new_patients)
         elif kind is NewKind.aggregator:
             made = make_kits.add_aggregator(kits, name, port, keys)
         else:
@@ -109,7 +106,6 @@ def _tell(made: Made, output: Format) -> None:
         lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
     lines += [f"update  {update}  (at the node: consilium node join FILE --into KIT)" for update in made.updates]
-    lines += made.planned.lines() if made.planned is not None else []
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     values = {
@@ -122,7 +118,6 @@ def _tell(made: Made, output: Format) -> None:
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
-        "planned": None if made.planned is None else made.planned.to_json(),
         "least_parties": made.least,
         "note": made.note,
         "warnings": listed(made.warnings),

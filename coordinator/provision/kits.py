@@ -19,10 +19,9 @@ from typing import cast
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
+from consilium.coordinator.provision.plan import read_plan, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
     OPERATOR,
     UPDATES,
@@ -71,8 +70,7 @@ class Made:
 
     enrolled: fingerprints of the parties that made their own keys. federation (as people compare it), federation_digest
     (as a simulation has it), authority (its fingerprint), promised, in_plain_words, towards_nodes, warnings, least: of
-    a new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
-    was left open.
+    a new federation, the last of parties that must be there, 0 elsewhere.
     """
 
     kits: tuple[Path, ...] = ()
@@ -86,7 +84,6 @@ class Made:
     in_plain_words: str = ""
     towards_nodes: str = ""
     warnings: tuple[RunWarning, ...] = ()
-    planned: PlannedFederation | None = None
     least: int = 0
 
 
@@ -97,7 +94,7 @@ def make(plan_file: Path, out: Path) -> Made:
     ------
     OutputExists : `out` is there. ConfigError, DataError : the plan says something it may not say.
     """
-    plan, rows, planned = read_planned(plan_file)
+    plan, rows = read_plan(plan_file)
     pool = read_pool(plan_file, plan, rows)
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder: keys are never overwritten")
@@ -130,7 +127,7 @@ def make(plan_file: Path, out: Path) -> Made:
             coordinator_identity=coordinator.source.identity,
             coordinator_sealing=coordinator.source.sealing if plan.federation.collection == "verified" else "",
             aggregator=second_keys[second.name].second(second.name, second.port) if second else None,
-            parties={party.name: keys[party.name].party(party.port, party.weight) for party in plan.party},
+            parties={party.name: keys[party.name].party(party.port) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
         )
         check_distinct(registry)
@@ -148,7 +145,6 @@ def make(plan_file: Path, out: Path) -> Made:
         raise
     roster, config = registry.roster(), registry.federation()
     there = tuple(out / folder.name for folder in folders)
-    votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
@@ -159,8 +155,7 @@ def make(plan_file: Path, out: Path) -> Made:
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
         towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
-        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), votes, asks_typical=None))),
-        planned=planned,
+        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), asks_typical=None))),
         least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )
 
@@ -170,13 +165,12 @@ def add_party(
     name: str,
     port: int = 9094,
     keys: Path | None = None,
-    weight: int = 1,
     succeeds: Sequence[str] = (),
     new_patients: bool = False,
 ) -> Made:
     """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
-    keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
+    keys: the enrolment of a party that made its own; None: they are made here.
     succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
     that there are none, where parties have left.
 
@@ -184,13 +178,13 @@ def add_party(
 
     Raises
     ------
-    ConfigError : the name is taken or unfit, the federation does not allow the weight, the enrolment is not that
+    ConfigError : the name is taken or unfit, the enrolment is not that
         party's, no safe roster of these parties exists, or nobody said whose patients these are.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
+    party, made = checked_party(registry, name, port), keys_of(name, keys)
     check_whose(registry, name, succeeds, new_patients)
-    changed = with_party(registry, party, made, weight, succeeds)
+    changed = with_party(registry, party, made, succeeds)
     node = node_id("party", name)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,

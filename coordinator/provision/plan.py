@@ -1,4 +1,4 @@
-"""federation.toml: what the operator decides, and what is planned on its public rows where the mechanism is left open.
+"""federation.toml: what the operator decides.
 
 Everything in the kits follows from it and from fresh keys. The pool is fixed before the first kit is sent."""
 
@@ -13,20 +13,16 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
-from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
-from consilium.coordinator.planning.rehearsal import made_up
 from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
 from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
-from consilium.models.provenance import Provenance, of_own_votes
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.kit import THE_COORDINATOR, Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
-from consilium.protocol.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
@@ -156,13 +152,6 @@ class PartyPlan(Frozen):
     port: Port = Field(
         default=9094, description="loopback port of its SuperNode; parties on one machine need different ones"
     )
-    weight: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_WEIGHT,
-        description="times that its answers count, as agreed with it; at most `federation.most_weight`. It is in the"
-        " roster of secure and distributed votes; a party whose policy does not allow it refuses",
-    )
 
 
 class CoordinatorPlan(Coordinator):
@@ -244,12 +233,6 @@ class Plan(Frozen):
             raise ValueError(
                 f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"
             )
-        for party in self.party:
-            if party.weight > self.federation.most_weight:
-                raise ValueError(
-                    f"party {party.name} has weight {party.weight}, federation.most_weight is"
-                    f" {self.federation.most_weight}"
-                )
         return self
 
     def config(
@@ -317,28 +300,11 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     scenario = read_table(source)
     if not isinstance(scenario.get("federation"), dict):
         raise ConfigError(f"{path}: federation: {source} has no table [federation]", "Name a scenario")
-    _check_candidates(scenario, str(source))
     data, rows = scenario.get("data"), table.get("rows")
     if isinstance(data, dict) and isinstance(rows, dict):
         shared = {key: data[key] for key in ("classes", "representation", "standardise") if key in data}
         table = {**table, "rows": {**shared, **rows}}
     return {**table, "federation": scenario["federation"]}
-
-
-def _check_candidates(scenario: dict[str, Any], where: str) -> None:
-    """Raise ConfigError where values were chosen by runs on these parties' votes, and nobody charges for the runs."""
-    listed = scenario.get("provenance", [])
-    stated = listed if isinstance(listed, list) else [listed]
-    entries = [validate(entry, Provenance, f"{where}: provenance") for entry in stated]
-    privacy = scenario["federation"].get("privacy")
-    candidates = privacy.get("candidates", 1) if isinstance(privacy, dict) else 1
-    if keys := of_own_votes(entries, candidates):
-        raise ConfigError(
-            f"{where}: {', '.join(keys)}: chosen in view of runs on these parties' own votes, which epsilon does not"
-            " cover",
-            "Set federation.privacy.candidates to the number of runs, this one among them, so that they are charged. If"
-            ' the votes were of other parties, say votes = "simulated" there',
-        )
 
 
 POOL_IDS, POOL_ROWS = "public.npy", "public.npz"
@@ -429,57 +395,3 @@ def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.nd
     """Rows of the file that the plan names so, canonical, in the schema's order, and what is odd about them."""
     rows, oddities = plan.rows.public_rows(plan_file.parent / name, schema)
     return canonical_queries(rows, len(schema.features)), oddities
-
-
-MOST_QUERIES = 10_000
-"""What a party's policy allows unless it says otherwise."""
-
-
-def read_planned(path: Path, tasks: Tasks = made_up) -> tuple[Plan, Schema, PlannedFederation | None]:
-    """The plan of kits and its schema, as `provision.plan.read_plan`, and what was planned where the mechanism is open.
-
-    Raises
-    ------
-    ConfigError, DataError
-    """
-    table = plan_table(path)
-    if not is_open(table.get("federation", {})):
-        return *read_plan(path), None
-    return planned_table(table, path, tasks)
-
-
-def planned_table(table: dict[str, Any], path: Path, tasks: Tasks = made_up) -> tuple[Plan, Schema, PlannedFederation]:
-    """The same for an open table of the file at `path`."""
-    open_table = table["federation"]
-    known, schema = validated({**table, "federation": stand_in(open_table)}, path)
-    planned = plan(open_table, facts_of(known, schema, path), MOST_QUERIES, tasks)
-    plan_of_kits, schema = validated({**table, "federation": {**open_table, **planned.table}}, path)
-    return plan_of_kits, schema, planned
-
-
-def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:
-    """What a plan may know of a federation that is to be provisioned.
-
-    Raises
-    ------
-    ConfigError : it names no public rows. DataError : they are not usable.
-    """
-    pool = read_pool(path, known, schema)
-    if pool is not None:
-        rows = pool.rows
-    elif known.rows.public:
-        rows, _ = known.rows.public_rows(path.parent / known.rows.public, schema)
-    else:
-        raise ConfigError(
-            f"{path}: a plan needs public rows, and the file names none",
-            "Name a file of public rows: rows.public or rows.queries",
-        )
-    federation = known.federation
-    return PublicFacts.of(
-        len(known.party),
-        federation.teachers_per_party,
-        len(schema.classes),
-        planned_rule_of(federation),
-        rows,
-        schema.inputs,
-    )

@@ -31,14 +31,13 @@ OPERATOR, UPDATES, REGISTRY = "operator", "updates", "registry.json"
 class PartyRecord(Frozen):
     """Public keys of one party: Ed25519 in hex, and its SuperNode's in OpenSSH form.
 
-    made_by: who made the keys, and so who ever held the private ones. weight: times that its answers count.
+    made_by: who made the keys, and so who ever held the private ones.
     """
 
     identity: str
     node: str
     port: Port
     made_by: Literal["operator", "party"] = "operator"
-    weight: int = 1
 
 
 class AggregatorRecord(Frozen):
@@ -62,11 +61,10 @@ class AggregatorRecord(Frozen):
 
 
 class EarlierFederation(Frozen):
-    """A federation that was provisioned and is none of this registry any more. parties: weights by name. promise: as
-    in its `Terms`."""
+    """A federation that was provisioned and is none of this registry any more. promise: as in its `Terms`."""
 
     digest: str
-    parties: dict[PartyName, int]
+    parties: tuple[PartyName, ...]
     promise: str
 
 
@@ -122,9 +120,9 @@ class Registry(Frozen):
         if not before:
             return Inheritance(others=tuple(self.former))
         config = self.federation()
-        queries, now = config.whole_budget.queries, config.digest()
+        queries, now = config.query_budget.queries, config.digest()
         found = [
-            InheritedFederation(federation=each.digest, promise=each.promise, weight=each.parties[old], queries=queries)
+            InheritedFederation(federation=each.digest, promise=each.promise, queries=queries)
             for old in before
             for each in self.earlier
             if old in each.parties and each.digest != now
@@ -159,7 +157,7 @@ class Registry(Frozen):
                 "Add a party first, or provision a new federation"
                 + (" with fewer" if config.minimum_parties > 2 else ""),
             )
-        check_threshold(config, config.teachers_per_party * sum(party.weight for party in self.parties.values()))
+        check_threshold(config, config.teachers_per_party * len(self.parties))
         earlier = {federation.digest for federation in self.earlier}
         while config.digest() in earlier:
             config = config.model_copy(update={"edition": config.edition + 1})
@@ -189,10 +187,7 @@ def _none(registry: Registry) -> None:
 def _secure(registry: Registry) -> Roster:
     keys = {name: record.identity for name, record in registry.parties.items()}
     chosen = registry.plan.federation
-    weights = {name: record.weight for name, record in registry.parties.items()}
-    return Roster.build(
-        keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors, weights, registry.blocks
-    )
+    return Roster.build(keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors, registry.blocks)
 
 
 def _verified(registry: Registry) -> VerifiedRoster:
@@ -241,11 +236,11 @@ class MemberKeys:
         """Of a node that made its own."""
         return self.source if isinstance(self.source, Enrolment) else None
 
-    def party(self, port: int, weight: int = 1) -> PartyRecord:
+    def party(self, port: int) -> PartyRecord:
         """For the registry, of a party."""
         keys = self.source
         made_by = "party" if self.enrolment else "operator"
-        return PartyRecord(identity=keys.identity, node=keys.node, port=port, made_by=made_by, weight=weight)
+        return PartyRecord(identity=keys.identity, node=keys.node, port=port, made_by=made_by)
 
     def second(self, name: str, port: int) -> AggregatorRecord:
         """For the registry, of the second aggregator."""
@@ -299,15 +294,12 @@ def _all_keys(registry: Registry) -> list[tuple[str, KeyKind, tuple[str, ...]]]:
     return owners
 
 
-def checked_party(registry: Registry, name: str, port: int, weight: int) -> PartyPlan:
-    """A party that may be added. Raises ConfigError: the name is taken or unfit, or the weight is not allowed."""
+def checked_party(registry: Registry, name: str, port: int) -> PartyPlan:
+    """A party that may be added. Raises ConfigError: the name is taken or unfit."""
     try:
         party = PartyPlan(name=name, port=port)
     except ValueError:
         raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
-    most = registry.plan.federation.most_weight
-    if not 1 <= weight <= most:
-        raise ConfigError(f"weight {weight} of {name!r} is not from 1 to the federation's most_weight {most}")
     registry.check_new(name)
     return party
 
@@ -327,12 +319,10 @@ def check_whose(registry: Registry, name: str, succeeds: Sequence[str], new_pati
         )
 
 
-def with_party(
-    registry: Registry, party: PartyPlan, keys: MemberKeys, weight: int, succeeds: Sequence[str] = ()
-) -> Registry:
+def with_party(registry: Registry, party: PartyPlan, keys: MemberKeys, succeeds: Sequence[str] = ()) -> Registry:
     """With one more party. succeeds: names that its patients had before. Raises ConfigError: a key is another node's,
     or no safe roster of these parties exists."""
-    parties = {**registry.parties, party.name: keys.party(party.port, weight)}
+    parties = {**registry.parties, party.name: keys.party(party.port)}
     changed = _next(registry, parties, registry.aggregator)
     if succeeds:
         successors = {**registry.successors, party.name: [*succeeds]}
@@ -424,5 +414,4 @@ def _earlier(registry: Registry) -> Sequence[EarlierFederation]:
         config = registry.federation()
     except ConfigError:
         return []
-    weights = {name: record.weight for name, record in registry.parties.items()}
-    return [EarlierFederation(digest=config.digest(), parties=weights, promise=config.terms().promise)]
+    return [EarlierFederation(digest=config.digest(), parties=tuple(registry.parties), promise=config.terms().promise)]

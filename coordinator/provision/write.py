@@ -173,9 +173,9 @@ def _kit(
         raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
     private_folder(folder)
     kit = KitFile(kind=kind, name=name, federation=registry.plan.federation.name, coordinator=registry.place)
-    ports, party = registry.node_ports, registry.parties.get(name)
+    ports = registry.node_ports
     if name in ports:
-        kit = kit.model_copy(update={"node_port": ports[name], "weight": party.weight if party else 1})
+        kit = kit.model_copy(update={"node_port": ports[name]})
     (folder / KIT_FILE).write_text(_json(kit), encoding="utf-8")
     (folder / CA).write_text(authority.trusted, encoding="utf-8")
     fill(folder)

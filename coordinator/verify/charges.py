@@ -1,13 +1,12 @@
 """What a ledger was charged for, against its configuration: query budget, events, evidence, and the closing.
 
-Also what is claimed, against what the ledger gives: epsilons, weights, and of verified votes what the second aggregator
+Also what is claimed, against what the ledger gives: epsilons, and of verified votes what the second aggregator
 signed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,11 @@ from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger import Batch
-from consilium.coordinator.privacy import answered_batches, by_party, most_teachers
+from consilium.coordinator.privacy import answered_batches, most_teachers
 from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
-from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 from consilium.sums.aggregators.half import add_up
 from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
@@ -89,28 +87,24 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 
 def check_query_budget(recorded: Recorded) -> str:
     """No more was asked or answered than the query budget allows."""
-    config, lines = recorded.config, []
-    for place, phase in enumerate(config.phases, 1):
-        batches = [batch for batch in recorded.batches if batch.phase in (None, place)]
-        queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-        query_budget, where = phase.query_budget, f" in stage {place}" if config.schedule else ""
-        if queries > query_budget.queries:
-            raise Contradiction(f"{queries} queries were asked{where}, the cap is {query_budget.queries}")
-        if answered > query_budget.answers:
-            raise Contradiction(f"{answered} labels were given{where}, the cap is {query_budget.answers}")
-        lines.append(f"{queries} of {query_budget.queries} queries, {answered} of {query_budget.answers} labels{where}")
-    return "; ".join(lines)
+    batches, budget = recorded.batches, recorded.config.query_budget
+    queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
+    if queries > budget.queries:
+        raise Contradiction(f"{queries} queries were asked, the cap is {budget.queries}")
+    if answered > budget.answers:
+        raise Contradiction(f"{answered} labels were given, the cap is {budget.answers}")
+    return f"{queries} of {budget.queries} queries, {answered} of {budget.answers} labels"
 
 
 def check_charges(recorded: Recorded) -> str:
     """Every batch was charged the event that the configuration gives for its counts."""
     config = recorded.config
     for place, batch in enumerate(recorded.batches, 1):
-        expected = config.event(len(batch.query_ids), int(batch.answered.sum()), batch.phase).to_json()
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum())).to_json()
         if batch.event != expected:
             differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
             raise Contradiction(f"batch {place}: the event differs in {', '.join(differing) or 'its keys'}")
-    return "; ".join(phase.mechanism.describe() for phase in config.phases)
+    return config.mechanism.describe()
 
 
 def check_evidence(recorded: Recorded) -> str:
@@ -121,7 +115,7 @@ def check_evidence(recorded: Recorded) -> str:
             if batch.log_q_label is not None:
                 raise Contradiction(f"batch {place} has evidence without the histograms of which it is")
             continue
-        evidence = recorded.config.phase(batch.phase).mechanism.evidence(
+        evidence = recorded.config.mechanism.evidence(
             event_from_json(batch.event), batch.histogram, batch.probabilities
         )
         for computed, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
@@ -168,33 +162,6 @@ def check_sanitised(recorded: Recorded) -> str:
     return f"{claimed:.4f}, of which the release itself costs {cost:.4f}"
 
 
-def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str:
-    """Each party has the weight that the ledger keeps, and the epsilon that this gives it; one line for each weight.
-
-    Raises
-    ------
-    Contradiction : a weight or an epsilon is another. Damaged : it is no number.
-    """
-    parties = entry(summary, name, "parties")
-    if not recorded.weights.keys() >= set(parties):
-        raise Contradiction(f"{name}: a party took part without a weight")
-    truth = by_party(recorded.config, {party: recorded.weights[party] for party in parties})["by_party"]
-    agree(f"{name}: parties of by_party", sorted(entry(summary, name, "by_party")), sorted(truth))
-    epsilons: dict[int, float] = {}
-    for party, guarantee in truth.items():
-        agree(f"{name}: weight of {party}", entry(summary, name, "by_party", party, "weight"), guarantee["weight"])
-        epsilons[guarantee["weight"]] = number(guarantee, "the ledger", "epsilon")
-        close_to(
-            f"{name}: epsilon of {party}",
-            number(summary, name, "by_party", party, "epsilon"),
-            epsilons[guarantee["weight"]],
-        )
-    counts = Counter(guarantee["weight"] for guarantee in truth.values())
-    return "; ".join(
-        f"{counts[weight]} x weight {weight}, epsilon {epsilon_text(epsilons[weight])}" for weight in sorted(counts)
-    )
-
-
 def check_given(files: Files, recorded: Recorded) -> str:
     """Each batch is of one signed sum, and each aggregator's total the one that it was bound to; no query is in two
     noisy sums of one phase, and exact ones are over whole blocks of parties.
@@ -225,13 +192,13 @@ def check_given(files: Files, recorded: Recorded) -> str:
 
 
 def _record_of(place: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
-    noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
-    expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
+    noise = recorded.config.node_event(0, 0).party_noise(1)
+    expected = (batch.parties, 0.0 if noise is None else noise.sigma)
     for stored in records:
         if stored.record.phase == 1 and stored.ids[: len(batch.query_ids)] == batch.query_ids:
-            if (len(stored.record.accepted), stored.record.sigma, stored.record.release) == expected:
+            if (len(stored.record.accepted), stored.record.sigma) == expected:
                 return stored.record
-            raise Contradiction(f"batch {place}: the second aggregator signed a sum of other parties, noise or release")
+            raise Contradiction(f"batch {place}: the second aggregator signed a sum of other parties or noise")
     raise Contradiction(f"batch {place}: the second aggregator signed no sum on its queries")
 
 

@@ -30,7 +30,6 @@ class Recorded:
     """What a ledger says, after its chain was followed. closing: what it was closed with. Secret, as the ledger is.
 
     rolled_back: whether a write was broken off by a crash, so that its batch does not count.
-    weights: of the parties that enrolled, by name; empty where every party counts alike.
     """
 
     config: FederationConfig
@@ -38,7 +37,6 @@ class Recorded:
     releases: dict[str, Release] = field(repr=False)
     closing: dict[str, Any] | None = field(repr=False)
     rolled_back: bool = False
-    weights: dict[str, int] = field(default_factory=dict)
 
     @property
     def asked(self) -> int:
@@ -76,15 +74,12 @@ def read_ledger(path: Path) -> Recorded:
                 batches, ended = ledger.batches(), ledger.closing()
                 ids = [query_id for batch in batches for query_id in batch.query_ids]
                 releases, counts, strays = ledger.find(ids), ledger.counts(), ledger.uncharged()
-                weights, sums, phases = ledger.weights(), ledger.sums(), ledger.phases()
         except sqlite3.Error as error:
             raise Damaged(f"SQLite cannot read it: {error}") from None
     if strays:
         raise Contradiction(f"{strays} rows of releases or evidence belong to no batch: nobody was charged for them")
-    _check_phases(config, batches, phases)
     _check_counts(config, batches, releases, counts)
-    _check_weights(config, batches, weights, sums)
-    return Recorded(config, batches, releases, _closing(ended), rolled_back, weights)
+    return Recorded(config, batches, releases, _closing(ended), rolled_back)
 
 
 def _closing(text: str | None) -> dict[str, Any] | None:
@@ -134,45 +129,9 @@ def _check_counts(
             )
 
 
-def _check_phases(config: FederationConfig, batches: list[Batch], phases: dict[int, int]) -> None:
-    """Every batch is in a phase of the schedule, and none in one that was over; none at all without a schedule."""
-    if not config.schedule:
-        if phases:
-            raise Contradiction("batches are of phases, though the federation has no schedule")
-        return
-    if len(phases) != len(batches):
-        raise Contradiction("the stage of a batch is missing, or a stage has no batch")
-    before = 1
-    for number, batch in enumerate(batches, 1):
-        phase = batch.phase
-        if type(phase) is not int or not 1 <= phase <= len(config.phases):
-            raise Contradiction(f"batch {number} is of no stage of the schedule (1 to {len(config.phases)})")
-        if phase < before:
-            raise Contradiction(f"batch {number} is of stage {phase}, which was over")
-        before = phase
-
-
-def _check_weights(
-    config: FederationConfig, batches: list[Batch], weights: dict[str, int], sums: dict[int, int]
-) -> None:
-    """No weight above the federation's most, and as many votes in each sum as its parties can have given."""
-    most = config.most_weight
-    if not all(type(weight) is int and 1 <= weight <= most for weight in weights.values()):
-        raise Contradiction(f"a party has a weight that the federation does not allow (1 to {most})")
-    if most > 1 and len(sums) != len(batches):
-        raise Contradiction("the votes of a sum are missing, though parties have weights")
-    heaviest, total = sorted(weights.values(), reverse=True), config.teachers_per_party
-    for number, batch in enumerate(batches, 1):
-        if batch.votes is None:
-            continue
-        least = total * sum(heaviest[len(heaviest) - batch.parties :])
-        if batch.parties > len(weights) or not least <= batch.votes <= total * sum(heaviest[: batch.parties]):
-            raise Contradiction(f"batch {number} has another number of votes than its parties' weights give")
-
-
 def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
     """Noisy histograms are there if the mechanism releases them, of all classes, and the labels are their largest."""
-    mechanism = config.phase(batch.phase).mechanism
+    mechanism = config.mechanism
     if (mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
         has = "no histograms" if batch.counts is None else "histograms"
         raise Contradiction(f"batch {number} has {has}, unlike what {mechanism.describe()} releases")

@@ -14,7 +14,7 @@ from typing import Any
 from consilium.coordinator.collection.kept_session import RECORDS
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.kit_runs import current_folder
-from consilium.coordinator.privacy import by_phase, promises, spent
+from consilium.coordinator.privacy import promises, spent
 from consilium.coordinator.verify.charges import (
     check_charges,
     check_claims,
@@ -23,7 +23,6 @@ from consilium.coordinator.verify.charges import (
     check_guarantee,
     check_query_budget,
     check_sanitised,
-    check_weights,
     number,
 )
 from consilium.coordinator.verify.files import (
@@ -172,8 +171,6 @@ def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) ->
     checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, truth))
     if recorded.config.collection == "verified":
         checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
-    if recorded.config.most_weight > 1:
-        checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
 
 
 def _lines(files: Files, truth: _Found) -> str:
@@ -256,7 +253,6 @@ def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     }
     for key, value in truth.items():
         agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-    agree(f"{COORDINATOR}: stages", summary.get("stages"), by_phase(config, recorded.batches).get("stages"))
     parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
     if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
         raise Damaged(f"{COORDINATOR}: parties is no list of names")
@@ -276,10 +272,6 @@ def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     ):
         raise Damaged(f"{COORDINATOR}: seconds is no table of numbers")
     return f"{_many(len(parties), 'party')}, {_many(teachers, 'teacher')}, {noise} noise"
-
-
-def _weights(files: Files, recorded: Recorded) -> str:
-    return check_weights(COORDINATOR, files.object(COORDINATOR), recorded)
 
 
 def _claims(files: Files, recorded: Recorded, truth: _Found) -> str:

@@ -127,21 +127,10 @@ def _counts(files: Files, table: Labels) -> str:
 
 
 def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
-    numbers = range(1, len(recorded.config.phases) + 1)
-    names = [PLAN if number == 1 else PLAN.replace(".json", f"-{number}.json") for number in numbers]
-    # a phase that has nothing left to ask, or that was not reached, has no plan; the first always has one
-    plans = [_planned(files, name, recorded) for name in names if name == PLAN or (files.folder / name).exists()]
-    place = 0
-    for chosen, _ in plans:  # of each phase as much as was asked of it: the others are cut where its answers ended
-        queries = table.rows[place : place + len(chosen)]
-        place += next(
-            (same for same, (row, chosen_row) in enumerate(zip(queries, chosen, strict=False)) if row != chosen_row),
-            len(queries),
-        )
-    if table.read and place != len(table.rows):
+    chosen, rounds = _planned(files, PLAN, recorded)
+    if table.read and table.rows != chosen[: len(table.rows)]:
         raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
-    asked, rounds = sum(len(chosen) for chosen, _ in plans), sum(rounds for _, rounds in plans)
-    return f"{many(asked, 'row')} in {many(rounds, 'round')}"
+    return f"{many(len(chosen), 'row')} in {many(rounds, 'round')}"
 
 
 def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], int]:

@@ -35,7 +35,6 @@ from consilium.models.kernel import (
     principal_places,
     smoothest,
 )
-from consilium.models.provenance import Provenance
 from consilium.models.specs import GraphCnnStudent, Smoothing
 
 if TYPE_CHECKING:
@@ -53,13 +52,8 @@ _PLACES = 256
 _TWINS = 3
 """Nearest rows that the first network is told show the same: of digits, 96 in 100 do."""
 
-NETWORKS_PROVENANCE = Provenance(
-    keys=("_LAST", "_LABEL_NOISE", "_PLACES", "_TWINS"),
-    rows="development",
-    votes="simulated",
-    where="Training images of MNIST, two splits by writers, and of Fashion-MNIST. A forerunner was measured on MNIST's"
-    " last thousand test images while it was built",
-)
+# The four above: chosen on training images of MNIST, two splits by writers, and of Fashion-MNIST, in view of runs on
+# simulated votes.
 
 
 @dataclass(frozen=True)
@@ -174,12 +168,7 @@ FUNCTIONS = 100
 _DECAY, _VARIANCE = 8.0, 0.3
 """t and tau of the softmax: of what is smoothed, not of the noise. The evidence finds larger ones, which are worse."""
 
-GRAPH_PROVENANCE = Provenance(
-    keys=("FUNCTIONS", "_DECAY", "_VARIANCE"),
-    rows="development",
-    votes="simulated",
-    where="Training images of Fashion-MNIST, three splits",
-)
+# These three: chosen on training images of Fashion-MNIST, three splits, in view of runs on simulated votes.
 
 _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])

@@ -21,15 +21,13 @@ NOT_ASKED: Outcome
 REINFORCED: Outcome
 
 class DescribeRequest(_message.Message):
-    __slots__ = ("protocol_version", "phase")
+    __slots__ = ("protocol_version",)
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    PHASE_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    phase: int
-    def __init__(self, protocol_version: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase", "release", "epsilon_nodes", "label_step")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "release", "epsilon_nodes", "label_step")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -43,8 +41,6 @@ class Terms(_message.Message):
     SIMULATION_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
     COUNT_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    PHASES_FIELD_NUMBER: _ClassVar[int]
-    PHASE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     EPSILON_NODES_FIELD_NUMBER: _ClassVar[int]
     LABEL_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -61,24 +57,20 @@ class Terms(_message.Message):
     simulation: bool
     neighbouring: str
     count_sigma: float
-    phases: int
-    phase: int
     release: str
     epsilon_nodes: float
     label_step: float
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ..., label_step: _Optional[float] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ..., label_step: _Optional[float] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
-    __slots__ = ("features", "rows", "probabilities", "phase")
+    __slots__ = ("features", "rows", "probabilities")
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
-    PHASE_FIELD_NUMBER: _ClassVar[int]
     features: int
     rows: bytes
     probabilities: bytes
-    phase: int
-    def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., phase: _Optional[int] = ...) -> None: ...
+    def __init__(self, features: _Optional[int] = ..., rows: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("outcome", "label")

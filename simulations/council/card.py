@@ -18,7 +18,6 @@ from consilium.report.warnings import WarningCode
 from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
-from consilium.simulations.report.guarantees import own_epsilons
 from consilium.simulations.report.models import (
     ABOVE,
     ABSENT,
@@ -64,7 +63,6 @@ def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> P
     """What came of a run. summary: of summary.json; privacy: of its block `privacy`."""
     exhibits = [
         _guarantee(summary, privacy),
-        _weights(summary),
         _spent(summary["privacy"]),
         _models("models", "On the public test rows", shown_models(summary)),
         Exhibit("noise-spread", words=(spread,)) if (spread := spread_sentence(summary.get("noise_spread"))) else None,
@@ -86,7 +84,6 @@ def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
     exhibits = [
         _models("models", "On public test rows", _all_models(summary), secret=True),
         _guarantee(summary, privacy),
-        _weights(summary),
     ]
     short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
     return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
@@ -221,15 +218,6 @@ def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secr
     )
     table = Table(("", *(METRICS[metric] for metric in shown)), lines, frozenset(range(1, 3)), look="")
     return Exhibit(name, title, table=table, secret=secret) if shown else None
-
-
-def _weights(summary: Mapping[str, Any]) -> Exhibit | None:
-    """Own epsilons by weight. Secret: weights tell who took part."""
-    items = tuple(
-        f"weight {row.weight}: {many(row.count, 'party')}, own epsilon towards the student at most {row.epsilon_text}"
-        for row in own_epsilons(summary.get("by_party", {}))
-    )
-    return Exhibit("weights", "What it means for each party", items=items, secret=True) if items else None
 
 
 def _spent(privacy: dict[str, Any]) -> Exhibit:

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilium.coordinator.planning.outlook import what_would_do, why_hopeless
 from consilium.data.check import Roles, check_table
 from consilium.data.encoding import encode
 from consilium.data.files import Lines
@@ -30,6 +29,7 @@ from consilium.report.disclosure import SEEDED
 from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
 from consilium.simulations.attempt import RunLedger, after_release, unfinished
+from consilium.simulations.council.defaults import completed
 from consilium.simulations.council.frames import (
     BadInput,
     BadSetting,
@@ -48,12 +48,13 @@ from consilium.simulations.council.pages import Report
 from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement, Spending
+from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import resume_run, run_scenario
-from consilium.simulations.scenario import Scenario, planned_scenario
+from consilium.simulations.scenario import Scenario
 
 _TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, WarningCode.BUDGET_ABOVE_ROWS)
 """Of a run's warnings: that another federation ran than was meant. All stand in the report."""
@@ -96,15 +97,17 @@ class Council(ClassifierMixin, BaseEstimator):
     ----------
     teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
         a description of the package, or an estimator. None: logistic regression.
-    student : what learns from the labels, likewise ({"name": "kernel_ridge", "gamma": 0.5}). None: the plan's choice.
+    student : what learns from the labels, likewise ({"name": "kernel_ridge", "gamma": 0.5}). None: logistic regression.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
     parties : without owners, deal the rows to so many parties by lot.
-    teachers_per_party : teachers on disjoint shards of an owner's rows. None: the plan's choice, one without a plan.
+    teachers_per_party : teachers on disjoint shards of an owner's rows. None: one where the unit is a party, else one
+        for each ten rows of a public owner, in the median.
     public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
         public rows.
-    mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
+    mechanism, queries, answers : how labels come from votes, and how many at most. None: noisy argmax (GNMax) of as
+        many as there are public rows to ask, up to 300, with the noise that `epsilon` takes.
     voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure", "distributed" or
     "verified". asking : keys of `[student]`: how the student asks, and its declared prevalence.
     public_labels : of how many public rows, by lot, the labels are known to everybody: the student is brought to them
@@ -115,7 +118,7 @@ class Council(ClassifierMixin, BaseEstimator):
     least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
-    if_hopeless : "raise" where the plan expects nothing of a student, or "warn".
+    if_hopeless : "raise" where the noise drowns all that these owners can vote, or "warn".
     hand_labels : "quick", "full" or "none": how well the student's worth in labels by hand is found.
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
@@ -130,7 +133,7 @@ class Council(ClassifierMixin, BaseEstimator):
     spread_ : how far noise of the same scale moves the student, found from what was released, at no cost of privacy: a
         dict of refits, metrics (accuracy and auc, each with sd and interval), rank_correlation and agreement
         (docs/published-student.md); or of absent, which says why there is none.
-    n_owners_ : owners that took part. plan_ : what the plan expects; None where the mechanism was given.
+    n_owners_ : owners that took part.
     """
 
     def __init__(
@@ -242,7 +245,7 @@ class Council(ClassifierMixin, BaseEstimator):
         table = scenario_of(self.get_params(deep=False), rows, files)
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
-        scenario, plan = self._planned(table, seed, source)
+        scenario = self._completed(table, seed, source)
         before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
         with RunFolder(self.out if resume is None else resume) as folder:
             try:
@@ -257,7 +260,7 @@ class Council(ClassifierMixin, BaseEstimator):
                 self._spending = before.with_run(charge, folder.path)
         run = Run(folder.path, source)
         folder.kept_by(run)
-        self.run_, self.plan_ = run, plan
+        self.run_ = run
         for warning in run.warnings:
             if warning["code"] in _TOLD_AT_ONCE:
                 warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
@@ -361,21 +364,18 @@ class Council(ClassifierMixin, BaseEstimator):
             )
         return ruled(frame, rule, Lines.of_rows("the table", frame.height), HINTS)
 
-    def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
-        """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""
-        if self.mechanism is not None:
-            return validate(table, Scenario, "Council"), None
-        scenario, planned = planned_scenario(table, "Council", seed, source=source)
-        if why := why_hopeless(planned):
-            if self.if_hopeless == "raise":
-                would = what_would_do(planned.facts, table["federation"], scenario.simulation.most_queries)
-                more = (
-                    f"More {plural(source.owner_label)} help most; if_hopeless='warn' runs it all the same, and its"
-                    " report says what private gradient descent and noisy averages give at this unit and epsilon"
-                )
-                raise NothingToGain(why, f"{would}. {more}")
+    def _completed(self, table: dict[str, Any], seed: int, source: Source) -> Scenario:
+        """The scenario, whole. Raises NothingToGain where noise drowns it."""
+        whole, why = completed(table, seed, source)
+        if why and self.if_hopeless == "raise":
+            raise NothingToGain(
+                why,
+                f"More {plural(source.owner_label)} help most, then a larger epsilon, or unit='record' with several"
+                " teachers in each; if_hopeless='warn' runs it all the same",
+            )
+        if why:
             warnings.warn(why, UserWarning, stacklevel=4)
-        return scenario, planned.to_json()
+        return validate(whole, Scenario, "Council")
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

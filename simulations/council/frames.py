@@ -36,7 +36,7 @@ class TooFewOwners(NotEnoughParties, ValueError):
 
 
 class NothingToGain(ConfigError, ValueError):
-    """The plan expects nothing of a student at this epsilon; nothing was asked and nothing was charged."""
+    """Noise drowns all that these owners can vote; nothing was asked and nothing was charged."""
 
 
 @contextmanager

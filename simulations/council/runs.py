@@ -89,19 +89,11 @@ class Run:
 
     @property
     def by_party(self) -> pl.DataFrame:
-        """One row for each party: party, rows, accuracy and AUC of its own teachers; weight and own epsilon where
-        parties have weights. Simulations only; no guarantee covers it."""
+        """One row for each party: party, rows, accuracy and AUC of its own teachers. Simulations only; no guarantee
+        covers it."""
         rows = self.metrics.filter(pl.col("scope") == "party")
         wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
-        if "rows" in wide.columns:
-            wide = wide.with_columns(pl.col("rows").cast(pl.Int64))
-        parties = self.summary.get("by_party", {})
-        if not parties:
-            return wide
-        extra = {"party": list(parties), "weight": [party["weight"] for party in parties.values()]}
-        return wide.join(
-            pl.DataFrame({**extra, "epsilon": [party["epsilon"] for party in parties.values()]}), on="party"
-        )
+        return wide.with_columns(pl.col("rows").cast(pl.Int64)) if "rows" in wide.columns else wide
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -273,7 +265,7 @@ def simulate(
             loaded = scenario if not changes else _changed(scenario, changes)
         else:
             name = Path(scenario).stem
-            loaded = load_scenario(str(scenario), changes, seed)
+            loaded = load_scenario(str(scenario), changes)
         with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
             run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
         run = Run(folder.path)

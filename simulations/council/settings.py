@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from consilium.accounting.units import Unit
 from consilium.models.naming import write_estimator
 from consilium.protocol.teachers import TEACHERS
+from consilium.simulations.council.defaults import MECHANISM
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.datasets.spec import MEMORY
 
@@ -157,7 +158,7 @@ def check(parameters: Mapping[str, Any]) -> None:
         if parameters[name] not in allowed:
             raise BadSetting(f"{name} is {parameters[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
     if parameters["mechanism"] is None and parameters["epsilon"] is None:
-        raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the mechanism is planned for it")
+        raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
     if parameters["mechanism"] is not None and parameters["queries"] is None:
         raise BadSetting(
             "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
@@ -167,7 +168,7 @@ def check(parameters: Mapping[str, Any]) -> None:
 
 
 def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
-    """A scenario's table; it leaves its mechanism open where none is parameters, to be planned for epsilon.
+    """A scenario's table, but for what `council.defaults` completes.
 
     files: where estimators go that are given as objects.
 
@@ -181,7 +182,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
     values = {name: _plain(value) for name, value in parameters.items()} | {
         "teacher": teacher,
         "student": files.student(parameters["student"]),
-        "mechanism": _kind(parameters, "mechanism", "name"),
+        "mechanism": _kind(parameters, "mechanism", "name") or {"name": MECHANISM},
         "voting_rule": _kind(parameters, "voting_rule", "rule"),
         "answers": None if queries is None else queries if parameters["answers"] is None else parameters["answers"],
         "classes": rows.classes or None,

@@ -15,8 +15,8 @@ from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport, encoded, no_answer
+from consilium.coordinator.parts import PATIENCE
 from consilium.coordinator.server_app import serve
-from consilium.coordinator.stages import PATIENCE
 from consilium.protocol.errors import EngineError
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.block_app import BLOCK, MEMBERS, BlockRequest, parted

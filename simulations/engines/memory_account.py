@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consilium.party.account import Account, Position, Scheduled, Starts
+from consilium.party.account import Account, Position, Starts
 from consilium.party.sum_store import KeptUpload
 from consilium.protocol.messages import LedgerPosition
 
@@ -35,13 +35,11 @@ class MemoryAccount:
     All values are immutable: many accounts share them, and undoing is forgetting.
     """
 
-    _weights: dict[str, int] = field(default_factory=dict)
     _terms: dict[str, str] = field(default_factory=dict)
     _positions: dict[str, Position] = field(default_factory=dict)
     _asked: dict[str, int] = field(default_factory=dict)
     _promises: dict[str, str] = field(default_factory=dict)
     _answers: dict[Answer, tuple[frozenset[bytes], ...]] = field(default_factory=dict)
-    _scheduled: dict[str, frozenset[Scheduled]] = field(default_factory=dict)
     _uploads: dict[str, SessionVotes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -68,12 +66,6 @@ class MemoryAccount:
         self._uploads |= {
             sid: each._replace(upload=None) for sid, each in self._uploads.items() if each.started < moment
         }
-
-    def weight(self, federation: str) -> int | None:
-        return self._weights.get(federation)
-
-    def first_weight(self, federation: str, weight: int) -> None:
-        self._weights.setdefault(federation, weight)
 
     def terms(self, federation: str) -> str | None:
         return self._terms.get(federation)
@@ -107,8 +99,8 @@ class MemoryAccount:
     def first_promise(self, federation: str, text: str) -> None:
         self._promises.setdefault(federation, text)
 
-    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
-        return [(text, self._weights.get(of)) for of, text in self._promises.items() if of != federation]
+    def other_promises(self, federation: str) -> list[str]:
+        return [text for of, text in self._promises.items() if of != federation]
 
     def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
         parts = [part for (_, *key), batch in self._answers.items() if key == [teachers, phase] for part in batch]
@@ -132,14 +124,6 @@ class MemoryAccount:
             if (of, in_phase) == (federation, phase)
             for part in batch
         )
-
-    def scheduled(self, federation: str) -> set[Scheduled]:
-        return set(self._scheduled.get(federation, ()))
-
-    def schedule(self, rows: Collection[Scheduled]) -> None:
-        for federation in {row[0] for row in rows}:
-            new = (row for row in rows if row[0] == federation)
-            self._scheduled[federation] = self._scheduled.get(federation, frozenset()).union(new)
 
 
 class MemoryBook:

@@ -42,10 +42,6 @@ class PartyPrivacy:
         moved = _MOVED[self.neighbouring]
         return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True) * _ROUNDING
 
-    def noise_deviation(self, rounds: int, parties: int) -> float:
-        """Of the noise on each number of the average of so many parties, as Flower has it."""
-        return self.noise_multiplier(rounds) * self.clip / parties
-
     def clipped(self, update: np.ndarray) -> np.ndarray:
         """An update float64 (size,), not 0, shortened to `clip` where it is longer, as Flower does."""
         return update * min(1.0, self.clip / float(np.linalg.norm(update)))

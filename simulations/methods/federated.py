@@ -26,7 +26,6 @@ from consilium.simulations.methods.averaging import (
 )
 from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod
-from consilium.simulations.methods.rehearsal import Trial, rehearse
 from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
@@ -40,6 +39,13 @@ PRIVATE_ROUNDS = (5, 10, ROUNDS)
 """How many there may be with `epsilon`: each has noise of its own, so that more are not always better."""
 PROXIMAL = (0.001, 0.01, 0.1, 1.0)
 """What FedProx's mu may be where none is set, as its authors searched it."""
+
+
+class Trial(NamedTuple):
+    """What is tried: a learning rate, and a promise with its norm."""
+
+    learning_rate: float
+    privacy: PartyPrivacy | None = None
 
 
 class Personal(NamedTuple):
@@ -231,11 +237,7 @@ class AveragingSetting:
         pairs = [(trial, count) for count in counts for trial in trials]
         if len(pairs) == 1 and not judged:
             return *pairs[0], math.nan
-        training, models = self._training(trials[0].learning_rate), list[np.ndarray]()
-        for count in counts:
-            plan = self.method.plan(count)
-            models += list(rehearse(self.parties, self.network, training, plan, self.seed, trials))
-        scores = [self._on_the_pool(model) for model in models]
+        scores = [self._on_the_pool(self.federated(*trial, count).model) for trial, count in pairs]
         first = int(np.argmax(scores))
         return *pairs[first], scores[first]
 

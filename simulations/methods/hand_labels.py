@@ -33,11 +33,11 @@ class LabelledByHand(StudyMethod):
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`."""
-        return {"student": case.scenario.student.last.model_dump(mode="json")}
+        return {"student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where the pool has fewer rows."""
-        schema, spec, y = case.config.rows, case.scenario.student.last, case.pool_y
+        schema, spec, y = case.config.rows, case.scenario.student, case.pool_y
         if len(y) < self.labels:
             return Predicted(absent=f"the pool has {len(y)} rows, and {self.labels} were to be labelled")
         rows = inputs(spec, schema, case.pool_x)

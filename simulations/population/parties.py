@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
 from consilium.coordinator.rosters import least_accepted
-from consilium.party.home import Policy
-from consilium.party.promise import Promise, largest_weight
 from consilium.party.teach import check_rows
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
@@ -22,7 +20,7 @@ from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.specs import PolicyShare, ShiftSpec, SimulationSpec, TeacherShare, drawn_parties
-from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_sum
+from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
 
@@ -56,21 +54,18 @@ class SimulatedIdentities:
         self.coordinator.save(files.identity)
 
 
-def simulated_identities(
-    names: Sequence[str], federation: Federation, seed: int, weights: Mapping[str, int]
-) -> SimulatedIdentities:
+def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
     """Keys of simulated nodes, derived from the run's seed.
 
     The roster's hash is part of the federation's, which a resumed run and an audit must find again. Whoever knows the
     seed has the keys: they protect nobody.
 
-    Keys for these parties, and a roster with their weights, 1 where none is given. Raises ConfigError where no safe
-    roster of so many parties exists.
+    Raises ConfigError where no safe roster of so many parties exists.
     """
     parties = {name: _identity(name, seed) for name in names}
     coordinator = _identity(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
-    roster = Roster.build(keys, coordinator.public.hex(), federation.colluders, federation.least_survivors, weights)
+    roster = Roster.build(keys, coordinator.public.hex(), federation.colluders, federation.least_survivors)
     return SimulatedIdentities(parties, coordinator, roster)
 
 
@@ -187,27 +182,3 @@ def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:
         "unit": privacy.unit.value,
         "neighbouring": privacy.neighbouring.value,
     }
-
-
-def simulated_weights(
-    names: Sequence[str], federation: Federation, policies: Sequence[PolicyShare], seed: int
-) -> dict[str, int]:
-    """The weight of each party. One whose policy does not even allow weight 1 has that, and refuses when asked."""
-    if federation.most_weight == 1:
-        return dict.fromkeys(names, 1)
-    least = federation.least_survivors or least_sum(len(names), federation.colluders)
-    promise = Promise.of(federation.node_events(federation.sure_givers(least)))
-    limits = own_limits(policies, len(names), seed)
-    weights = {limit: _weight(federation, promise, limit) for limit in set(limits.values())}
-    return {
-        name: weights[limits[index]] if index in limits else federation.most_weight for index, name in enumerate(names)
-    }
-
-
-def _weight(federation: Federation, promise: Promise, most_epsilon: float) -> int:
-    classes = ("0", "1")  # a policy needs some, and no limit looks at them
-    policy = Policy.model_validate({"allowed_classes": classes, **limited(federation, most_epsilon)})
-    try:
-        return largest_weight(promise, policy)
-    except Refused:
-        return 1

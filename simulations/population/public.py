@@ -1,4 +1,4 @@
-"""The public part of a division: the schema that its statistics give, the pool, and what a plan may know."""
+"""The public part of a division: the schema that its statistics give, and the pool."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
 from consilium.data.distances import thin
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
@@ -74,21 +72,3 @@ def without_near_rows(data: DataSpec, dataset: Dataset, partition: Partition, le
 def pool(dataset: Dataset, partition: Partition) -> PoolTree:
     """What the federation's terms fix."""
     return PoolTree.of_rows(queries(dataset, partition))
-
-
-def public_facts(data: DataSpec, federation: Federation, dataset: Dataset, partition: Partition) -> PublicFacts:
-    """The facts of a division. Of the parties their number is taken, and nothing else.
-
-    Raises
-    ------
-    ConfigError : nothing can be planned from them.
-    """
-    return PublicFacts.of(
-        len(partition.parties),
-        federation.teachers_per_party,
-        len(dataset.classes),
-        planned_rule_of(federation),
-        queries(dataset, partition),
-        schema(data, dataset, partition).inputs,
-        data.label_cost,
-    )

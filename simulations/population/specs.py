@@ -318,10 +318,7 @@ class PolicyShare(Frozen):
 
     share: float = Field(gt=0, le=1, description="of the parties")
     most_epsilon: float = Field(
-        gt=0,
-        allow_inf_nan=False,
-        description="limit of their policies, in the federation's unit, relation and delta; they take the largest"
-        " weight that it allows",
+        gt=0, allow_inf_nan=False, description="limit of their policies, in the federation's unit, relation and delta"
     )
 
 

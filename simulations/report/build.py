@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.protocol.strict_json import number
 from consilium.report.charts import bars_chart
-from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import NOT_COVERED as BADGE
 from consilium.report.exhibits import (
     Cell,
@@ -104,7 +99,6 @@ def report_page(data: ReportData) -> Page:
         _model_card(data),
         _left_out(data),
         _missing(data),
-        _chosen(data),
         _how(data),
         accountant_part(guarantees),
         PagePart("words", "Appendix: words of this page", (Exhibit("glossary", table=words_table(_WORDS)),)),
@@ -208,8 +202,7 @@ def _kind(data: ReportData) -> Exhibit:
         "all models to compare with that use private rows: one party alone, noisy average, private gradient"
         " descent, plurality, pooled; the yardsticks that stay are public,",
         f"what each {data.party_label} gains, and what another epsilon would give,",
-        f"the {parties} by name, size, weight and quality, how many were left out and why, and how long each stage"
-        " took.",
+        f"the {parties} by name, size and quality, how many were left out and why, and how long each stage took.",
     )
     words = (
         "This is the version for everybody. It shows the configuration, what was released and what follows from that,"
@@ -279,20 +272,6 @@ def _missing(data: ReportData) -> PagePart:
     return PagePart("missing", "What this report cannot show", exhibits)
 
 
-def _chosen(data: ReportData) -> PagePart:
-    """Values that were chosen, on which rows, and which of them no guarantee covers."""
-    entries = well_formed(data.provenance)
-    lines = tuple(TableLine(", ".join(entry.keys), (Cell(entry.chosen), Cell(entry.where))) for entry in entries)
-    exhibits = [
-        Exhibit("values", table=Table(("value", "chosen", "where"), lines))
-        if entries
-        else Exhibit("values", words=(f"{NOT_STATED}.",))
-    ]
-    if keys := uncovered(entries):
-        exhibits.append(Exhibit("uncovered", words=(f"{NOT_COVERED}: {', '.join(keys)}.",), look="small"))
-    return PagePart("chosen", "What was chosen, and on which rows", tuple(exhibits))
-
-
 def _how(data: ReportData) -> PagePart:
     classes = f"{len(data.classes)}, from {data.classes[0]} to {data.classes[-1]}"
     configuration = [
@@ -307,45 +286,12 @@ def _how(data: ReportData) -> PagePart:
     ]
     exhibits = [
         Exhibit("configuration", table=pairs(configuration)),
-        _stages(data),
         Exhibit("software", table=Table(("software", "version"), pairs(list(data.versions.items())).lines, look=""))
         if data.versions
         else None,
         _seconds(data),
     ]
     return PagePart("how", "How it was run", without_blanks(exhibits), look="columns")
-
-
-def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[TableLine, ...]:
-    """Of each stage of a schedule what was asked and answered of its budget, and what it may cost by itself. All of it
-    may be shown.
-
-    Raises
-    ------
-    DataError : they are not those of `coordinator.ledger.privacy.by_phase`.
-    """
-    try:
-        return tuple(
-            TableLine(
-                f"{index}",
-                (
-                    Cell(str(stage["mechanism"])),
-                    Cell(f"{stage['asked']:,} of {stage['most_queries']:,}"),
-                    Cell(f"{stage['answered']:,} of {stage['most_answers']:,}"),
-                    Cell(f"{stage['reinforced']:,}"),
-                    Cell(epsilon_text(number(dict(stage), "epsilon"))),
-                ),
-            )
-            for index, stage in enumerate(stages, 1)
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError("the report's stages are not those of a run", "Run: consilium audit") from error
-
-
-def _stages(data: ReportData) -> Exhibit | None:
-    columns = ("stage", "mechanism", "asked", "answered", "confirmed", "epsilon by itself")
-    table = Table(columns, stage_lines(data.stages), frozenset((2, 3, 4, 5)), look="")
-    return Exhibit("stages", table=table) if table.lines else None
 
 
 def _seconds(data: ReportData) -> Exhibit | None:

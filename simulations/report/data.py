@@ -60,13 +60,10 @@ class ReportData:
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
         and party table are functions of private data: `public` leaves them out.
-    stages: of each stage of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
-    by_party: weight and own epsilon of each party, by name; empty where every party counts once.
     card: the student's, as `student.card.make_card` gives it; public as the student is. Empty where there is none.
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
     warnings: as `report.warnings.listed` gives them; some are computed from private rows.
-    provenance: entries of `models.provenance`, of the scenario and of the student's trainer; empty where nobody says.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
@@ -114,10 +111,7 @@ class ReportData:
     invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""
-    by_party: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stages: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, str]] = field(default_factory=list)
-    provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     public: bool = False
@@ -126,8 +120,8 @@ class ReportData:
         """What the version for everybody is drawn from: none of it depends on anything private but through what was
         released and charged.
 
-        Who was left out, the time that stages took, weights of those that took part and reasons of a failure follow
-        from rows as votes do, so they are not in it. Nor are warnings that count votes.
+        Who was left out, the time that stages took and reasons of a failure follow from rows as votes do, so they are
+        not in it. Nor are warnings that count votes.
         """
         teachers = self.guarantees.get("guarantee", {}).get("teachers_per_party", 1)
         return replace(
@@ -136,7 +130,6 @@ class ReportData:
             teachers=self.invited * teachers,
             left_out=[],
             seconds={},
-            by_party={},
             quality=[],
             unfinished="It goes on, or was broken off." if self.unfinished else "",
             guarantees={name: claim for name, claim in self.guarantees.items() if claim.get("publishable") is True},

@@ -133,33 +133,3 @@ def guarantee_rows(guarantees: dict[str, dict[str, Any]]) -> dict[str, Guarantee
     """
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
     return {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
-
-
-@dataclass(frozen=True)
-class OwnEpsilon:
-    """Parties of one weight."""
-
-    weight: int
-    epsilon_text: str
-    count: int
-    names: tuple[str, ...]
-
-
-def own_epsilons(by_party: Mapping[str, Mapping[str, Any]]) -> list[OwnEpsilon]:
-    """One row for each weight, the least first; empty where every party counts once.
-
-    by_party : as `coordinator.ledger.privacy.by_party` gives it.
-
-    Raises
-    ------
-    DataError : it is not of that form.
-    """
-    rows = []
-    try:
-        for weight in sorted({claim["weight"] for claim in by_party.values()}):
-            names = [party for party, claim in by_party.items() if claim["weight"] == weight]
-            text = epsilon_text(number(dict(by_party[names[0]]), "epsilon"))
-            rows.append(OwnEpsilon(weight, text, len(names), tuple(sorted(names))))
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"weights of the parties are malformed: {error}", "Run the scenario again") from None
-    return rows

@@ -14,9 +14,9 @@ from consilium.report.charts import Axis, RuleAcross, Series, lines_chart, round
 from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.glossary import term
-from consilium.report.words import many, plural
+from consilium.report.words import plural
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of, own_epsilons
+from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of
 from consilium.simulations.report.meaning import EXCEPTIONS, SEEDED, Level, in_hundred, surest_belief, verdict
 
 TOWARDS_STUDENT = "student"
@@ -82,7 +82,6 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
                 Exhibit("privacy-notes", words=tuple(words)),
                 _spent(spent, guarantees[GUARANTEE]) if spent else None,
                 privacy_curve(data, guarantees[GUARANTEE]) if queries and not data.public else None,
-                _weights(data),
             ]
         ),
     )
@@ -190,39 +189,6 @@ def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
             f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries, and the"
             " guarantee across.",
             (("", lines_chart(series, (x.title, y.title), x, y, rules)),),
-        ),
-        secret=True,
-    )
-
-
-def _weights(data: ReportData) -> Exhibit | None:
-    """What the guarantee means for each party, where these have weights. Secret: weights tell who took part."""
-    rows = own_epsilons(data.by_party)
-    if not rows:
-        return None
-    word = data.party_label
-    lines = tuple(
-        TableLine(
-            Markup("{}<details><summary>names</summary>{}</details>").format(
-                many(row.count, word), ", ".join(row.names)
-            ),
-            (Cell(f"{row.weight}"), Cell(row.epsilon_text)),
-        )
-        for row in rows
-    )
-    return Exhibit(
-        "weights",
-        f"What it means for each {word}",
-        (
-            f"Answers of a {word} count as often as its own policy allows: that is its weight. Its own epsilon,"
-            " towards the student, follows from its weight, which is fixed before anything is asked. Above stands that"
-            " of the largest weight.",
-        ),
-        table=Table(
-            (plural(word), "weight", "own epsilon towards the student, worst case"),
-            lines,
-            numbers=frozenset((1, 2)),
-            look="",
         ),
         secret=True,
     )

@@ -14,17 +14,21 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from pydantic import model_validator
+
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.plan import is_open, stand_in
-from consilium.coordinator.stages import OpenPhase, Phase
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.mechanisms.calibration import widest
+from consilium.coordinator.parts import QueryBudget, check_query_budget
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
-from consilium.simulations.scenario import Scenario, anchor, scenario_table
+from consilium.simulations.scenario import Scenario, anchor, scenario_table, without_mechanism
 from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
 
@@ -42,29 +46,6 @@ def deciding_versions() -> Mapping[str, str]:
     """Versions on which results may depend. All nodes of a study must have the same."""
     every = versions()
     return {name: every[name] for name in _DECIDING if name in every}
-
-
-def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
-    """A scenario's table with the least of mechanisms, so that all else in it is checked and nothing calibrated.
-
-    Raises
-    ------
-    ConfigError : every fault in it.
-    """
-    federation = table.get("federation")
-    if not isinstance(federation, dict):
-        return validate(dict(table), Scenario, where)
-    privacy = federation.get("privacy")
-    plain = {key: value for key, value in federation.items() if key != "schedule"} | {"mechanism": {"name": "auto"}}
-    if isinstance(privacy, dict):
-        plain["privacy"] = {**privacy, "epsilon": 1.0}
-    stood = stand_in(plain)
-    if isinstance(privacy, dict):
-        stood["privacy"] = {key: value for key, value in privacy.items() if key not in ("epsilon", "sanitised")}
-    student = table.get("student")
-    if isinstance(student, dict):  # those of the phases, of which there are none left
-        table = {**table, "student": {key: value for key, value in student.items() if key != "later"}}
-    return validate({**table, "federation": stood}, Scenario, where)
 
 
 def teaching(scenario: Scenario) -> Scenario:
@@ -133,7 +114,6 @@ class Plot:
     """One point of the axes with one seed: what all methods there share.
 
     id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
-    most_queries: limit of the parties' policies, which a plan keeps.
     """
 
     id: str
@@ -141,7 +121,6 @@ class Plot:
     seed: int
     table: Mapping[str, Any] = field(repr=False)
     teaching: Scenario = field(repr=False)
-    most_queries: int
 
     def __str__(self) -> str:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
@@ -239,7 +218,7 @@ def plots(spec: StudySpec) -> list[Plot]:
         decides = {**table, "data": data_table(scenario)}
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            cases.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
+            cases.append(Plot(id, point, seed, table, teaching(scenario)))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
     return cases
@@ -256,7 +235,6 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     table = bases.get(name)
     if table is None:
         table = scenario_table(_place(name, spec.folder)) if name else {}
-        table.pop("provenance", None)  # a study changes what it says; its own file says what it changes, and why
         bases[name] = table
     base = changed(table, spec.base)
     _anchored(base, spec.base, spec.folder)
@@ -287,20 +265,30 @@ def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) ->
         clear_votes(scenario)
         if table["federation"]["privacy"].get("epsilon") is None:
             scenario = validate(table, Scenario, where)
-        elif not is_open(table["federation"]):
-            _check_stages(table["federation"], where)
+        else:
+            _check_mechanism(table["federation"], where)
         checked[text] = scenario
     return checked[text]
 
 
-def _check_stages(federation: Mapping[str, Any], where: str) -> None:
-    """All that mechanisms and query budgets say but the noise, which is calibrated where it is used."""
-    for number, stage in enumerate([federation, *(federation.get("schedule") or ())]):
-        place = f"{where}: federation.schedule, stage {number + 1}" if number else f"{where}: federation"
-        stated = {key: stage[key] for key in ("mechanism", "query_budget") if key in stage}
-        if isinstance(stated.get("mechanism"), dict):
-            stated["mechanism"] = OpenPhase.of({**_STAND_IN, "mechanism": stated["mechanism"]}).widest()
-        validate(stated, Phase, place)
+class _Asked(Frozen):
+    """What a federation says of its mechanism and its budget."""
+
+    mechanism: AnyMechanism
+    query_budget: QueryBudget
+
+    @model_validator(mode="after")
+    def _answers_what_it_must(self) -> _Asked:
+        check_query_budget(self.mechanism, self.query_budget, "distributed")  # the federation checks how it collects
+        return self
+
+
+def _check_mechanism(federation: Mapping[str, Any], where: str) -> None:
+    """All that mechanism and query budget say but the noise, which is calibrated where it is used."""
+    stated = {key: federation[key] for key in ("mechanism", "query_budget") if key in federation}
+    if isinstance(stated.get("mechanism"), dict):
+        stated["mechanism"] = widest(stated["mechanism"])
+    validate(stated, _Asked, f"{where}: federation")
 
 
 def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consilium.coordinator.planning.plan import is_open
 from consilium.node.progress import LOAD
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError
@@ -21,8 +20,6 @@ from consilium.simulations.study.sources import is_everywhere, packed, source_di
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import StepFailure, StudyStep, address, failure_of
 
-_NO_PLAN = ("name", "timeouts")
-"""Keys of a federation that decide nothing of a plan."""
 _INFLUENCED = "pate"
 """The method whose labels are looked at without each party."""
 
@@ -64,18 +61,8 @@ class Graph:
         """The step that settles the scenario of a plot; its address."""
         table, data = plot.table, data_table(plot.teaching)
         methods = {method.label: method.table for method in self.compared}
-        needs = {}
-        if is_open(table["federation"]):
-            decides = {
-                "data": self.rows[plot.id].digest,
-                "data_table": data,
-                "federation": {key: value for key, value in table["federation"].items() if key not in _NO_PLAN},
-                "most_queries": plot.most_queries,
-                "seed": plot.seed,
-            }
-            needs["plan"] = self._add("plan", plot, {"table": table}, decides)
         decides = {"division": self.division(plot), "table": {**table, "data": data}, "methods": methods}
-        return self._add("settle", plot, {"table": table, "methods": methods}, decides, needs)
+        return self._add("settle", plot, {"table": table, "methods": methods}, decides)
 
     def methods(self, plot: Plot, settled: Mapping[str, Any]) -> Iterator[ResultStep]:
         """Predictions of all methods, and what is measured but who gains. settled: what the settling step gave."""

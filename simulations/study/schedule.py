@@ -32,7 +32,7 @@ Report = Callable[[Mapping[str, tuple[int, int]]], None]
 BATCH_SECONDS = 5.0
 MOST_IN_BATCH = 64
 MOST_ATTEMPTS = 3
-_FIRST = ("ensemble", "plan")
+_FIRST = ("ensemble",)
 """Kinds that others wait for, and that take long: each alone, before all others."""
 
 

@@ -297,9 +297,6 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     federation = copied.get("federation", {})
     if _EPSILON in leaves:
         _drop_noise(federation.get("mechanism"), leaves)
-        phases = federation.get("schedule", []) if "federation.schedule" not in leaves else []
-        for phase in phases if isinstance(phases, list) else []:
-            _drop_noise(phase.get("mechanism") if isinstance(phase, dict) else None, {})
     return copied
 
 

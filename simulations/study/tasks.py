@@ -33,9 +33,9 @@ from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
 from consilium.simulations.methods.worth import labels_reaching
-from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
+from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.cells import deciding_versions, without_mechanism
+from consilium.simulations.study.cells import deciding_versions
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
@@ -123,7 +123,7 @@ class StepDesk:
 
     def labelled(self, case: Case, params: Mapping[str, Any]) -> HandLabels:
         """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
-        student, mode = case.scenario.student.last, params["mode"]
+        student, mode = case.scenario.student, params["mode"]
         key = canonical_digest([params["division"], student.model_dump(mode="json"), mode])
         public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
         none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
@@ -226,23 +226,10 @@ def failure_of(error: Exception) -> StepFailure:
     return StepFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
-def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
-    table = step.params["table"]
-    known = without_mechanism(table, "scenario")
-    source = desk.source(known, step.params, read)
-    scenario, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
-    teachers = {"teachers_per_party": scenario.federation.teachers_per_party}
-    return json.dumps({"federation": {**teachers, **planned.table}, "student": planned.student}).encode()
-
-
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     """The scenario with its noise calibrated, for each method the hash of what it depends on and what it guarantees,
     and how many parties the division made and left out."""
     table = dict(step.params["table"])
-    if "plan" in step.needs:
-        planned = json.loads(read(step.needs["plan"]))
-        table["federation"] = {**table["federation"], **planned["federation"]}
-        table["student"] = {**planned["student"], **table.get("student", {})}
     table["federation"] = _within_rows(table["federation"], len(set(desk.divided(step.params, read).pool_ids)))
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
@@ -265,7 +252,7 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
     budget for many divisions."""
     mechanism, budget = federation["mechanism"], federation["query_budget"]
     stated = set(noise_scales(MECHANISMS[mechanism["name"]])) & mechanism.keys()
-    if stated or federation.get("schedule") or federation["privacy"].get("epsilon") is None:
+    if stated or federation["privacy"].get("epsilon") is None:
         return federation
     return {**federation, "query_budget": {key: min(count, rows) for key, count in budget.items()}}
 
@@ -361,7 +348,6 @@ class StepKind:
 
 
 KINDS = {
-    "plan": StepKind(_plan, SETTLE),
     "settle": StepKind(_settle, SETTLE, format=3),
     "ensemble": StepKind(_ensemble, ENSEMBLES, format=2),
     "predict": StepKind(_predict),

@@ -19,7 +19,6 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, verify
 from consilium.protocol.messages import (
     MOST_BATCHES,
-    MOST_RELEASES,
     LedgerPosition,
     PartyName,
     PoolPlaces,
@@ -166,7 +165,7 @@ Place = Annotated[int, Field(ge=0, lt=MOST_VOTERS)]
 class GivenRecord(Strict):
     """sid, federation, roster: of the session. ids: digest of its queries' ids, in order (`ids_digest`). accepted:
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
-    aggregator's own noise on one count. phase, release: as in the session. session: hash of its terms. commitment: by
+    aggregator's own noise on one count. phase: as in the session. session: hash of its terms. commitment: by
     which the first aggregator was bound to its total before it saw this one's half; half: the same of that half
     (`binder.commit_total`)."""
 
@@ -180,7 +179,6 @@ class GivenRecord(Strict):
     left_out: int = Field(ge=0, le=MOST_VOTERS)
     sigma: float = Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)
     phase: Literal[1, 2]
-    release: int = Field(ge=1, le=MOST_RELEASES)
     session: Hash
     commitment: Hash
     half: Hash

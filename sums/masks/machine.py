@@ -468,8 +468,8 @@ class Aggregation:
         return SecureSum(sums, clipped, survivors, self.dropped)
 
     def _votes(self) -> int:
-        """Votes on a query of all who are summed, each counted by its weight."""
-        return self._state.terms.teachers * sum(self._roster.weights[index] for index in self.summed)
+        """Votes on a query of all who are summed."""
+        return self._state.terms.teachers * len(self.summed)
 
     def _due(self) -> Stage:
         if self._state.stage is None:

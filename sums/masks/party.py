@@ -244,19 +244,18 @@ def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
     raise Refused(Rule.POLICY, detail="this party was given no sampler, and the session asks for noise")
 
 
-def checked_votes(votes: np.ndarray, terms: MaskedTerms, weight: int = 1) -> np.ndarray:
-    """The votes as int64 (queries, classes). weight : of this party in the roster.
+def checked_votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:
+    """The votes as int64 (queries, classes).
 
     Raises
     ------
-    Refused : they are not uint16 of the session's shape with `teachers` times `weight` in each row; the fault is the
-        party's own.
+    Refused : they are not uint16 of the session's shape with `teachers` in each row; the fault is the party's own.
     """
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     wide = votes.astype(np.int64)
-    if (wide.sum(axis=1) != terms.teachers * weight).any():
-        raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers times weight")
+    if (wide.sum(axis=1) != terms.teachers).any():
+        raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
     return wide
 
 

@@ -15,7 +15,7 @@ from consilium.sums.terms import LIFETIME, TAIL, SessionTerms, Sigma
 
 
 class MaskedTerms(SessionTerms):
-    """Terms of one session, see `SessionTerms`. A party's votes count as often as its weight in the roster says.
+    """Terms of one session, see `SessionTerms`.
 
     ring: bits. sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without
     noise. lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
@@ -35,7 +35,7 @@ class MaskedTerms(SessionTerms):
         """See `SessionTerms.create`; with the smallest ring that is safe. Raises OverflowRisk where no ring holds the
         sum."""
         noise = sigma_total(others.get("sigma", 0.0), others.get("noise_shares", 0), roster.n)
-        others["ring"] = choose_ring(teachers * sum(roster.weights), noise)
+        others["ring"] = choose_ring(teachers * roster.n, noise)
         return super().create(roster, federation, queries, classes, teachers, **others)
 
     def check(self, roster: SumRoster) -> None:
@@ -58,7 +58,7 @@ class MaskedTerms(SessionTerms):
         if self.sigma > 0 and self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
         noise = sigma_total(self.sigma, self.noise_shares, roster.n)
-        reach = self.teachers * sum(roster.weights) + TAIL * noise
+        reach = self.teachers * roster.n + TAIL * noise
         if reach >= 2 ** (self.ring - 1):
             raise OverflowRisk(reach, 2 ** (self.ring - 1))
 

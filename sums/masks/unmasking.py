@@ -227,7 +227,7 @@ def remove_masks(
 def check_sum(sums: np.ndarray, terms: MaskedTerms, votes: int) -> None:
     """Raise BadSum where a row of an exact sum has another number of votes than its parties give, modulo the ring.
 
-    votes : of all parties in the sum on one query, each counted by its weight.
+    votes : of all parties in the sum on one query.
 
     Honest rows have that number whatever is voted, so that only false ones decide whether this is raised: a range of
     single cells would be a threshold on honest votes that a liar sets. Noisy sums pass.
@@ -247,7 +247,7 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -
     Parameters
     ----------
     sums : int64 (queries, classes), as they came out of the ring.
-    votes : of all parties in the sum on one query, each counted by its weight.
+    votes : of all parties in the sum on one query.
     deviation : of the noise in a cell, of all who are summed; 0 without noise.
 
     Returns

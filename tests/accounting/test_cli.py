@@ -11,7 +11,6 @@ import pytest
 from consilium.accounting import cli
 from consilium.accounting.curves.conversion import conversion_cost
 from consilium.accounting.errors import VotesError
-from consilium.accounting.guarantee import rounded_up
 from consilium.accounting.units import Noise
 from consilium.accounting.vote_costs import calibrate, epsilon
 from consilium.accounting.vote_files import load_votes, typical_votes
@@ -223,23 +222,3 @@ def test_made_up_votes_are_histograms():
         assert np.all(votes >= 0)
         assert np.all(votes.sum(axis=1) == teachers)
         assert np.all(votes.argmax(axis=1) == 0)
-
-
-TUNED = ("tuned", "Histogram(sigma=112.1)", "--queries", 300, "--delta", 1e-5, "--candidates", 10)
-
-
-def test_choosing_among_runs_is_told_with_all_its_costs():
-    found = json.loads(invoke(*TUNED, "--format", "json").stdout)["epsilon"]
-    assert found["one"] == pytest.approx(0.799, abs=1e-3)  # what the default scenario promises
-    assert found["one"] < found["logarithmic"] < found["geometric"] < found["poisson"] < found["all"]
-    text = invoke(*TUNED).stdout
-    assert "10 runs, whoever saw which" in text and rounded_up(found["all"]) in text
-
-
-@pytest.mark.parametrize(
-    "change",
-    [["--candidates", "1"], ["--queries", "0"], ["--delta", "2"], ["--answers", "301"], ["--teachers-per-party", "2"]],
-)
-def test_tuned_mistakes(change):
-    result = invoke(*TUNED, *change)
-    assert (result.exit_code, result.stdout) == (2, "")

@@ -11,7 +11,7 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
-from consilium.coordinator.stages import Privacy, Sanitised
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.queries import reference_text

@@ -18,8 +18,8 @@ from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
+from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
-from consilium.coordinator.stages import Timeouts
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import drop, make_config, make_homes, make_rows, make_secure
@@ -187,7 +187,6 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
         ({"mechanism": FEW, "minimum_parties": 5}, 5),
         ({"minimum_parties": 2}, 4),  # below its threshold of 4 votes nothing could be answered
         ({"minimum_parties": 2, "teachers_per_party": 3}, 2),
-        ({"minimum_parties": 2, "most_weight": 4}, 2),
     ],
 )
 def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict, expected: int) -> None:

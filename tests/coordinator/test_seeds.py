@@ -30,7 +30,6 @@ MAY_SEED = {
     "aggregator/node.py",  # only in a federation whose terms say that it is a simulation, at a home that allows one
     "coordinator/collection/verified.py",  # as noise_for
     "coordinator/label_service.py",  # noise_for: None in a configuration outside simulations
-    "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/learn.py",  # what other noise would have given, in a simulation's own report

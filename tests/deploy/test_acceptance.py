@@ -19,7 +19,6 @@ import tomli_w
 
 import consilium.aggregator.client_app as second_app
 from consilium.coordinator.provision import kits
-from consilium.coordinator.provision.registry import load_registry
 from consilium.node import acceptance
 from consilium.node.acceptance import accept, markdown_page, read_policy
 from consilium.node.checks import examine
@@ -586,16 +585,6 @@ def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, 
     with pytest.raises(ConfigError, match="those are for each party and second aggregator to say"):
         kits.make(plan, tmp_path / "kits")
     assert not (tmp_path / "kits").exists()
-
-
-def test_an_agreed_weight_is_asked_and_not_allowed(tmp_path: Path) -> None:
-    parties = [{"name": name, "port": 9000 + at, "weight": at + 1} for at, name in enumerate(PARTIES)]
-    out = make_kits(tmp_path, accepted=False, collection="plaintext", most_weight=3, party=parties)
-    needed = [request_of_kit(out / f"party-{name}").policy["most_epsilon"] for name in PARTIES]
-    assert needed == sorted(needed) and needed[0] < needed[2]
-    accept_all(out)
-    assert [from_record(hello(out / f"party-{name}"), HelloReply).weight for name in PARTIES] == [1, 2, 3]
-    assert load_registry(out).parties["ward-c"].weight == 3
 
 
 VALUES: dict[str, list[Any]] = {

@@ -279,9 +279,6 @@ def test_a_student_counts_the_rows_that_may_be_asked(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def phases(self) -> tuple[Service]:
-            return (self,)
-
         def describe(self) -> LabelTerms:
             return LabelTerms("f", schema, "GNMax", "record", 1e-5, 1.0, 40, 40, 3, simulation=False)
 

@@ -134,7 +134,7 @@ def other_operator(site: Site) -> str:
 
 def other_party(site: Site) -> str:
     greeting = Greeting(lambda: LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64), program="consilium-pate 0.7")
-    reply = HelloReply(party="ward-a", teachers=4, weight=1, seen=0, program="consilium-pate 0.6")
+    reply = HelloReply(party="ward-a", teachers=4, seen=0, program="consilium-pate 0.6")
     return event_of({"event": "version", **(greeting.other_version(reply) or {})}).words
 
 
@@ -222,7 +222,7 @@ def old_ledger(site: Site) -> str:
 
 def old_party(site: Site) -> str:
     greeting = Greeting(lambda: LedgerPosition(ledger="0" * 64, batch=4, head="0" * 64), {"ward-a": 4})
-    reply = HelloReply(party="ward-a", teachers=4, weight=1, seen=2, program="")
+    reply = HelloReply(party="ward-a", teachers=4, seen=2, program="")
     return left_out(greeting.behind(reply) or "")
 
 

@@ -51,7 +51,6 @@ def as_scenario(shown: dict[str, Any], folder: Path, base: str) -> None:
     """A fragment of a scenario, over a shipped one."""
     shipped = resources.files("consilium.simulations.scenarios").joinpath(f"{base}.toml").read_text(encoding="utf-8")
     path, table = folder / "shown.toml", tomllib.loads(shipped)
-    table.pop("provenance", None)
     path.write_text(tomli_w.dumps(merged(table, shown)), encoding="utf-8")
     load_scenario(str(path), [])
 

@@ -33,7 +33,7 @@ def kit(sound: Path, tmp_path: Path) -> Kit:
 
 
 def touch_spend(path: Path) -> None:
-    SpendStore(path).weight("0" * 64)
+    SpendStore(path).greet("0" * 64, ())
 
 
 def touch_sessions(path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +110,11 @@ class Outcome:
     """What one game showed.
 
     ratio: true cost over what was charged, or over what the policy allows if that is less.
-    let_out: how often each query and phase left. released: each query with each promised release that it was given for.
+    let_out: how often each query and phase left.
     """
 
     ratio: float = 0.0
     let_out: Counter = field(default_factory=Counter)
-    released: set[tuple[str, int]] = field(default_factory=set)
     accepted: bool = False
     rules: Counter = field(default_factory=Counter)
 
@@ -178,8 +177,6 @@ class Game:
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
         }
-        if self.generator.random() < 0.3:
-            table["weight"] = self.number(int(self.pick([2, 5])), (0, 1, -1, 2.5, 51))
         match kind:
             case "gnmax":
                 table |= {"sigma": self.number(sigma), "answered": table["asked"]}
@@ -299,12 +296,11 @@ class Game:
             queries=queries,
             places=places,
             proof=proof,
-            release=int(self.pick([1, 1, 2])),
             start="",
         )
         votes = self.node.vote(request).choices
         assert votes.shape == (len(queries), self.teachers)
-        self.note(queries, 1, 0.0, request.release)
+        self.note(queries, 1, 0.0)
 
     def session(self) -> None:
         queries = self.queries()
@@ -326,7 +322,6 @@ class Game:
             sigma=sigma,
             noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
             phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
-            release=int(self.pick([1, 1, 2])),
             start="",
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
@@ -343,7 +338,7 @@ class Game:
         if terms.sigma > 0:
             noise_share(watched, terms)
         if self.generator.random() < 0.7 and self.unmask(queries, terms):
-            self.note(queries, terms.phase, self.scale, terms.release)
+            self.note(queries, terms.phase, self.scale)
 
     def unmask(self, queries: np.ndarray, terms: MaskedTerms) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
@@ -355,15 +350,9 @@ class Game:
                 transaction.commit()
         return fresh
 
-    @property
-    def weight(self) -> int:
-        """How often the party's answers count in this federation."""
-        return self.node.spend.weight(self.terms.federation)
-
-    def note(self, queries: np.ndarray, phase: int, scale: float, release: int) -> None:
-        """Votes on these queries have left for a release, with this party's share of the noise of so large a scale."""
+    def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
+        """Votes on these queries have left, with this party's share of the noise of so large a scale."""
         for query_id in query_ids(queries):
-            self.outcome.released.add((query_id, release))
             if scale > 0 or (query_id, phase) not in self.outcome.let_out:  # without own noise the votes are the same
                 self.drawn.append((scale, phase))
             self.outcome.let_out[query_id, phase] += 1
@@ -374,9 +363,9 @@ class Game:
         if not self.drawn:
             return
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
-        release = replace(event_from_json(json.loads(self.terms.promise)[0]), weight=self.weight)
-        charged = epsilon([replace(e, weight=self.weight) for e in events_of(self.terms.promise)], policy)
-        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring) * self.weight
+        release = event_from_json(json.loads(self.terms.promise)[0])
+        charged = epsilon(events_of(self.terms.promise), policy)
+        moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.collection == "distributed":
             sure = self.roster.u_min - self.roster.c
             scales = {scale for scale, _ in self.drawn}
@@ -389,23 +378,10 @@ class Game:
                 true = gaussian_epsilon(squared, policy.delta)
         else:
             true = self.cost_elsewhere(release, given)
-            if any(number > 1 for _, number in self.outcome.released):
-                true = self.cost_of_a_schedule()
         allowed = min(charged, policy.most_epsilon)
         within = given <= policy.most_queries
         if true > 0:
             self.outcome.ratio = true / allowed if within and allowed > 0 else math.inf
-
-    def cost_of_a_schedule(self) -> float:
-        """The same where requests named several releases: each with the queries that were given for it."""
-        promised = [replace(event, weight=self.weight) for event in events_of(self.terms.promise)]
-        counts = Counter(number for _, number in self.outcome.released)
-        given = [(promised[number - 1], count) for number, count in counts.items()]
-        return epsilon(
-            [event.with_counts(count, count if event.answered == event.asked else min(count, event.answered))
-             for event, count in given],
-            self.node.home.policy,
-        )  # fmt: skip
 
     def cost_elsewhere(self, release, given: int) -> float:
         """What the coordinator's mechanism costs on the queries that it got votes for."""

@@ -72,7 +72,7 @@ def refused(action, request) -> Rule:
 def test_hello_tells_name_teachers_and_weight_only(tmp_path: Path) -> None:
     reply = node(tmp_path).hello(hello())
     own = program_versions()
-    assert reply.model_dump() == {"party": "p", "teachers": 1, "weight": 1, "seen": 0, "program": own}
+    assert reply.model_dump() == {"party": "p", "teachers": 1, "seen": 0, "program": own}
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.report.before_run import (
-    EFFECTIVE_PARAMETERS,
-    Expected,
-    before_run,
-    label_information,
-    label_right,
-    share_error,
-)
+from consilium.report.before_run import Expected, before_run, label_right
 from consilium.report.row_warnings import RowFacts, of_rows
 from consilium.report.student_warnings import (
     HandLabelled,
@@ -55,7 +48,6 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"epsilon_nodes": 5.01}, True),
         ({"epsilon_nodes": 5.0}, False),
     ],
-    "tuned-on-own-votes": [({"uncharged": ("federation.query_budget.queries",)}, True), ({"uncharged": ()}, False)],
     # 100 sqrt(2) = 141.4 between two counts
     "noise-above-unanimity": [
         ({"votes": 141}, True),
@@ -68,17 +60,7 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"votes": 354}, False),
         ({"votes": 141}, False),  # the stronger one is given instead
     ],
-    # sqrt(2 10 100^2 / 300) = 25.8 votes from histograms, 32.4 from labels
-    "little-information": [
-        ({"votes": 64, "histogram": True}, True),
-        ({"votes": 65, "histogram": True}, False),
-        ({"votes": 80}, True),
-        ({"votes": 81}, False),
-        ({"votes": 64, "histogram": True, "noise": None}, False),
-        # of 20 histograms 0.71 and 0.70, but in the second a single one can be right
-        ({"votes": 141, "answers": 20, "histogram": True}, True),
-        ({"votes": 142, "answers": 20, "histogram": True}, False),
-    ],
+    "little-information": [({"signal": 2.99}, True), ({"signal": 3.0}, False)],
     "few-answers": [
         ({"answers": 19}, True),
         ({"answers": 20}, False),
@@ -255,7 +237,8 @@ def test_every_code_is_documented() -> None:
     [
         ({"epsilon": 26.2}, ["26.2", "1e-05", "party", "above 5"]),
         ({"epsilon": math.inf}, ["without bound"]),
-        ({"votes": 20}, ["all 20 votes", "141", "0.56", "by chance 0.50", "larger than any vote", "expect nothing"]),
+        ({"votes": 20}, ["all 20 votes", "141", "0.56", "by chance 0.50"]),
+        ({"signal": 1.44}, ["epsilon 1.0", "1,000 votes", "1.4 standard", "below 3", "expect nothing"]),
         ({"answers": 19}, ["19 answers", "2 classes", "9.5", "below 10"]),
     ],
 )
@@ -293,31 +276,12 @@ def test_a_warning_in_somebodys_file() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_how_often_a_label_is_right_and_what_it_tells(classes: int) -> None:
+def test_how_often_a_label_is_right(classes: int) -> None:
     """Against a million draws; each bound is five standard deviations, so a false alarm has probability below 1e-5."""
     draws = 1_000_000
     noise = np.random.default_rng(classes).normal(size=(draws, classes))
-    largest = noise.max(axis=1)
-    kept = largest.mean() ** 2 * classes / (classes - 1) ** 2
-    error = 2 * largest.mean() * largest.std() / math.sqrt(draws) * classes / (classes - 1) ** 2
-    assert abs(label_information(classes) - kept) < 5 * error
     right = (noise[:, 0] + 1.3 > noise[:, 1:].max(axis=1)).mean()
     assert abs(label_right(1.3, classes) - right) < 5 * math.sqrt(0.25 / draws)
-
-
-def test_the_information_of_two_classes_is_that_of_the_median() -> None:
-    assert label_information(2) == pytest.approx(2 / math.pi, abs=1e-6)
-
-
-def test_the_error_of_a_share_is_that_of_least_squares() -> None:
-    """n noisy differences of two counts on d orthogonal directions, against the mean variance of the fitted values."""
-    n, sigma, votes = 400, 50.0, 200
-    x, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(n, EFFECTIVE_PARAMETERS)))
-    covariance = 2 * sigma**2 * x @ np.linalg.inv(x.T @ x) @ x.T
-    expected = math.sqrt(np.diag(covariance).mean()) / votes
-    told = Expected(1.0, 1e-5, "party", 2, n, votes, False, sigma, histogram=True)
-    assert share_error(told) == pytest.approx(expected, rel=1e-9)
-    assert share_error(replace(told, histogram=False)) == pytest.approx(expected * math.sqrt(math.pi / 2), rel=1e-6)
 
 
 def test_the_deviation_of_an_auc_by_chance() -> None:

@@ -98,7 +98,7 @@ def sums_given(
 
     size: least parties of a block. least_sum: u_min.
     """
-    blocks = blocks_of(assigned([str(place) for place in range(parties)], [1] * parties, size))
+    blocks = blocks_of(assigned([str(place) for place in range(parties)], size))
     sizes = []
     for _ in range(sessions):
         lost = rng.choice(parties, round(share * parties), replace=False).tolist()

@@ -23,13 +23,12 @@ MOST_ROSTERS, MOST_SUMS = 6, 3
 
 @dataclass(frozen=True)
 class Drawn:
-    """A roster: hospital and key by place, numbers of blocks, weights. name: its hash."""
+    """A roster: hospital and key by place, numbers of blocks. name: its hash."""
 
     name: int
     hospitals: tuple[int, ...]
     keys: tuple[int, ...]
     numbers: tuple[int, ...]
-    weights: tuple[int, ...]
     least: int
 
     @property
@@ -157,19 +156,17 @@ def play(seed: int, rule: Callable[[], Kept | Pairs], least_parties: int = 10, m
     corrupt = frozenset(random.sample(hospitals, colluders))
     honest = frozenset(range(2 * n)) - corrupt
     held, least = rule(), colluders + 2
-    weighed = (1,) if random.random() < 0.7 else (1, 2)
-    weights = {hospital: random.choice(weighed) for hospital in range(2 * n)}  # of all that may ever come
-    roster = _drawn(0, hospitals, keys, weights, least)
+    roster = _drawn(0, hospitals, keys, least)
     rows: list[np.ndarray] = []
     asked = 0
     for name in range(random.randint(2, MOST_ROSTERS)):
         if name:
-            roster = _next(name, roster, hospitals, keys, weights, random) or roster
+            roster = _next(name, roster, hospitals, keys, n, random) or roster
         for summed in _sets(roster, random):
             asked += 1
             if held.gives(roster, summed, honest):
                 row = np.zeros(2 * n, dtype=np.int64)
-                row[[roster.hospitals[at] for at in summed]] = [roster.weights[at] for at in summed]
+                row[[roster.hospitals[at] for at in summed]] = 1
                 rows.append(row)
     if not rows:
         return Outcome(0, asked, 0, True)
@@ -180,45 +177,35 @@ def play(seed: int, rule: Callable[[], Kept | Pairs], least_parties: int = 10, m
     return Outcome(len(rows), asked, len(read), bool((counts > 1).all()))
 
 
-def _drawn(
-    name: int,
-    hospitals: list[int],
-    keys: dict[int, int],
-    weights: dict[int, int],
-    least: int,
-    numbers: Sequence[int] = (),
-) -> Drawn:
+def _drawn(name: int, hospitals: list[int], keys: dict[int, int], least: int, numbers: Sequence[int] = ()) -> Drawn:
     here = tuple(keys[each] for each in hospitals)
-    counts = tuple(weights[each] for each in hospitals)
-    numbers = tuple(numbers) or assigned([str(key) for key in here], counts, least)
-    return Drawn(name, tuple(hospitals), here, tuple(numbers), counts, least)
+    numbers = tuple(numbers) or assigned([str(key) for key in here], least)
+    return Drawn(name, tuple(hospitals), here, tuple(numbers), least)
 
 
 def _next(
-    name: int, roster: Drawn, hospitals: list[int], keys: dict[int, int], weights: dict[int, int], random: Random
+    name: int, roster: Drawn, hospitals: list[int], keys: dict[int, int], parties: int, random: Random
 ) -> Drawn | None:
     """Another roster: somebody leaves, comes, or has a new key; blocks as they were, anew, merged or mixed."""
     number_of = dict(zip(roster.hospitals, roster.numbers, strict=True))
     for _ in range(random.randint(0, 2)):
-        match random.randrange(5):
+        match random.randrange(4):
             case 0 if len(hospitals) > 9:
                 hospitals.remove(random.choice(hospitals))
             case 1 | 2:
                 for _ in range(random.choice((1, 1, 2, 3))):
                     new = max(keys) + 1
-                    if new in weights:
+                    if new < 2 * parties:
                         hospitals.append(new)
                         keys[new] = new
-            case 3:
-                keys[random.choice(hospitals)] = random.randrange(10**6, 10**9)
             case _:
-                weights[random.choice(hospitals)] = random.choice((1, 2))
+                keys[random.choice(hospitals)] = random.randrange(10**6, 10**9)
     match random.randrange(6):
         case 0:
             random.shuffle(hospitals)
-            return _drawn(name, hospitals, keys, weights, roster.least)
+            return _drawn(name, hospitals, keys, roster.least)
         case 1:
-            return _drawn(name, hospitals, keys, weights, roster.least)
+            return _drawn(name, hospitals, keys, roster.least)
         case 2 if max(roster.numbers) > 1:  # two blocks are one
             one, other = random.sample(range(1, max(roster.numbers) + 1), 2)
             number_of = {each: one if number == other else number for each, number in number_of.items()}
@@ -231,10 +218,10 @@ def _next(
     into = random.choice((0, random.randint(1, last) if last else 0, last + 1))
     numbers = [number_of.get(each, into) for each in hospitals]
     try:
-        check_blocks(numbers, [weights[each] for each in hospitals], roster.least)
+        check_blocks(numbers, roster.least)
     except ValueError:
         return None  # no node takes such a roster
-    return _drawn(name, hospitals, keys, weights, roster.least, numbers)
+    return _drawn(name, hospitals, keys, roster.least, numbers)
 
 
 def _sets(roster: Drawn, random: Random) -> list[frozenset[int]]:
@@ -243,7 +230,7 @@ def _sets(roster: Drawn, random: Random) -> list[frozenset[int]]:
     places = random.sample(sorted(everybody), len(everybody))
     sets: list[frozenset[int]] = []
     for _ in range(random.randint(1, MOST_SUMS)):
-        match random.randrange(5):
+        match random.randrange(4):
             case 0:
                 sets.append(frozenset().union(*blocks))
             case 1 | 2 if blocks:

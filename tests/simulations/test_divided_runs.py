@@ -34,10 +34,8 @@ def scenario(folder: Path, keys: dict[str, Any]) -> Path:
 
 @pytest.mark.slow  # of flwr; the library takes seconds to import
 @pytest.mark.parametrize("name", KEYS)
-def test_a_plan_and_kits(tmp_path: Path, name: str) -> None:
+def test_kits(tmp_path: Path, name: str) -> None:
     path = scenario(tmp_path, KEYS[name])
-    plan = consilium("plan", path, "--format", "json")
-    assert plan.exit_code == 0, plan.stderr
     made = consilium("prepare", path, "--out", tmp_path / "out", "--kits", "localhost", "--format", "json")
     assert made.exit_code == 0, made.stderr
     data, parts = divided_data(load_scenario(str(path)), 0)

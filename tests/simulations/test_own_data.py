@@ -115,13 +115,6 @@ def test_adult_in_words(tmp_path: Path, shared_data: Path) -> None:
     assert consilium("audit", tmp_path / "run").exit_code == 0
 
 
-def test_a_plan_of_a_table(tmp_path: Path) -> None:
-    patients().write_csv(tmp_path / "patients.csv")
-    scenario = write_scenario(tmp_path, table_keys())
-    done = consilium("plan", scenario, "--format", "json")
-    assert done.exit_code == 0, done.stderr
-
-
 @pytest.mark.parametrize("votes", ["plaintext", "secure"])
 @pytest.mark.parametrize("kind", ["table", "npz"])
 def test_kits_have_the_simulations_schema_and_none_of_its_rows(tmp_path: Path, kind: str, votes: str) -> None:

@@ -39,7 +39,6 @@ CASES = {
         "federation.mechanism={name='confident', threshold=10, sigma1=60.0, sigma2=40.0}",
         "federation.privacy.sanitised={order=8.0, beta=0.05, sigma_ss=10.0}",
     ),
-    "confident, weights": (CONFIDENT, "federation.most_weight=2"),
     "gnmax, public labels": ("federation.mechanism={name='gnmax', sigma=8.0}", "student.public_labels=40"),
     "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
     "histogram, relative votes": (
@@ -49,12 +48,6 @@ CASES = {
     "interactive": (
         "federation.mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7}",
         "student.rounds=3", "student.selection=margin", "federation.query_budget.answers=40",
-    ),
-    "confident, then interactive": (
-        CONFIDENT, "federation.query_budget={queries=30, answers=20}",
-        "federation.schedule=[{mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7},"
-        " query_budget={queries=30, answers=15}}]",
-        "student.later=[{rounds=2, selection='margin'}]",
     ),
     "lnmax": ("federation.mechanism={name='lnmax', gamma=0.1}",),
     "lnmax, sanitised": (
@@ -179,16 +172,6 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
 def values_of(method: str, case: Case, ensemble: Ensemble) -> dict[str, float]:
     rows = judged(method, case, method_of(method).predict(case, ensemble))
     return {row.metric: row.value for row in rows if row.scope == "run"}
-
-
-def test_weights_count_every_vote_twice() -> None:
-    case, ensemble = taught(0.0)
-    twice = make_case(few("federation.most_weight=2", CONFIDENT), SEED, 0.0)
-    once = make_case(few(CONFIDENT), SEED, 0.0)
-    sums = [replay(each, ensemble.pool).batches[0].histogram for each in (once, twice)]
-    assert sums[0] is not None and sums[1] is not None
-    np.testing.assert_array_equal(2 * sums[0], sums[1])
-    assert sums[0].sum(axis=1).tolist() == [len(case.parties)] * len(sums[0])
 
 
 def test_noise_is_seeded_whatever_the_scenario_says() -> None:

@@ -35,18 +35,13 @@ CUT = {
 def check_is_as_on_files(replayed: Replayed, case: Case, votes: TeacherVotes, folder: Path) -> None:
     """Against the same service on a real ledger, with a student that writes everything down."""
     config = case.config.model_copy(update={"noise_seed": case.seed})
-    most = config.most_weight * len(case.parties) * config.teachers_per_party
+    most = len(case.parties) * config.teachers_per_party
     log, ledger = EventLog(folder / "events.jsonl"), Ledger(folder / "ledger.db", config.digest(), "{}")
     with closing(log), closing(ledger):
-        if config.most_weight > 1:
-            ledger.pin_weights(dict.fromkeys(case.parties, config.most_weight))
         collector, parties = RecordedVotes(case, votes), len(case.parties)
-        service, *later = (
-            LabelService(config, ledger, noise_for(config), collector, parties, log, phase=number, most_votes=most)
-            for number in config.phase_numbers
-        )
+        service = LabelService(config, ledger, noise_for(config), collector, parties, log, most_votes=most)
         pool = Pool(case.dataset.features, case.pool_x, case.test_x, case.test_y, case.known_labels)
-        result = run_student(service, pool, case.scenario.student, folder, case.seed, later=later)
+        result = run_student(service, pool, case.scenario.student, folder, case.seed)
         sanitised = close(config, ledger, normal_for(config), log)
         batches = ledger.batches()
     assert [plain(batch) for batch in replayed.batches] == [plain(batch) for batch in batches]

@@ -7,13 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from consilium.coordinator.planning.plan import stand_in
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.divide import federation_config
 from consilium.simulations.population.partition import natural_partition
-from consilium.simulations.scenario import Scenario, divided_source, load_scenario, with_teachers
+from consilium.simulations.scenario import load_scenario
 from consilium.simulations.shipped import Shipped
 
 
@@ -160,27 +159,3 @@ def test_a_prevalence_from_votes_needs_votes_that_tell_it() -> None:
     assert load_scenario("stroke", rule).student.prevalence == "votes"
     with pytest.raises(ConfigError, match="these votes do not tell how frequent classes are"):
         load_scenario("stroke", rule[1:])
-
-
-@pytest.mark.parametrize(
-    ("unit", "stated", "expected"), [("record", {}, None), ("party", {}, 1), ("record", {"teachers_per_party": 3}, 3)]
-)
-def test_a_plan_gives_an_owner_a_teacher_for_ten_rows_of_a_public_owner(
-    unit: str, stated: dict[str, int], expected: int | None
-) -> None:
-    federation = {
-        "name": "planned",
-        "minimum_parties": 2,
-        "privacy": {"unit": unit, "delta": 1e-5, "epsilon": 1.0},
-        **stated,
-    }
-    table = {"data": {"set": "stroke"}, "federation": federation}
-    found = with_teachers(table, "test", 0)["federation"]["teachers_per_party"]
-    if expected is None:
-        known = Scenario.model_validate({**table, "federation": stand_in(federation)})
-        source, partition = divided_source(known, 0)
-        public = np.concatenate([partition.queries, partition.test])
-        rows = np.median([np.sum(source.owner[public] == owner) for owner in set(source.owner[public].tolist())])
-        expected = int(rows / 10)
-        assert 1 < expected < 25
-    assert found == expected

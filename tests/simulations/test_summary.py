@@ -104,26 +104,6 @@ def test_nothing_to_warn_of() -> None:
     assert codes() == []
 
 
-@pytest.mark.parametrize(
-    ("votes", "candidates", "warned"),
-    [("own", 1, True), ("own", 3, False), ("simulated", 1, False), ("none", 1, False)],
-)
-def test_runs_on_the_parties_own_votes_are_warned_of_unless_they_are_charged(
-    votes: str, candidates: int, warned: bool
-) -> None:
-    entry = {
-        "keys": ["federation.query_budget.queries"],
-        "rows": "development",
-        "votes": votes,
-        "where": "Runs of May.",
-    }
-    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
-    privacy = config.privacy.model_copy(update={"candidates": candidates})
-    config = config.model_copy(update={"privacy": privacy})
-    found = run_warnings(config, StudentSpec(), SUMMARY, {**CARD, "provenance": [entry]}, LOOKED)
-    assert ("tuned-on-own-votes" in [each.code for each in found]) == warned
-
-
 def above(difference: float, low: float) -> dict[str, Any]:
     return {"metric": "auc", "difference": difference, "interval": [low, 2 * difference - low]}
 

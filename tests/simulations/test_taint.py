@@ -132,7 +132,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             path = write_scenario(
                 folder, keys, federation=federation, student={"batch": 6}, simulation={"hand_labels": "quick"}
             )
-            run_scenario("own", load_scenario(str(path), [], 3), "local", 3, folder / "run", unwatched)
+            run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched)
             assert consilium("report", folder / "run", "--public").exit_code == 0
             folders.append(folder / "run")
     return folders

@@ -76,7 +76,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = write_scenario(
         folder, table_keys(), federation=federation, student={"batch": 6}, simulation={"hand_labels": "none"}
     )
-    run_scenario("own", load_scenario(str(path), [], 3), "local", 3, folder / "run", unwatched, keep_work=True)
+    run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched, keep_work=True)
     assert consilium("report", folder / "run", "--public").exit_code == 0
     if request.param == "plaintext":
         (folder / "study.toml").write_text(STUDY)

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.models.provenance import NOT_COVERED, NOT_STATED, Provenance
 from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
@@ -423,30 +422,6 @@ def test_pool_files_that_are_wrong(tmp_path: Path, content) -> None:
         np.savez(path, **content)
     with pytest.raises(PathError if content is None else DataError, match="cannot read"):
         load_pool(path)
-
-
-def test_the_card_says_on_which_rows_values_were_chosen_and_what_no_epsilon_covers(tmp_path: Path) -> None:
-    entries = (
-        Provenance(
-            keys=("federation.query_budget.queries",), rows="development", votes="own", where="Runs of May <b>."
-        ),
-        Provenance(keys=("student.trainer.C",), rows="published", where="A paper's."),
-    )
-    run_student(Source(), pool(), student_of(provenance=entries), tmp_path / "stated", seed=0)
-    run_student(Source(), pool(), student_of(), tmp_path / "silent", seed=0)
-    texts = [(tmp_path / name / "student" / "MODEL_CARD.md").read_text() for name in ("stated", "silent")]
-    chosen, silent = (text.partition("## Chosen values")[2].partition("##")[0] for text in texts)
-    assert "in view of runs on these parties' own votes. Runs of May \\<b\\>." in chosen
-    assert "`student.trainer.C`: as it was published elsewhere" in chosen and NOT_STATED not in chosen
-    assert NOT_STATED in silent
-    uncovered = f"{NOT_COVERED}: `federation.query_budget.queries`, `logistic_regression: POWER`"
-    assert uncovered in chosen and "query_budget" not in silent
-    card = json.loads((tmp_path / "stated" / "student" / "student.json").read_text())
-    assert [each["keys"][0] for each in card["provenance"][:2]] == [
-        "federation.query_budget.queries",
-        "student.trainer.C",
-    ]
-    assert "provenance" not in card["spec"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.party import hidden_votes
-from consilium.party.expectation import agreed_weight
+from consilium.party.expectation import check_own_roster
 from consilium.party.home import Home, open_home
 from consilium.party.node import PartyNode
 from consilium.party.sum_store import UploadStore
@@ -144,5 +144,5 @@ def test_only_exact_sums_have_a_party_look_at_what_it_gave(tmp_path: Path, monke
     small = made(tmp_path, mechanism=noise) if noisy else made(tmp_path)
     home, looked = open_home(small.homes[0]), []
     monkeypatch.setattr(Home, "state", property(lambda self: looked.append(self) or self.folder / "state"))
-    assert agreed_weight(home, small.config.terms()) == 1
+    check_own_roster(home, small.config.terms())
     assert bool(looked) is not noisy

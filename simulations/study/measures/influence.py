@@ -20,7 +20,6 @@ from consilium.simulations.judge import Row
 from consilium.simulations.learn import CurveLearner, ReleasedAnswers
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, effort
-from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.study.measures.figures import (
     Figures,
     label_counts,
@@ -120,7 +119,7 @@ _RERUN_PURPOSE = 0x6C657373
 
 @dataclass(frozen=True)
 class _Voted:
-    """One batch: votes int64 (parties, rows, classes), each party's counted by its weight, and their sum; queried bool
+    """One batch: votes int64 (parties, rows, classes), and their sum; queried bool
     (rows,), which of them the student was told; the noise that it was; and other noise of the same law."""
 
     votes: np.ndarray = field(repr=False)
@@ -143,8 +142,7 @@ class Rerun:
         self._config = case.config.model_copy(update={"noise_seed": case.seed})
         queried = arrays["outcome"] != Outcome.NOT_ASKED
         voted = arrays["voted_rows"]
-        weights = simulated_weights(case.parties, case.scenario.federation, (), case.seed)
-        self._weights = np.array([weights[party] for party in case.parties])
+        self._parties = len(case.parties)
         place = {query: index for index, query in enumerate(query_ids(case.pool_x[voted]))}
         self.rows = arrays["asked_rows"][queried]
         self._at = np.array([place[query] for query in query_ids(case.pool_x[self.rows])], dtype=np.int64)
@@ -175,11 +173,11 @@ class Rerun:
     def without(self, party: int) -> ReleasedAnswers:
         """What all but the party at this index would have released, in the order of `rows`."""
         drawn = [batch.noise.drawn_for(batch.total - batch.votes[party]) for batch in self._batches]
-        return self._answers(drawn, np.arange(len(self._weights)) != party)
+        return self._answers(drawn, np.arange(self._parties) != party)
 
     def _batch(self, case: Case, pool: TeacherVotes, number: int, rows: np.ndarray, queries: np.ndarray) -> _Voted:
         ids, digest = query_ids(case.pool_x[rows]), case.config.digest()
-        votes = pool.votes(rows, case.parties, digest, ids, len(case.classes)) * self._weights[:, None, None]
+        votes = pool.votes(rows, case.parties, digest, ids, len(case.classes))
         total, no_opinion = votes.sum(axis=0), np.zeros(votes.shape[1:])
 
         def noise_of(source: NoiseSource, lot: int) -> RowNoise:
@@ -263,15 +261,13 @@ def winners_flipped(pool: TeacherVotes, classes: int) -> np.ndarray:
 
 def _can_be_followed(case: Case) -> bool:
     """Whether it is known what the student thought when it asked: nothing, where it asked all in one round."""
-    if case.config.schedule:
-        return False
     return not case.config.mechanism.needs_probabilities or case.scenario.student.rounds == 1
 
 
 def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarray) -> None:
     """`flipped` float64 (parties, 2), see `Rerun.flipped`."""
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    learner = CurveLearner(public, case.scenario.student.last, case.seed)
+    learner = CurveLearner(public, case.scenario.student, case.seed)
 
     def metric(answers: ReleasedAnswers) -> float:
         return float(learner.scores(answers.first(len(answers.rows))).mean())
@@ -296,7 +292,7 @@ def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarra
 def _chosen(changes: np.ndarray, influence: np.ndarray, case: Case, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Parties whose students are trained, on about so many labels: the most influential of those where labels change,
     `changes` bool (parties,), and as many of all by lot; all, where that is cheap (`methods.manual_labels.effort`)."""
-    spec, width = case.scenario.student.last, case.pool_x.shape[1]
+    spec, width = case.scenario.student, case.pool_x.shape[1]
     if spec.inputs != "features":
         width = case.config.rows.inputs(case.pool_x[:1]).shape[1]
     whole, parties = effort(spec.trainer, labels, width, len(case.classes), "full"), len(changes)

@@ -10,12 +10,11 @@ import math
 import numpy as np
 import pytest
 
-from consilium.accounting.accountant import Accountant, Cap
+from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.errors import (
     AccountingError,
-    CapExceededError,
     DeltaError,
     EventError,
     NoDataDependentBoundError,
@@ -291,8 +290,6 @@ def test_immutable_has_no_finite_guarantee(event):
     assert "inf" in text
     told = accountant.guarantee(1e-5, Kind.WORST_CASE).to_json()
     assert (told["epsilon"], told["infinite"]) == (None, ["epsilon"])
-    with pytest.raises(CapExceededError):
-        Accountant([2.0], cap=Cap(100.0, 1e-5)).commit(event)
 
 
 def test_stable_release_pays_in_delta():

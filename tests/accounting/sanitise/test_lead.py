@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from consilium.accounting.aggregators import GNMax
 from consilium.accounting.errors import EventError, NoiseError
 from consilium.accounting.events import LNMaxEvent
 from consilium.accounting.outcome import argmax
@@ -303,8 +304,8 @@ def test_several_votes_of_a_unit():
     assert loud.released_rdp - quiet.released_rdp == close(scale * 4.0 * 1e-1, abs=1e-4)
 
 
-def test_what_is_no_one_run_of_labels_enters_at_its_worst_case():
-    event = replace(lnmax(2), candidates=3)
+def test_what_has_noise_of_shares_enters_at_its_worst_case():
+    event = replace(GNMax(sigma=40).event(2), slack=1e-3)
     votes = np.array([[80, 15, 5], [90, 5, 5]])
     plan = SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0)
     secret = secret_smoothness([Answered(event, votes, np.ones(2, dtype=bool))], plan, 100)

@@ -172,15 +172,6 @@ def test_several_moves(moves):
             assert max(renyi(p, q, order), renyi(q, p, order)) <= most
 
 
-def test_together_is_the_noise_divided():
-    """Real noise: k votes that move together are one at sigma / k. Integer noise: all leads at the true sigma."""
-    assert np.array_equal(rdp_argmax(30.0, ORDERS, "continuous", together=3), rdp_argmax(10.0, ORDERS, "continuous"))
-    discrete = rdp_argmax(30.0, ORDERS, "discrete", together=3)
-    assert discrete == pytest.approx(rdp_argmax(10.0, ORDERS, "continuous"), rel=5e-3)
-    p, q = winners((60, 61, 40), 30.0), winners((57, 64, 40), 30.0)
-    assert np.all(discrete >= [renyi(p, q, order) for order in ORDERS])
-
-
 @pytest.mark.parametrize(
     ("error", "arguments"),
     [

@@ -223,7 +223,7 @@ def test_equal_parts_may_be_split():
         (NoiseError, Composed(1, "argmax", -1.0, DISCRETE), 1e-5),
         (EventError, Composed(1, "vote", 40.0, DISCRETE), 1e-5),  # pyright: ignore[reportArgumentType]
         (EventError, Composed(-1, "argmax", 40.0, DISCRETE), 1e-5),
-        (UnitError, Composed(1, "argmax", 40.0, DISCRETE, together=0), 1e-5),
+        (UnitError, Composed(1, "argmax", 40.0, DISCRETE, 0), 1e-5),
     ],
 )
 def test_errors(error, part, delta):

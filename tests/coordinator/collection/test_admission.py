@@ -149,7 +149,6 @@ def test_one_that_was_away_is_asked_when_it_is_back(tmp_path: Path, log) -> None
     [
         (drop, "no answer within 5 s"),
         (with_field("party", "p01"), "answers in another party's name than its key was registered for"),
-        (with_field("weight", 3), "claims weight 3, the federation allows 1"),
         (with_field("teachers", 2), "offers 2 teachers, the federation asks 1"),
     ],
 )

@@ -15,16 +15,16 @@ from tests.federation import make_rows
 
 X = canonical_queries(make_rows(4, 5)[0], 3)
 SAID = {
-    "p02": (np.array([[0, 2], [1, 1], [0, 0], [2, 2]], dtype=np.uint8), 3),
-    "query_ids": (np.array([[0, 1], [0, 1], [0, 1], [0, 1]], dtype=np.uint8), 1),  # a party may be called so
-    "p01": (np.array([[1, 1], [1, 1], [1, 1], [1, 2]], dtype=np.uint8), 1),
+    "p02": np.array([[0, 2], [1, 1], [0, 0], [2, 2]], dtype=np.uint8),
+    "query_ids": np.array([[0, 1], [0, 1], [0, 1], [0, 1]], dtype=np.uint8),  # a party may be called so
+    "p01": np.array([[1, 1], [1, 1], [1, 1], [1, 2]], dtype=np.uint8),
 }
 
 
 def kept(folder: Path) -> Path:
     with keeping(folder / "private", X, query_set_hash(X), 3) as keep:
-        for at, (name, (choices, weight)) in enumerate(SAID.items()):
-            keep(Member(at, name, 2, weight), choices)
+        for at, (name, choices) in enumerate(SAID.items()):
+            keep(Member(at, name, 2), choices)
     (path,) = (folder / "private").glob(PATTERN)
     return path
 
@@ -32,9 +32,9 @@ def kept(folder: Path) -> Path:
 def test_what_is_kept_is_read_by_party_and_as_a_sum(tmp_path: Path) -> None:
     with kept_votes(kept(tmp_path)) as votes:
         assert votes.query_ids == query_ids(X)
-        assert list(votes.weights.items()) == [("p01", 1), ("p02", 3), ("query_ids", 1)]
-        assert all((votes.choices(name) == choices).all() for name, (choices, _) in SAID.items())
-        assert votes.votes("p02").tolist() == [[3, 0, 3], [0, 6, 0], [6, 0, 0], [0, 0, 6]]
+        assert votes.parties == ["p01", "p02", "query_ids"]
+        assert all((votes.choices(name) == choices).all() for name, choices in SAID.items())
+        assert votes.votes("p02").tolist() == [[1, 0, 1], [0, 2, 0], [2, 0, 0], [0, 0, 2]]
         assert votes.total().tolist() == sum(votes.votes(name) for name in SAID).tolist()
         assert "[[" not in repr(votes)
 
@@ -48,7 +48,7 @@ def test_hundreds_of_parties_are_read_in_any_order(tmp_path: Path) -> None:
             keep(Member(0, str(name), 2), said[str(name)])
     (path,) = tmp_path.glob(PATTERN)
     with kept_votes(path) as votes:
-        assert list(votes.weights) == sorted(said)
+        assert votes.parties == sorted(said)
         assert all((votes.choices(name) == choices).all() for name, choices in said.items())
         assert (votes.total() == sum(votes.votes(name) for name in said)).all()
     with np.load(path) as content:
@@ -61,7 +61,7 @@ def test_the_same_votes_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_votes_that_gave_no_sum_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), keeping(tmp_path, X, query_set_hash(X), 3) as keep:
-        keep(Member(0, "p01", 2), SAID["p01"][0])
+        keep(Member(0, "p01", 2), SAID["p01"])
         raise RuntimeError("too few parties")
     assert list(tmp_path.iterdir()) == []
 
@@ -75,7 +75,7 @@ def changed(path: Path, **arrays: np.ndarray | None) -> Path:
 
 
 BLOCK = "choices/00000"
-GOOD = np.stack([choices for choices, _ in SAID.values()])
+GOOD = np.stack(list(SAID.values()))
 DAMAGED = {
     "all votes are missing": {"block": None},
     "a party is missing": {"block": GOOD[:2]},
@@ -86,8 +86,6 @@ DAMAGED = {
     "flat": {"block": GOOD[0]},
     "no dimension": {"block": np.uint8(0)},
     "objects": {"block": np.array([None] * 3, dtype=object)},
-    "weights that are words": {"weights": np.array(["a", "b", "c"])},
-    "a weight too few": {"weights": np.array([1, 2])},
     "classes below zero": {"classes": np.array(-1)},
     "more classes than memory": {"classes": np.array(2**62)},
 }

@@ -30,8 +30,8 @@ class Lying:
         self.made = Cluster(root, EventLog(root / "events.jsonl"), parties=parties)
         self.members = self.made.ready()
 
-        def votes_of(votes: np.ndarray, terms, weight: int = 1) -> np.ndarray:
-            own = checked_votes(votes, terms, weight)
+        def votes_of(votes: np.ndarray, terms) -> np.ndarray:
+            own = checked_votes(votes, terms)
             if self.made.transport.requests[-1][0] != liar or not lies():
                 return own
             return own + np.eye(2, dtype=np.int64)[0]

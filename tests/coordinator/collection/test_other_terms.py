@@ -41,7 +41,7 @@ def enrol(transport: FakeTransport, true: FederationConfig, others: FederationCo
         request = TrainRequest(**{**dict(config.train_request()), "federation": true.digest()})
         reply = party.hello(hello_of(config, federation=true.digest(), request=request.digest()))
         party.train(request)
-        members.append(Member(node, reply.party, reply.teachers, reply.weight))
+        members.append(Member(node, reply.party, reply.teachers))
     return members
 
 

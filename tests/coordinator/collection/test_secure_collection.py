@@ -183,7 +183,7 @@ def test_a_gross_lie_in_a_noisy_sum_is_said_to_the_operator_and_to_nobody_else(
     """The student gets its labels, the queries are charged once, nobody is named."""
     votes_of = iter([lie] + [0] * (PARTIES - 1))
 
-    def unchecked(votes, terms, weight):
+    def unchecked(votes, terms):
         return votes.astype(np.int64) + next(votes_of)
 
     monkeypatch.setattr("consilium.party.masked_session.checked_votes", unchecked)

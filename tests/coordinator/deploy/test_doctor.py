@@ -15,10 +15,10 @@ from consilium.coordinator.deploy.start import close
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.immutable import Immutable
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.privacy import promise_in_words
 from consilium.coordinator.provision import kits
 from consilium.coordinator.server_app import door_of
-from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import Kit, open_kit
 from tests.coordinator.deploy.test_runs import asked, unpack_update

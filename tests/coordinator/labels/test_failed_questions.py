@@ -52,8 +52,7 @@ class Federation:
         self.transport, self.log = FakeTransport(homes), EventLog(self.log_path)
         self.ledger = Ledger(folder / "ledger.db", self.config.digest(), self.config.model_dump_json())
         greeting = Greeting(self.ledger.position)
-        agreed = keys.weights()
-        self.members = enrol(self.transport, self.config, self.ledger.id, self.log, agreed, greeting)
+        self.members = enrol(self.transport, self.config, self.ledger.id, self.log, greeting)
         self.members = train(self.transport, self.config, self.members, self.log).members
         self.kind = STAGE_OF[collection]
 
@@ -64,7 +63,7 @@ class Federation:
         self.sums = SumsOfRun(self.ledger, self.log, None)
         standing = Standing(self.sums.position, None, voting=voting)
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
-        collector = NotedCollector(keys.collector(means, None), self.sums)
+        collector = NotedCollector(keys.collector(means), self.sums)
         self.service = LabelService(
             self.config, self.ledger, lambda batch: SeededNoise(batch), collector, PARTIES, self.log
         )

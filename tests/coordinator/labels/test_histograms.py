@@ -42,17 +42,14 @@ def exact(queries: np.ndarray) -> np.ndarray:
 
 
 class Votes:
-    """A collector of those votes, each counted `weight` times."""
-
-    def __init__(self, weight: int = 1) -> None:
-        self.weight = weight
+    """A collector of those votes."""
 
     def settle(self) -> None:
         pass
 
     def __call__(self, queries, query_set, progress, phase=1):
         names = tuple(f"p{i}" for i in range(PARTIES))
-        return Histogram(exact(queries) * self.weight, names, 2 * PARTIES * self.weight)
+        return Histogram(exact(queries), names, 2 * PARTIES)
 
 
 @pytest.fixture
@@ -292,14 +289,3 @@ def test_counts_are_in_no_text(make) -> None:
     [batch] = ledger.batches()
     numbers = json.dumps(answers.histograms.counts.tolist())[2:-2].split("], [")
     assert not any(number in text for number in numbers for text in (repr(answers), repr(batch), repr(service)))
-
-
-def test_histograms_say_how_many_votes_they_have_where_parties_have_weights(make) -> None:
-    service, ledger, _ = make(most_votes=6 * PARTIES, most_weight=3)
-    ledger.pin_weights({f"p{at}": 3 for at in range(PARTIES)})
-    service._collector = Votes(weight=3)
-    x, _ = make_rows(5, 3)
-    first, again = service.ask(x).histograms, service.ask(x).histograms
-    assert first is not None and again is not None
-    assert first.votes.tolist() == again.votes.tolist() == [6 * PARTIES] * 5
-    assert [batch.votes for batch in ledger.batches()] == [6 * PARTIES]

@@ -21,8 +21,8 @@ from consilium.coordinator.config import FederationConfig, QueryBudget, check_sa
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, NoisyHistogram
+from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
-from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.node.limits import events_of
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise

@@ -83,7 +83,7 @@ def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
     event, fits = json.dumps(EVENT, separators=(",", ":")), []
     for votes in [[a, b, 7 - a - b] for a in range(8) for b in range(8 - a)]:
         rows = [("a", int(Outcome.ANSWERED), 1, None, -1.5, 0.0, *blobs(np.array([votes]), HISTOGRAM, 1), None)]
-        head = batch_hash(salt, GENESIS, 1, at, event, 3, rows, (), None, None)
+        head = batch_hash(salt, GENESIS, 1, at, event, 3, rows, ())
         if head == ledger.position().head:
             fits.append(votes)
     return fits
@@ -151,26 +151,8 @@ def test_labels_and_evidence_are_not_in_repr() -> None:
     assert "label" not in text
 
 
-def test_votes_of_parties_with_weights_are_kept_and_chained(ledger) -> None:
-    ledger.pin_weights({"a": 1, "b": 3, "c": 2})
-    ledger.commit(replace(batch("q"), votes=6), 10, 10)
-    ledger.commit(replace(batch("r"), votes=5), 10, 10)
-    assert [found.votes for found in ledger.batches()] == [6, 5]
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute("UPDATE sums SET votes = 7 WHERE seq = 1")
-    with pytest.raises(LedgerError, match="chain is broken at batch 1"):
-        ledger.batches()
-
-
-def test_the_first_weight_of_a_party_is_kept(ledger) -> None:
-    ledger.pin_weights({"a": 1, "b": 3})
-    ledger.pin_weights({"b": 1, "c": 2})
-    assert ledger.weights() == {"a": 1, "b": 3, "c": 2}
-
-
-def test_a_ledger_without_weights_has_nothing_of_them(ledger) -> None:
+def test_a_ledger_has_few_tables(ledger) -> None:
     ledger.commit(batch("a"), 10, 10)
-    assert ([found.votes for found in ledger.batches()], ledger.weights(), ledger.sums()) == ([None], {}, {})
     tables = ledger._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     assert {name for (name,) in tables} == {"meta", "batches", "releases", "evidence", "closing", "left_over"}
 

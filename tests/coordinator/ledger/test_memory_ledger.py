@@ -23,10 +23,10 @@ IDS = [f"query-{number}" for number in range(30)]
 
 
 def some_batch(generator: np.random.Generator) -> Batch:
-    """One to four queries by lot, so that some are asked again; of a schedule of two stages, or of none."""
+    """One to four queries by lot, so that some are asked again."""
     ids = generator.permutation(IDS)[: generator.integers(1, 5)].tolist()
     labels = generator.integers(NO_LABEL, 2, len(ids))
-    with_counts, has_votes, phased = generator.integers(2, size=3)
+    with_counts, has_votes, left_over = generator.integers(2, size=3)
     return Batch(
         event={"type": "confident", "version": 1, "asked": len(ids), "sigma": float(generator.random())},
         parties=5,
@@ -38,8 +38,7 @@ def some_batch(generator: np.random.Generator) -> Batch:
         log_q_label=generator.normal(size=len(ids)) if has_votes else None,
         histogram=generator.integers(0, 9, (len(ids), 2)) if has_votes else None,
         probabilities=generator.random((len(ids), 2)) if has_votes else None,
-        phase=int(generator.integers(1, 3)) if phased else None,
-        left_over=("left",) if phased else (),
+        left_over=("left",) if left_over else (),
     )
 
 
@@ -52,8 +51,7 @@ def outcome(ledger: ReleaseLedger, batch: Batch, caps: tuple[int, int]) -> str:
 
 
 def state(ledger: ReleaseLedger) -> list[Any]:
-    stages = [ledger.spent(number) for number in (None, 1, 2, 3)]
-    return [ledger.next_batch(), ledger.last_phase(), stages, ledger.find([*IDS, "left"]), ledger.closing()]
+    return [ledger.next_batch(), ledger.spent(), ledger.find([*IDS, "left"]), ledger.closing()]
 
 
 def plain(batch: Batch) -> dict[str, Any]:

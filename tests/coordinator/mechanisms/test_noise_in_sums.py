@@ -27,7 +27,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
 from consilium.coordinator.mechanisms.base import projected
 from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
-from consilium.coordinator.stages import Privacy
+from consilium.coordinator.parts import Privacy
 from consilium.protocol.label_source import NO_LABEL
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.federation import make_config, make_rows

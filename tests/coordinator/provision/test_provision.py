@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from consilium import cli
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
-from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node.checks import alternative_names, check_certificate
 from consilium.node.kit import open_kit
@@ -329,30 +328,3 @@ def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: P
     fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
     asked = HelloRequest(**pinned.model_dump(), **fields)
     assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers
-
-
-@pytest.mark.parametrize(
-    ("votes", "candidates", "refused"),
-    [("own", 1, True), ("own", 4, False), ("simulated", 1, False), ("none", 1, False), ("some", 1, True)],
-)
-def test_values_chosen_by_runs_on_these_parties_votes_are_refused_by_name_unless_charged(
-    tmp_path: Path, votes: str, candidates: int, refused: bool
-) -> None:
-    plan = write_plan(tmp_path)
-    table = plan_table()
-    federation = table["federation"]
-    federation["privacy"] = {**federation["privacy"], "candidates": candidates}
-    entry = {
-        "keys": ["federation.query_budget.queries"],
-        "rows": "development",
-        "votes": votes,
-        "where": "Runs of May.",
-    }
-    (tmp_path / "own.toml").write_text(tomli_w.dumps({"federation": federation, "provenance": [entry]}))
-    plan.write_text(tomli_w.dumps({**table, "federation": "own.toml"}))
-    if not refused:
-        assert read_plan(plan)[0].federation.privacy.candidates == candidates
-        return
-    with pytest.raises(ConfigError, match=r"federation\.query_budget\.queries: chosen|provenance.*votes"):
-        kits.make(plan, tmp_path / "kits")
-    assert not (tmp_path / "kits").exists()

@@ -83,7 +83,7 @@ def test_its_kit_is_all_that_it_needs_and_nothing_of_another(made: Path) -> None
     registry = load_registry(made)
     assert registry.aggregator is not None
     assert registry.aggregator.made_by == "operator"
-    assert home.policy.most_queries == registry.federation().whole_budget.queries
+    assert home.policy.most_queries == registry.federation().query_budget.queries
     assert roster.least_accepted == least_sum(roster.n, 0)
     coordinator = OwnKeys.load("aggregator", made / KIT)
     assert (roster.helper.ed25519_pk, roster.helper.x25519_pk) == (coordinator.identity, coordinator.sealing)

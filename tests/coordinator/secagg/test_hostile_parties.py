@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_set")]
 def votes_of_teachers(rows: list[list[int]], queries: int = 4):
     """`checked_votes` of software that checks nothing: each party in turn gives one of the rows to every query."""
     given = iter(rows)
-    return lambda votes, terms, weight: np.tile(next(given), (queries, 1))
+    return lambda votes, terms: np.tile(next(given), (queries, 1))
 
 
 def old_check_sum(sums: np.ndarray, votes: int) -> bool:

@@ -105,22 +105,10 @@ def rechained(*statements: str) -> Tamper:
     return apply
 
 
-def sums_of(ledger: sqlite3.Connection) -> dict[int, int]:
-    """Votes in the sums of each batch, where the ledger keeps them."""
-    weighted = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone()
-    return dict(ledger.execute("SELECT seq, votes FROM sums")) if weighted else {}
-
-
-def phases_of(ledger: sqlite3.Connection) -> dict[int, int]:
-    """The phase of each batch, where the ledger keeps them."""
-    phased = ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'phases'").fetchone()
-    return dict(ledger.execute("SELECT seq, phase FROM phases")) if phased else {}
-
-
 def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
-        previous, sums, phases = GENESIS, sums_of(ledger), phases_of(ledger)
+        previous = GENESIS
         (salt,) = ledger.execute("SELECT value FROM meta WHERE key = 'salt'").fetchone()
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
@@ -131,7 +119,7 @@ def rechain(path: Path) -> None:
                 (seq,),
             ).fetchall()
             left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
-            content = (event, parties, rows, [query_id for (query_id,) in left], sums.get(seq), phases.get(seq))
+            content = (event, parties, rows, [query_id for (query_id,) in left])
             link = batch_hash(salt, previous, seq, at, *content)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link

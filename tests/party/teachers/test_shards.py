@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.stages import Privacy
+from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
 from consilium.models import network_training
 from consilium.models.teachers import train_many

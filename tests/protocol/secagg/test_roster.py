@@ -161,16 +161,6 @@ def test_every_party_stands_in_a_block(n: int, colluders: int, sizes: list[int])
     assert roster.block_keys(0) == {roster.parties[place].ed25519_pk for place in roster.blocks[0]}
 
 
-def test_a_block_is_all_of_one_weight_and_a_rare_weight_has_none() -> None:
-    keys = publics(7)
-    roster = Roster.build(keys, COORDINATOR, weights={"p0": 3, "p2": 2, "p5": 2})
-    assert [entry.block for entry in roster.parties] == [0, 1, 3, 1, 2, 3, 2]
-    table = json.loads(roster.model_dump_json())
-    table["parties"][0]["block"] = 1
-    with pytest.raises(ValueError, match="several weights"):
-        Roster.model_validate_json(json.dumps(table))
-
-
 def test_blocks_stay_from_roster_to_roster() -> None:
     """Whoever lost one of its block is in none, and whoever comes alone is in none either."""
     keys = publics(6)
@@ -186,28 +176,3 @@ def test_blocks_stay_from_roster_to_roster() -> None:
     assert third.block_keys(3) == blocks[2]
     assert len({entry.block for entry in third.parties if entry.id.startswith(("new", "p3"))}) == 1
     assert third.parties[0].block == 0
-
-
-def test_a_weight_is_one_where_none_is_stated() -> None:
-    keys = publics(3)
-    plain = Roster.build(keys, COORDINATOR)
-    assert plain.weights == (1, 1, 1)
-    assert Roster.build(keys, COORDINATOR, weights=dict.fromkeys(keys, 1)).digest == plain.digest
-
-
-def test_weights_are_part_of_what_all_pin(tmp_path) -> None:
-    keys = publics(3)
-    names = list(keys)
-    weighted = Roster.build(keys, COORDINATOR, weights={names[1]: 4})
-    assert (weighted.weights, weighted.weight_of(names[1])) == ((1, 4, 1), 4)
-    assert weighted.digest != Roster.build(keys, COORDINATOR).digest
-    weighted.save(tmp_path / "roster.json")
-    assert Roster.load(tmp_path / "roster.json") == weighted
-
-
-@pytest.mark.parametrize("weight", [0, 51, 1.5, "2"])
-def test_a_weight_that_is_none_is_refused(weight: object) -> None:
-    table = json.loads(Roster.build(publics(3), COORDINATOR).model_dump_json())
-    table["parties"][0]["weight"] = weight
-    with pytest.raises(ValueError):
-        Roster.model_validate_json(json.dumps(table))

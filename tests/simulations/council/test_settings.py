@@ -31,10 +31,10 @@ def scenario(
     return scenario_of(council.get_params(deep=False), rows, ObjectFiles(folder))
 
 
-def test_what_is_left_out_is_planned(tmp_path: Path) -> None:
+def test_what_is_left_out_takes_the_noise_of_epsilon(tmp_path: Path) -> None:
     table = scenario(tmp_path)
     assert table["federation"]["privacy"] == {"unit": "party", "neighbouring": "replace", "delta": 1e-5, "epsilon": 1.0}
-    assert "mechanism" not in table["federation"]
+    assert table["federation"]["mechanism"] == {"name": "gnmax"}
     assert "trainer" not in table["student"]
     assert table["simulation"]["noise"] == "system"
     assert table["data"]["public"] == {"by": "owner", "share": 0.2}

@@ -68,4 +68,4 @@ def write_scenario(folder: Path, data: dict[str, Any], **tables: Any) -> Path:
 
 def divided(folder: Path, data: dict[str, Any], seed: int = 0) -> tuple[Dataset, Partition]:
     """What a scenario with this `[data]` makes of the files in `folder`."""
-    return divided_data(load_scenario(str(write_scenario(folder, data)), [], seed), seed)
+    return divided_data(load_scenario(str(write_scenario(folder, data)), []), seed)

@@ -74,7 +74,7 @@ def test_private_rows_shape_nothing(csv: Path, seed: int) -> None:
     )
     frame.write_csv(csv / "patients.csv")
     after, again = divided(csv, table_keys(), seed)
-    spec = load_scenario(str(csv / "own.toml"), [], seed).data
+    spec = load_scenario(str(csv / "own.toml"), []).data
     assert schema(spec, after, again) == schema(spec, before, parts)
     assert list(again.parties) == list(parts.parties)
     assert (after.x[public_of(again)] == before.x[public_of(parts)]).all()

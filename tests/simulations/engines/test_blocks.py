@@ -340,4 +340,9 @@ def test_a_session_on_disk_never_knows_more_than_the_account(tmp_path: Path, col
     (folder, *_) = block_up(homes, tmp_path / "blocks")
     policy = Policy(allowed_classes=CLASSES, most_epsilon=1e9)
     Block.open(folder).node(0).spend.enrol(make_config().terms(), "a" * 64, policy)
-    assert (Block.open(folder).node(0).spend.past(make_config().digest()).weight == 1) == stays
+    spend, federation = Block.open(folder).node(0).spend, make_config().digest()
+    if stays:
+        assert spend.terms(federation) == make_config().terms()
+    else:
+        with pytest.raises(Refused):
+            spend.terms(federation)

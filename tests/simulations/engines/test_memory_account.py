@@ -20,12 +20,10 @@ from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.refusals import Refused
 from consilium.simulations.engines.memory_account import MemoryAccount, MemoryBook
 from tests.federation import CLASSES, make_config
-from tests.schedule.small import scheduled
 
 CONFIGS = [
     make_config(name="a", query_budget=QueryBudget(queries=6, answers=4)),
     make_config(name="b", mechanism=GNMax(sigma=3.0), query_budget=QueryBudget(queries=8, answers=8)),
-    scheduled(),
 ]
 TERMS = [config.terms() for config in CONFIGS]
 POLICY = Policy(
@@ -51,7 +49,6 @@ steps = st.one_of(
         st.sampled_from(["t", "u"]),
         st.lists(st.integers(0, 9), min_size=1, max_size=6),
         st.integers(1, 2),
-        st.integers(1, 3),
     ),
 )
 
@@ -69,8 +66,8 @@ def outcome(store: SpendStore, step: tuple[Any, ...]) -> Any:
             case "seen":
                 said = store.seen(terms.federation, rest[0])
             case _:
-                teachers, ids, phase, release = rest
-                said = store.charge(terms, teachers, [IDS[each] for each in ids], POLICY, phase, release)
+                teachers, ids, phase = rest
+                said = store.charge(terms, teachers, [IDS[each] for each in ids], POLICY, phase)
     except Refused as error:
         said = error.refusal
     federation = terms.federation
@@ -96,7 +93,6 @@ def test_what_fails_changes_nothing() -> None:
     SpendStore(book).enrol(TERMS[0], LEDGERS[0], POLICY)
     before = pickle.dumps(account)
     with pytest.raises(ZeroDivisionError), book.transaction() as inside:
-        inside.first_weight("other", 2)
         inside.give(TERMS[0].federation, "t", 1, frozenset({b"q" * 32}))
         raise ZeroDivisionError
     assert pickle.dumps(account) == before

@@ -8,7 +8,7 @@ import pytest
 from flwr.app import Error, Message
 
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.stages import Timeouts
+from consilium.coordinator.parts import Timeouts
 from consilium.protocol.errors import EngineError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.divide import divide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
-from consilium.accounting.units import Neighbouring
-from consilium.simulations.methods import averaging, rehearsal
+from consilium.simulations.methods import averaging
 from consilium.simulations.methods.averaging import (
     AveragedNetwork,
     InProcessGrid,
@@ -24,8 +22,6 @@ from consilium.simulations.methods.averaging import (
     federate,
     train_locally,
 )
-from consilium.simulations.methods.averaging_privacy import PartyPrivacy
-from consilium.simulations.methods.rehearsal import Trial, rehearse
 from tests.simulations.methods.made_up_parties import made_up_parties
 
 
@@ -231,50 +227,3 @@ def test_the_same_seed_gives_the_same_and_leaves_global_generators_alone(capfd: 
     assert (first == drawn(3)).all()
     assert (first != drawn(2**40)).any()
     assert capfd.readouterr() == ("", "")
-
-
-PRIVATE = PartyPrivacy(5.0, 1e-5, Neighbouring.REPLACE, clip=0.1)
-
-
-@pytest.mark.parametrize(
-    ("rounds", "privacy"),
-    [
-        (Rounds(4), None),
-        (Rounds(4, proximal_mu=0.3), None),
-        (Rounds(6, fraction=0.4), None),
-        (Rounds(4), PRIVATE),
-        (Rounds(4, proximal_mu=0.3), PRIVATE),
-    ],
-    ids=["fedavg", "fedprox", "a part", "private", "private fedprox"],
-)
-@pytest.mark.parametrize("hidden", [0, 4])
-@pytest.mark.parametrize("broken", [False, True])
-def test_a_trial_is_the_run(rounds: Rounds, privacy: PartyPrivacy | None, hidden: int, broken: bool) -> None:
-    parties = made_up_parties([2, 7, 30, 12, 5], classes=3)
-    if broken:
-        parties[1] = TrainingRows(np.full((7, 3), np.nan, dtype=np.float32), parties[1].y)
-    network, training = AveragedNetwork.of(3, 3, hidden), LocalTraining(0.2, batch=8)
-    run = federate(parties, network, training, rounds, 5, privacy).model
-    tighter = None if privacy is None else replace(privacy, clip=privacy.clip / 2)
-    trials = [Trial(0.2, privacy), Trial(0.05, privacy), Trial(0.2, tighter)]
-    first, slower, last = rehearse(parties, network, training, rounds, 5, trials)
-    assert first == pytest.approx(run, rel=1e-9, abs=1e-12)
-    at_another_rate = federate(parties, network, replace(training, learning_rate=0.05), rounds, 5, privacy).model
-    assert slower == pytest.approx(at_another_rate, rel=1e-9, abs=1e-12)
-    assert last == pytest.approx(federate(parties, network, training, rounds, 5, tighter).model, rel=1e-9, abs=1e-12)
-    assert rehearse(parties, network, training, rounds, 6, trials)[0] != pytest.approx(run, rel=1e-3)
-
-
-@pytest.mark.parametrize("at_once", [1, 300])
-def test_parties_are_trained_in_blocks(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    parties, trials = made_up_parties([2, 7, 30, 12, 5], classes=3), [Trial(0.2), Trial(0.01)]
-    network, training = AveragedNetwork.of(3, 3, 4), LocalTraining(0.2, batch=8, epochs=2)
-    whole = rehearse(parties, network, training, Rounds(3), 5, trials)
-    monkeypatch.setattr(rehearsal, "_AT_ONCE", at_once)
-    assert rehearse(parties, network, training, Rounds(3), 5, trials) == pytest.approx(whole, rel=1e-9)
-
-
-def test_where_all_fail_a_trial_learns_nothing() -> None:
-    broken = TrainingRows(np.full((2, 3), np.nan, dtype=np.float32), np.array([0, 1]))
-    network = AveragedNetwork.of(3, 2, hidden=0)
-    assert not rehearse([broken, broken], network, LocalTraining(0.2), Rounds(2), 0, [Trial(0.2)]).any()

@@ -84,18 +84,13 @@ def test_it_learns_and_noise_costs(case: Case) -> None:
 
 
 def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[list[tuple[float, float | None]]] = []
-    rehearse, federate = federated.rehearse, federated.federate
-
-    def noted(*known: Any) -> Any:
-        tried.append([(rate, privacy.clip if privacy else None) for rate, privacy in known[-1]])
-        return rehearse(*known)
+    tried: list[tuple[float, float | None]] = []
+    federate = federated.federate
 
     def run(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
-        tried.append([(training.learning_rate, privacy.clip)])
+        tried.append((training.learning_rate, privacy.clip if privacy else None))
         return federate(parties, network, training, rounds, seed, privacy)
 
-    monkeypatch.setattr(federated, "rehearse", noted)
     monkeypatch.setattr(federated, "federate", run)
     values: list[float] = []
     judge = federated.AveragingSetting._on_the_pool
@@ -110,7 +105,7 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     assert figures["learning_rate"] == rates[int(np.argmax(values[: len(rates)]))]
     assert figures["clip"] == clips[int(np.argmax(values[len(rates) :]))]
     rate, clip = figures["learning_rate"], figures["clip"]
-    assert tried == [[(rate, None) for rate in rates], [(rate, clip) for clip in clips], [(rate, clip)]]
+    assert tried == [*((each, None) for each in rates), *((rate, each) for each in clips), (rate, clip)]
 
 
 @pytest.mark.parametrize("luck", ["few rounds do best", "many rounds do best"])

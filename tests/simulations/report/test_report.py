@@ -11,7 +11,6 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Unit
-from consilium.models.provenance import NOT_COVERED, NOT_STATED
 from consilium.protocol.errors import DataError
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import LeftOutParty, PartyQuality
@@ -361,18 +360,3 @@ def test_a_claim_without_a_guarantee_is_struck_through() -> None:
     text = render(replace(data, guarantees=guarantees))
     assert "<del>0.0231</del>" in text
     assert "<del>" not in render(run())
-
-
-@pytest.mark.parametrize("public", [False, True])
-def test_what_was_chosen_stands_in_both_versions_with_what_no_epsilon_covers(public: bool) -> None:
-    entries = [
-        {"keys": ["federation.query_budget.queries"], "rows": "judged", "votes": "own", "where": HOSTILE},
-        {"keys": ["federation.mechanism.sigma"], "rows": "none", "where": "Follows from epsilon"},
-    ]
-    page = Page(render(replace(run(), provenance=entries), public))
-    assert page.tags["script"] == 0
-    assert "with a look at rows that judge, in view of runs on these parties' own votes" in page.text
-    assert f"{NOT_COVERED}: federation.query_budget.queries." in page.text
-    plain = Page(render(run(), public)).text
-    assert NOT_STATED in plain and NOT_COVERED not in plain
-    assert NOT_STATED in Page(render(replace(run(), provenance=[{"keys": 3}]), public)).text

@@ -92,8 +92,6 @@ def test_the_one_form_is_that_of_itself() -> None:
 def test_a_scenario_is_checked_without_its_mechanism() -> None:
     table = changed(SCENARIO, {"federation": {"privacy": {"epsilon": 1.0}}})
     assert teaching(without_mechanism(table, "here")) == teaching(scenario({}))
-    phases = {"federation": {"schedule": [{"mechanism": {"name": "gnmax"}}]}, "student": {"later": [{"rounds": 2}]}}
-    assert teaching(without_mechanism(changed(table, phases), "here")) == teaching(scenario({}))
     with pytest.raises(ConfigError, match=r"here: federation\.minimum_partys: unknown key"):
         without_mechanism(changed(table, {"federation": {"minimum_partys": 3}}), "here")
 

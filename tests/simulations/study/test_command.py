@@ -60,7 +60,6 @@ def test_from_a_dry_run_to_the_citation(study: Path) -> None:
         ({"mechanism": {"name": "confident"}}, "federation: mechanism.threshold"),
         ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation: mechanism.sigmas"),
         ({"query_budget": {"queries": 0, "answers": 0}}, "query_budget.queries: must be at least 1"),
-        ({"schedule": [{"mechanism": {"name": "gnmax"}}]}, "stage 2: query_budget: is required"),
     ],
 )
 def test_noise_that_will_be_calibrated_hides_no_other_fault_from_a_dry_run(tmp_path: Path, federation, key) -> None:

@@ -343,22 +343,6 @@ def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
     assert "rows" not in kinds_kept(cache)
 
 
-@pytest.mark.slow
-def test_an_open_mechanism_is_planned_once(tmp_path: Path, cache: StepCache) -> None:
-    federation = {
-        key: value for key, value in SCENARIO["federation"].items() if key not in ("mechanism", "query_budget")
-    }
-    federation["privacy"] = {"unit": "party", "delta": 1e-3, "epsilon": 8.0}
-    base = {**{key: value for key, value in SCENARIO.items() if key != "student"}, "federation": federation}
-    axis = [{"key": "federation.name", "values": ["one", "two"]}]
-    study = {**SMALL, "base": base, "axis": axis}
-    summary = run(tmp_path, cache, **study)
-    assert summary["failed"] == []
-    assert kinds_kept(cache)["plan"] == 1, "a name decides no plan"
-    kept = kinds_kept(cache)["settle"]
-    assert (kept, run(tmp_path, cache, **study)["steps"]["computed"]) == (2, 0)
-
-
 @pytest.mark.proofs
 def test_processes_give_what_one_gives(tmp_path: Path, cache: StepCache) -> None:
     run(tmp_path, cache, "one")

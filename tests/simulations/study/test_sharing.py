@@ -52,13 +52,11 @@ CHANGES: dict[str, dict[str, Any]] = {
     "teachers_per_party": {"teachers_per_party": 3},
     "towards": {"towards": Towards.COORDINATOR},
     "noise": {"noise": Noise.CONTINUOUS},
-    "weight": {"weight": 2},
-    "candidates": {"candidates": 2},
     "slack": {"slack": 1e-6},
     "sigma": {"sigma": 90.00001},
     "delta": {},
 }
-OTHER_COST = ("asked", "answered", "neighbouring", "weight", "slack", "sigma", "delta")
+OTHER_COST = ("asked", "answered", "neighbouring", "slack", "sigma", "delta")
 
 
 def test_every_field_of_an_event_is_looked_at() -> None:

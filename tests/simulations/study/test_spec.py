@@ -175,22 +175,6 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"federation": {"privacy": {"epsilon": 2.0}, "mechanism": {"sigma": 9}}},
         {"federation": {"privacy": {"epsilon": 2.0}, "mechanism": {"name": "gnmax", "sigma": 9}}},
     ),
-    # and so is that of every phase of a schedule, unless the schedule itself is given
-    (
-        {"federation": {"schedule": [{"mechanism": {"name": "gnmax", "sigma": 1}}, "no phase", {"mechanism": 1}]}},
-        {"federation": {"privacy": {"epsilon": 2.0}}},
-        {
-            "federation": {
-                "privacy": {"epsilon": 2.0},
-                "schedule": [{"mechanism": {"name": "gnmax"}}, "no phase", {"mechanism": 1}],
-            }
-        },
-    ),
-    (
-        {"federation": {"schedule": []}},
-        {"federation": {"privacy": {"epsilon": 2.0}, "schedule": [{"mechanism": {"name": "gnmax", "sigma": 1}}]}},
-        {"federation": {"privacy": {"epsilon": 2.0}, "schedule": [{"mechanism": {"name": "gnmax", "sigma": 1}}]}},
-    ),
 ]  # fmt: skip
 
 

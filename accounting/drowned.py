@@ -1,0 +1,51 @@
+"""Whether the noise of a promise drowns a federation, known before anything is asked.
+
+A linear student is read from about r directions of the public rows. What the shares of the votes say along them stands
+out of the noise by K mu / (2 sqrt r), for K votes of which a unit moves one, and the Gaussian privacy parameter mu of
+all that is released. On divisions that decided nothing a student was useless at 1.4, 1.4 and 2.1, and fair at 4.4, 5.7
+and 27: below 3 (`report.before_run.LEAST_SIGNAL`) expect nothing. It says what privacy costs, not whether the task is
+hard.
+"""
+
+from __future__ import annotations
+
+import math
+
+from consilium.accounting.checks import check_delta
+from consilium.accounting.curves.gdp import delta_of
+from consilium.accounting.units import Neighbouring, Unit, votes_moved
+
+MOST_DIRECTIONS = 10.0
+"""That a student under noise learns, of however many there are."""
+_LEAST_MU, _MOST_MU, _HALVINGS = 1e-6, 1e3, 60
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The mu of a Gaussian mechanism that promises this epsilon at this delta, from 1e-6 to 1000; infinite for an
+    infinite epsilon.
+
+    >>> round(mu_of(1.0, 1e-5), 3)
+    0.268
+    """
+    check_delta(delta)
+    if math.isinf(epsilon):
+        return math.inf
+    low, high = _LEAST_MU, _MOST_MU
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if delta_of(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+def signal(votes: float, epsilon: float, delta: float, directions: float) -> float:
+    """How far votes stand out of the noise, in standard deviations. votes: of which a unit moves one.
+
+    >>> round(signal(200, 1.0, 1e-5, 30), 2)
+    8.48
+    """
+    return votes * mu_of(epsilon, delta) / (2 * math.sqrt(min(MOST_DIRECTIONS, max(directions, 1.0))))
+
+
+def votes_of_units(parties: int, teachers_per_party: int, unit: Unit, neighbouring: Neighbouring) -> float:
+    """Votes on a query for each that one unit moves: the number of parties, where a whole one is the unit."""
+    return parties * teachers_per_party / votes_moved(unit, teachers_per_party, neighbouring)

@@ -1,0 +1,142 @@
+"""Parts of the table `[federation]`: privacy, timeouts and query budget, and what fits what."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from consilium.accounting.sanitise.release import SanitisedPlan
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.protocol.messages import CollectionMode
+from consilium.protocol.models import Frozen
+
+
+class Timeouts(Frozen):
+    """Seconds to wait, by stage; in a deployment a party that is late is left out of that stage. A simulation waits for
+    all of its parties (`patient`): who takes part must not follow from how busy a machine is."""
+
+    enrol: float = Field(default=60, gt=0, description="for parties to answer the first request")
+    join: float = Field(
+        default=300,
+        gt=0,
+        description="for all other parties, once enough of them are there; those that come later take part from the"
+        " next questions on. Of deployments: in a simulation all are there",
+    )
+    train: float = Field(default=600, gt=0, description="for the teachers")
+    vote: float = Field(default=300, gt=0, description="for the votes")
+    secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
+    student: float = Field(default=3600, gt=0, description="for which students may ask")
+
+    def patient(self) -> Timeouts:
+        """The same, in which no party is ever late."""
+        return self.model_copy(update=dict.fromkeys(("enrol", "train", "vote", "secure"), PATIENCE))
+
+
+PATIENCE = 1_000_000.0
+"""Seconds, twelve days: about the longest for which an operating system takes a wait in milliseconds."""
+
+
+class Sanitised(Frozen):
+    """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
+
+    They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
+    that looks at private votes would itself be a release.
+    """
+
+    order: float = Field(gt=1, le=1e4, description="Rényi order at which the cost is released")
+    beta: float = Field(gt=0, le=10, description="decay of the smooth sensitivity")
+    sigma_ss: float = Field(gt=0, le=1e6, description="noise, in units of the smooth sensitivity")
+    log_scale_sigma: float | None = Field(
+        default=None, gt=0, le=1e6, description="noise on the logarithm of the sensitivity, which is then released too"
+    )
+    confidence: float = Field(default=0.95, gt=0, lt=1, description="of the bound that is published")
+
+    def plan(self) -> SanitisedPlan:
+        """As the accounting takes it."""
+        return SanitisedPlan(**self.model_dump())
+
+
+class Privacy(Frozen):
+    """`unit` has no default on purpose: whoever states an epsilon says for what."""
+
+    unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
+    neighbouring: Neighbouring = Field(
+        default=Neighbouring.REPLACE,
+        description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
+        " `replace`, 1 by `add_or_remove`",
+    )
+    delta: float = Field(gt=0, lt=1, description="of the guarantee")
+    epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="most that may be guaranteed; scales of noise that `[federation.mechanism]` leaves out are"
+        " calibrated to it",
+    )
+    sanitised: Sanitised | None = Field(
+        default=None,
+        description="publish a data-dependent epsilon, with noise, when the run closes; plaintext votes only",
+    )
+
+
+def check_sanitised_votes(privacy: Privacy, collection: CollectionMode) -> None:
+    """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
+    if privacy.sanitised is not None and collection != "plaintext":
+        raise ValueError(
+            f"privacy.sanitised needs plaintext votes, not {collection} ones: it is computed from histograms, and a"
+            " lying party behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it"
+            " out, or collect votes in plaintext"
+        )
+
+
+class QueryBudget(Frozen):
+    """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
+
+    queries: int = Field(ge=1, description="most queries ever asked")
+    answers: int = Field(
+        ge=1,
+        description="most answers ever given; must equal `queries` for mechanisms that answer every query, and for"
+        " `distributed`",
+    )
+
+    @model_validator(mode="after")
+    def _answers_within_queries(self) -> QueryBudget:
+        if self.answers > self.queries:
+            raise ValueError(f"answers {self.answers} exceeds queries {self.queries}")
+        return self
+
+
+NOISY_SUMS: frozenset[CollectionMode] = frozenset({"distributed", "verified"})
+"""Where sums may come with noise in them: of the parties, or of each aggregator."""
+
+
+def check_query_budget(mechanism: AnyMechanism, query_budget: QueryBudget, collection: CollectionMode) -> None:
+    """Raise ValueError where the query budget cannot be that of the mechanism."""
+    two_phases = mechanism.phases == 2 and collection in NOISY_SUMS
+    if mechanism.noise_by_parties and query_budget.answers != query_budget.queries and not two_phases:
+        # what the parties have sent is seen, whether its label is released or not
+        raise ValueError(
+            f"{mechanism.name} charges for all it sees: query_budget.answers {query_budget.answers} must equal"
+            f" queries {query_budget.queries}"
+        )
+    if mechanism.answers_all and query_budget.answers != query_budget.queries:
+        raise ValueError(
+            f"{mechanism.name} answers every query: query_budget.answers {query_budget.answers} must equal queries"
+            f" {query_budget.queries}"
+        )
+
+
+def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_sums: bool, simulation: bool) -> None:
+    """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
+    if noise_in_sums and mechanism.sums_sigma(1) is None:
+        raise ValueError(
+            f"{mechanism.name} is not private, and {collection} votes have the noise in their sums: collect them in"
+            " plaintext, or as exact sums (collection secure, or verified with exact_sums)"
+        )
+    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
+        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set collection to distributed")
+    if collection == "verified" and (noise := mechanism.shares_of_noise) > 1:
+        raise ValueError(
+            f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"
+            " 1"
+        )
