@@ -190,7 +190,7 @@ def answered_elsewhere(kit: Path) -> None:
 def unsafe_federation(kit: Path) -> None:
     """The terms that were sent are of secure votes on any question."""
     terms = json.loads((kit / "terms.json").read_text())
-    (kit / "terms.json").write_text(json.dumps({**terms, "pool": ""}))
+    (kit / "terms.json").write_text(json.dumps({**terms, "public": ""}))
 
 
 def other_columns(kit: Path) -> None:

@@ -213,8 +213,11 @@ def test_doctor_says_that_and_no_more_of_the_policy(kit: Path) -> None:
     assert {name for name, each in found.items() if each.level == "wrong"} == {"accepted", "coordinator"}
     status = consilium("status", kit)
     assert (status.exit_code, "not accepted yet" in status.stderr) == (2, True)
-    for command in ("check", "dry-run"):  # which send nothing, and whoever maps columns need not decide
-        assert consilium("party", command, kit, kit / "federation.json").exit_code == 0
+    for command in (
+        ["dry-run", "--data-only"],
+        ["dry-run"],
+    ):  # which send nothing, and whoever maps columns need not decide
+        assert consilium("party", *command, kit, kit / "federation.json").exit_code == 0
     assert consilium("node", "fingerprint", kit).exit_code == 0
 
 
@@ -222,7 +225,7 @@ def test_doctor_says_that_and_no_more_of_the_policy(kit: Path) -> None:
 
 
 def on_terminal(kit: Path, *answers: str) -> tuple[int, str]:
-    return typed([open_kit(kit).kind, "accept"], answers, PROMPT, kit)
+    return typed(["node", "accept"], answers, PROMPT, kit)
 
 
 @pytest.mark.parametrize("node", [NAME, f"aggregator-{SECOND}"])
@@ -396,7 +399,7 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
         assert "BEYOND YOUR LIMIT" in refused.stdout
         assert (kit / POLICY_FILE).read_bytes() == before
     (kit / POLICY_FILE).unlink()
-    limit(kit, votes="distributed")  # as 0.9 called it
+    limit(kit, collection="distributed")
     assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "distributed"}
     (kit / POLICY_FILE).unlink()
     limit(kit, most_epsilon=86.0, most_queries=40)  # the control
@@ -450,7 +453,7 @@ def test_a_policy_that_cannot_be_read_is_none(kit: Path, case: str) -> None:
     spoil(kit)
     with pytest.raises(ConfigError, match=said):
         open_home(kit)
-    done = by_script(kit, *("votes",))
+    done = by_script(kit, *("collection",))
     assert done.exit_code == 2
     assert "internal error" not in done.stderr
     refusal = refusal_from_record(call(to_record(HelloRequest(**_fields(kit))), context({"home": str(kit)})).content)

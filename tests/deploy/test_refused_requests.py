@@ -67,10 +67,10 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
         Rule.DATA: Foreseen(written("data.npz", "x"), "data"),
     },
     SECOND_KIT: {
-        Rule.VOTES: Foreseen(changed_terms(votes="secure")),
+        Rule.VOTES: Foreseen(changed_terms(collection="secure")),
         Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
-        Rule.POOL: Foreseen(changed_terms(pool="")),
-        Rule.MALFORMED: Foreseen(changed_terms(pool="{}")),
+        Rule.POOL: Foreseen(changed_terms(public="")),
+        Rule.MALFORMED: Foreseen(changed_terms(public="{}")),
         Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
         Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5")),
         Rule.ROSTER_MISMATCH: Foreseen(signed_so(other_roster)),
@@ -141,7 +141,7 @@ def ask_party(nodes: Path) -> None:
     config = load(nodes / "coordinator" / "federation.json", FederationConfig)
     terms = json.loads((nodes / PARTY_KIT / "terms.json").read_text())
     node = PartyNode(open_home(nodes / PARTY_KIT))
-    node.hello(hello_of(config, public=terms["pool"]))
+    node.hello(hello_of(config, public=terms["public"]))
     node.train(config.train_request())
 
 
