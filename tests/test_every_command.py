@@ -18,16 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTES = {
-    "run",
-    "attack",
-    "watch",
-    "plan",
-    "study run",
-    "student run",
-    "student start",
-    "audit mechanism",
-}
+MINUTES = {"run", "attack", "watch", "plan", "study run", "student run", "student start", "audit mechanism"}
 """Commands that show how far they are."""
 
 
