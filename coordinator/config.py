@@ -402,16 +402,13 @@ class FederationConfig(Federation):
 
     def label_step(self, parties: int, votes: int) -> float:
         """How far a label of two classes moves a share from one half, see `Shares.of_labels`, where so many parties
-        with so many votes are in the sum; 0.0 where that is unknown, or not the same in all phases."""
-        steps = {self._label_step(self.givers(parties), number) / votes for number in self.phase_numbers}
-        return steps.pop() if len(steps) == 1 and len(self.rows.classes) == 2 else 0.0
-
-    def _label_step(self, givers: int, phase: int | None) -> float:
-        """In votes. Noise in the sums is Gaussian, and all there is where the coordinator tops it up."""
-        mechanism, noises = self.phase(phase).mechanism, self._noises(phase)
-        if noises and not mechanism.tops_up(len(noises)):
+        with so many votes are in the sum; 0.0 where that is unknown. Noise in the sums is Gaussian, and all there is
+        where the coordinator tops it up."""
+        mechanism, noises, givers = self.mechanism, self._noises(), self.givers(parties)
+        if len(self.rows.classes) != 2 or (noises and not mechanism.tops_up(len(noises))):
             return 0.0
-        return mechanism.label_step * (noises[-1].total(givers) if noises else mechanism.label_noise(givers) or 0.0)
+        noise = noises[-1].total(givers) if noises else mechanism.label_noise(givers) or 0.0
+        return mechanism.label_step * noise / votes
 
     @model_validator(mode="after")
     def _reference_suits_the_voting_rule(self) -> FederationConfig:

@@ -123,7 +123,7 @@ def games_needed(epsilon: float, bound: LowerBound) -> int | None:
     nobody plays so many.
 
     >>> games_needed(5.5, LowerBound(1e-5, 0.05)), games_needed(40.0, LowerBound(1e-5, 0.05))
-    (1806, None)
+    (1809, None)
     """
 
     def most(games: int) -> float:
