@@ -409,9 +409,8 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
     queries = [table["query_id"][place] for place in places]
     if config.disclosure.release is not ReleaseKind.COUNTS:
         parties = max((batch.parties for batch in batches), default=1)
-        votes = max((batch.votes or parties * config.teachers_per_party for batch in batches), default=1)
         drawn = np.array([table["outcome"][place] == "answered" for place in places], dtype=bool)
-        shares = Shares.of_labels(labels, drawn, config.label_step(parties, votes))
+        shares = Shares.of_labels(labels, drawn, config.label_step(parties, parties * config.teachers_per_party))
         return _Answers(ReleasedAnswers(rows, labels, shares), queries)
     noisy = {
         query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)

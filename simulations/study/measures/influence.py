@@ -190,7 +190,7 @@ class Rerun:
         """`present` bool (parties,): whose votes are in the sums."""
         labels = np.concatenate([draw.labels for draw in drawn])[self._at]
         counts = [draw.counts for draw in drawn if draw.counts is not None]
-        votes = int(self._weights[present].sum()) * self._config.teachers_per_party
+        votes = int(present.sum()) * self._config.teachers_per_party
         if not counts:
             answered = np.concatenate([draw.answered for draw in drawn])[self._at]
             step = self._config.label_step(int(present.sum()), votes)
