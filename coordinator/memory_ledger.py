@@ -25,7 +25,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._batches: list[Batch] = []
         self._releases: dict[str, Release] = {}
-        self._voted: dict[str, int | None] = {}
+        self._voted: set[str] = set()
         self._result: str | None = None
 
     @contextmanager

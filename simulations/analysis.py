@@ -153,7 +153,7 @@ def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
     """Of a rival, and where the student learns from public rows, of the same student with the rival's labels."""
     if isinstance(models, str):
         return {name: models}
-    schema, spec = case.config.rows, case.scenario.student.last
+    schema, spec = case.config.rows, case.scenario.student
     found: Draws = {name: models.probabilities(schema.inputs(case.test_x))}
     if spec.trainer.learns_from_public_rows:
         found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(schema.inputs(case.pool_x)))

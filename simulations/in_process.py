@@ -22,10 +22,9 @@ def student(run_dir: Path) -> Student:
     space = Workspace(run_dir)
     pool, spec, seed = space.student()
 
-    def run(*sources: LabelSource) -> None:
-        first, *later = map(_Recorded, sources)
+    def run(source: LabelSource) -> None:
         with recording(run_dir / EVENTS) as record:
-            run_student(first, pool, spec, run_dir, seed, record, later)
+            run_student(_Recorded(source), pool, spec, run_dir, seed, record)
 
     return Student(run, spec.asks_typical)
 

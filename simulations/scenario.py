@@ -125,8 +125,7 @@ def anchor(data: Any, folder: Path) -> None:
         return
     public = data.get("public")
     for table, key in ((data, "path"), (data, "list"), (public, "file"), (public, "test")):
-        path = table.get(key) if isinstance(table, dict) else None
-        if isinstance(path, str) and path:
+        if isinstance(table, dict) and isinstance(path := table.get(key), str) and path:
             table[key] = str((folder / path).absolute())
 
 

@@ -21,7 +21,7 @@ ON_PUBLIC_ROWS = "on_public_rows."
 def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Probabilities float64 (test, classes) of the run's trainer on all public rows, labelled by each of `drawn`, a
     rival's float64 (pool, classes); of the first few where the trainer takes long (`effort`)."""
-    spec, schema = case.scenario.student.last, case.config.rows
+    spec, schema = case.scenario.student, case.config.rows
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
     draws = effort(spec.trainer, len(rows), rows.shape[1], len(case.classes), "quick").draws
     everywhere = np.arange(len(rows))

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consilium.data.cells import CellRule
-from consilium.data.check import LEAST_ROWS, MOST_CODES, MOST_PLANNED_TEACHERS, Roles, area, check_table
+from consilium.data.check import LEAST_ROWS, MOST_CODES, MOST_TEACHERS, Roles, area, check_table
 from consilium.data.files import BadTable, Lines, in_file
 from consilium.data.loose import Grade, read_loosely
 from consilium.data.remedy import TableCheck, all_at_once
 from consilium.data.spelling import alike, slips, spellings
 from consilium.data.table import TableRule, ruled
 from consilium.protocol.errors import DataError, PathError
-from consilium.simulations import scenario
+from consilium.simulations.council import defaults
 from tests.data.messy import ROWS, clean
 
 ROLES = Roles(label="ill", owner="hospital")
@@ -197,7 +197,7 @@ def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
 
 
 def test_rows_for_each_teacher_are_those_of_a_plan() -> None:
-    assert (LEAST_ROWS, MOST_PLANNED_TEACHERS) == (scenario.ROWS_PER_TEACHER, scenario.MOST_PLANNED_TEACHERS)
+    assert (LEAST_ROWS, MOST_TEACHERS) == (defaults.ROWS_PER_TEACHER, defaults.MOST_TEACHERS)
 
 
 def test_codes_that_differ_between_owners() -> None:

@@ -234,7 +234,6 @@ def event(**changes) -> str:
         event(asked=-1),
         event(answered=101, asked=100),
         event(teachers_per_party=10**6),
-        event(candidates=1),
         event(type=["gnmax"]),
         event(sigma="40"),
         event(more=1),

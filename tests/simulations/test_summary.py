@@ -39,7 +39,6 @@ CARD: dict[str, Any] = {
     "model": {"kind": "linear"},
     "test": {"rows_per_class": {"well": 300, "ill": 300}},
     "noise_spread": {},
-    "provenance": [],
 }
 LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
 

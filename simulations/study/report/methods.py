@@ -106,7 +106,9 @@ def _guarantee(terms: Sequence[Terms]) -> Cell:
         return Cell("nothing", look="faint")
     epsilon, delta, unit, neighbouring = terms[0]
     relation = (neighbouring or "").replace("_", " ")
-    return Cell(f"epsilon {epsilon_text(epsilon)}", f"delta {delta:g}, a {unit}, {relation}")
+    return Cell(
+        f"epsilon {'unknown' if epsilon is None else epsilon_text(epsilon)}", f"delta {delta:g}, a {unit}, {relation}"
+    )
 
 
 def _worth(view: StudyView) -> list[Exhibit]:

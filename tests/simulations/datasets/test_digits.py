@@ -97,7 +97,7 @@ def test_a_rival_with_the_public_rows_learns_as_the_student_does() -> None:
     assert (found[0].argmax(axis=1) == case.test_y).mean() > 0.85
     assert {kind.model_fields["name"].default for kind in TRAINERS if kind.learns_from_public_rows} == {"graph"}
     poor = replace(case, scenario=load_scenario("digits", (*FEW, "student.trainer.name=logistic_regression")))
-    assert not poor.scenario.student.last.trainer.learns_from_public_rows
+    assert not poor.scenario.student.trainer.learns_from_public_rows
 
 
 @pytest.fixture(scope="module")
