@@ -166,7 +166,6 @@ def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: An
         "queries": queries,
         "places": places,
         "proof": proof,
-        "release": 1,
         "start": "",
     }
     return VoteRequest(**{**fields, **changes})

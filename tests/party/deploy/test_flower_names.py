@@ -30,7 +30,7 @@ from consilium.simulations.engines import flower as flower_internals
 from tests.deploy.kits import make_kits
 
 cli = import_module(installed_app.CLI)
-SAYS = r"flwr \d+\.\d+.* is installed, .* needs flwr >= 1\.41, < 1\.43"
+SAYS = r"flwr \d+\.\d+.* is installed, .* needs flwr >= 1\.42, < 1\.44"
 ALL = [
     pytest.param(check, module, name, id=f"{module}.{name}")
     for check, names in (
