@@ -122,18 +122,12 @@ def make_relative(**changes: Any) -> FederationConfig:
     return FederationConfig(**{**dict(plain), "voting_rule": voting_rule, "reference": reference_text(reference)})
 
 
-def make_secure(
-    homes: list[Path],
-    root: Path,
-    colluders: int = 0,
-    least_survivors: int | None = None,
-    weights: Mapping[str, int] | None = None,
-) -> SecureKeys:
+def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:
     """Keys and a roster for parties that are there; every home gets its identity and its copy of the roster."""
     parties = {open_home(home).name: (home, Identity.generate()) for home in homes}
     signer = Identity.generate()
     public = {name: identity.public.hex() for name, (_, identity) in parties.items()}
-    roster = Roster.build(public, signer.public.hex(), colluders, least_survivors, weights=weights)
+    roster = Roster.build(public, signer.public.hex(), colluders, least_survivors)
     for home, identity in parties.values():
         identity.save(home / "identity.pem")
         roster.save(home / "roster.json")

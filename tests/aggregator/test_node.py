@@ -160,7 +160,7 @@ def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
     board.node.hello(board.hello())
     board.node.hello(board.hello(other))
     with board.node.store.transaction() as given:
-        given.charge(other.digest(), 1, 1, ["00" * 32], 0b11)
+        given.charge(other.digest(), 1, ["00" * 32], 0b11)
     with pytest.raises(Refused) as caught:
         board.node.hello(board.hello())
     assert caught.value.refusal.rule is Rule.MOST_EPSILON

@@ -176,6 +176,7 @@ class Game:
             "teachers_per_party": self.number(self.teachers),
             "towards": "coordinator" if kind.startswith("distributed") else "student",
             "noise": self.pick(["discrete"] * 19 + ["continuous"]),
+            "slack": 0.0,
         }
         match kind:
             case "gnmax":
@@ -322,7 +323,6 @@ class Game:
             sigma=sigma,
             noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
             phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
-            start="",
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)

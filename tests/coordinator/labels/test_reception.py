@@ -264,7 +264,7 @@ def test_control_the_old_service_took_all_of_them(service) -> None:
 def test_probabilities_are_measured_too() -> None:
     measure = Measure(features=3, classes=2, rows=10)
     good = pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(32))
-    rows, probabilities, _ = receive(iter([good, good]), measure)
+    rows, probabilities = receive(iter([good, good]), measure)
     assert probabilities is not None
     assert (rows.shape, probabilities.shape) == ((4, 3), (4, 2))
     bare = pb.QueryBlock(features=3, rows=bytes(24))

@@ -300,7 +300,6 @@ OTHER_SESSIONS = {
     "replay of an earlier session": {"seed": 0},
     "other queries": {"seed": 5},
     "other noise": {"seed": 0, "leader_sigma": 1.0},
-    "other release": {"seed": 0, "release": 2},
 }
 
 
