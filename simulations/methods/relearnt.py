@@ -25,5 +25,5 @@ def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
     rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
     draws = effort(spec.trainer, len(rows), rows.shape[1], len(case.classes), "quick").draws
     everywhere = np.arange(len(rows))
-    labelled = [AnsweredRows(rows, everywhere, said.argmax(axis=1)) for said in drawn[:draws]]
+    labelled = [AnsweredRows(rows, everywhere, labels.argmax(axis=1)) for labels in drawn[:draws]]
     return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]

@@ -228,7 +228,7 @@ def damaged_earlier(kit: Path) -> None:
     """Terms of another federation that it gave a sum in, which count in its policy."""
     store, other = served(kit), "a" * 64
     with store.transaction() as given:
-        given.charge(other, 1, 1, ["00" * 32], 0b11)
+        given.charge(other, 1, ["00" * 32], 0b11)
     with closing(sqlite3.connect(kit / "state" / "given.db")) as connection:
         connection.execute("INSERT INTO terms VALUES (?, ?)", (other, "{}"))
         connection.commit()
@@ -245,4 +245,4 @@ def summed_elsewhere(kit: Path) -> None:
     """It gave sums of as many queries in another federation as its policy allows in all."""
     with served(kit).transaction() as given:
         ids = [f"{at:064x}" for at in range(open_second(kit).policy.most_queries)]
-        given.charge("b" * 64, 1, 1, ids, 0b11)
+        given.charge("b" * 64, 1, ids, 0b11)

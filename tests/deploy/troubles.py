@@ -113,7 +113,9 @@ def of_second(site: Site, answer: Refusal | None) -> str:
         second = SecondAggregator(transport, site.config, roster, Greeting(lambda: NO_LEDGER), list, log)
         with pytest.raises(SecAggError) as error:
             second.find()
-    return event_of({"event": "not-answered", "error": type(error.value).__name__, "reason": str(error.value)}).words
+    return event_of(
+        {"event": "not-answered", "error": type(error.value).__name__, "reason": str(error.value), "asked": 1}
+    ).words
 
 
 @contextmanager
