@@ -32,7 +32,10 @@ CASES = {
     "back": ([CONNECTED, PART, event("lost", "a"), CONNECTED], "takes part, connected, in no sum yet"),
     "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
     "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
-    "refused": ([CONNECTED, left_out("enrol", "refused: storage")], "refused: storage. Make room on the party's disk"),
+    "refused": (
+        [CONNECTED, left_out("enrol", "refused: storage", rule="storage")],
+        "refused: storage. Make room on the party's disk",
+    ),
     "refused by a rule, whatever the words": (
         [left_out("enrol", "no", rule="storage", silent=False)],
         "no. Make room on the party's disk",

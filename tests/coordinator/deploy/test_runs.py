@@ -56,7 +56,7 @@ def asked(kit: Kit, run: KitRun, count: int) -> list[str]:
     nothing, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     ledger.commit(Batch(run.config.event(count, count).to_json(), 3, tuple(ids), nothing, none), 40, 30)
     ledger.close()
-    log.write("released", asked=count, answered=count, parties=3)
+    log.write("released", asked=count, answered=count, parties=3, release="winner")
     log.close()
     return ids
 

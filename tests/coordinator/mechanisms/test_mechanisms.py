@@ -74,7 +74,7 @@ class TestContract:
         assert event.noise is Noise.DISCRETE
         assert event.towards is (Towards.COORDINATOR if mechanism.noise_by_parties else Towards.STUDENT)
         assert event_from_json(event.to_json()) == event
-        shared = {"asked", "answered", "unit", "neighbouring", "teachers_per_party", "towards", "noise"}
+        shared = {"asked", "answered", "unit", "neighbouring", "teachers_per_party", "towards", "noise", "slack"}
         own = set(event.to_json()) - shared - {"type", "version"}
         assert own and all(getattr(event, key) == getattr(mechanism, key) for key in own)
 

@@ -19,6 +19,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.refusals import Refused, Rule
 from tests.deploy.kits import make_kits
+from tests.federation import UNTOLD
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def hello(kit: Path) -> HelloReply:
     home = open_home(kit)
     terms = home.pinned_terms()
     assert terms is not None
-    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, "program": ""}
+    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
     return PartyNode(home).hello(HelloRequest(**terms.model_dump(by_alias=False), **fields))
 
 
@@ -103,4 +104,3 @@ def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: P
         assert held.digest() == again.digest()
         if folder.name != "coordinator":
             assert load(folder / "terms.json", Terms).federation == again.digest()
-    assert first.model_dump(mode="json").get("edition") is None  # as it was before there were editions

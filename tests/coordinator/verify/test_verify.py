@@ -75,18 +75,6 @@ def test_a_run_with_a_sanitised_epsilon_holds(sanitised: Path) -> None:
     assert Verdict.FAILS not in found.values()
 
 
-def test_a_release_by_the_bound_of_an_older_version_is_said_not_to_be_checked(sanitised: Path, tmp_path: Path) -> None:
-    """What does not depend on the bound is checked still: a cost that is not the plan's is found."""
-    was = "UPDATE closing SET result = replace(result, 'smooth sensitivity of a bound by the plurality''s lead', '')"
-    one = """UPDATE closing SET result = replace(result, '"both directions"', '"one direction"')"""
-    other = "UPDATE closing SET result = replace(result, '\"release_cost\": ', '\"release_cost\": 1')"
-    check = "ledger.db: sanitised epsilon released once and as planned"
-    for name, lies, verdict in (("old", (was, one), Verdict.UNCHECKED), ("false", (was, other), Verdict.FAILS)):
-        shutil.copytree(sanitised, tmp_path / name)
-        rechained(*lies)(tmp_path / name)
-        assert {finding.check: finding.verdict for finding in findings(tmp_path / name)}[check] is verdict
-
-
 def student_file(name: str, change) -> Tamper:
     def apply(folder: Path) -> None:
         path = folder / "student" / "student" / name
