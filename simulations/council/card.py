@@ -184,7 +184,7 @@ def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit
 def _released(summary: Mapping[str, Any]) -> str:
     """What left, and how much of it was right."""
     queries, release = summary["queries"], ReleaseKind(summary["release"])
-    asked, answered, confirmed = queries["asked"], queries["answered"], queries.get("reinforced", 0)
+    total, answered, confirmed = queries["asked"], queries["answered"], queries.get("reinforced", 0)
     text = f"{many(answered, release.noun)} {'was' if answered == 1 else 'were'} released"
     right = summary["privacy"].get("released_label_accuracy")
     if right is not None and release is ReleaseKind.COUNTS:
@@ -193,7 +193,7 @@ def _released(summary: Mapping[str, Any]) -> str:
         text += f", {right:.0%} of them right"
     if confirmed:
         text += f"; {many(confirmed, 'label')} of the {STUDENT} {'was' if confirmed == 1 else 'were'} confirmed"
-    if silent := asked - answered - confirmed:
+    if silent := total - answered - confirmed:
         text += f"; {many(silent, 'row')} got none"
     return f"{text}."
 

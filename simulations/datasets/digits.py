@@ -89,7 +89,7 @@ def gradients(images: np.ndarray) -> np.ndarray:
     circle and one norm for the image; as roots of shares they are compared by Hellinger's distance (Arandjelovic,
     Zisserman, Three things everyone should know to improve object retrieval, CVPR 2012).
     """
-    parts = [_histograms(upright(images[at : at + _AT_ONCE])) for at in range(0, len(images), _AT_ONCE)]
+    parts = [_histograms(upright(images[start : start + _AT_ONCE])) for start in range(0, len(images), _AT_ONCE)]
     return np.concatenate(parts)
 
 

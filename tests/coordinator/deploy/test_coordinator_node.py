@@ -222,7 +222,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     log.write("waiting", connected=1, required=2)
     assert status(kit).stage == "waiting for parties; connected: 1, needed: 2"
     log.write("stage", stage="train", total=3)
-    log.write("left-out", stage="train", party="ward-b", reason="refused: data")
+    log.write("left-out", stage="train", party="ward-b", reason="refused: data", rule="data")
     log.write("serving", address="127.0.0.1:1")
     log.close()
     with open(run.events, "a") as file:
@@ -255,13 +255,16 @@ def test_status_reads_the_files(kit: Kit) -> None:
         ({"event": "connected", "parties": ["b", "c"]}, "b, c: connected"),
         ({"event": "late", "parties": ["b"]}, "late, and in sums from the next questions on: b"),
         (
-            {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage"},
+            {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage", "rule": "storage"},
             "b left out of stage enrol: refused: storage. Make room on the party's disk",
         ),
         ({"event": "warned", "code": "few-answers", "text": "so few"}, "warning: so few (few-answers)"),
         ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, "warning: a sum is odd. Ask"),
         ({"event": "failed", "what": "x", "action": "y"}, "failed: x. y"),
-        ({"event": "released", "asked": 5, "answered": 3, "parties": 3}, "5 queries asked, 3 answered"),
+        (
+            {"event": "released", "asked": 5, "answered": 3, "parties": 3, "release": "winner"},
+            "5 queries asked, 3 answered",
+        ),
         ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
     ],
 )
@@ -275,8 +278,9 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
     assert example is not None
     write_plan(tmp_path)
     (tmp_path / "federation.toml").write_text(example[1])
-    own_keys.make("party", "cleveland", tmp_path / "keys")
-    shutil.copy(tmp_path / "keys" / "cleveland.enrol.json", tmp_path)
+    for name in re.findall(r'keys = "(.*?)\.enrol\.json"', example[1]):
+        own_keys.make("party", name, tmp_path / "keys")
+        shutil.copy(tmp_path / "keys" / f"{name}.enrol.json", tmp_path)
     made = kits.make(tmp_path / "federation.toml", tmp_path / "kits")
     assert [path.name for path in made.kits] == [
         "coordinator",

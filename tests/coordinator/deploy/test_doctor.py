@@ -66,7 +66,13 @@ def test_who_is_refused_and_who_runs_another_version_is_said_by_name(kit: Kit) -
     log.write("version", party="ward-c", theirs="consilium-pate 0.1", ours="consilium-pate 0.7")  # it was mended
     log.write("awaiting", parties=["ward-a", "ward-b", "ward-c"])
     assert found(kit, "parties").level == "ok"
-    log.write("left-out", stage="enrol", party="ward-a", reason="refused: most-queries, requested 300, limit 200")
+    log.write(
+        "left-out",
+        stage="enrol",
+        party="ward-a",
+        reason="refused: most-queries, requested 300, limit 200",
+        rule="most-queries",
+    )
     log.write("version", party="ward-b", theirs="consilium-pate 0.6", ours="consilium-pate 0.7")
     log.close()
     advised = found(kit, "parties")
