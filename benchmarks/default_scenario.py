@@ -21,10 +21,12 @@ import numpy as np
 
 from benchmarks.results import Kept, command_of, spread, table
 from consilium.report.disclosure import epsilon_text
-from consilium.simulations.report.models import RIVALS
+from consilium.report.words import NOISY_AVERAGE, PRIVATE_GRADIENT
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 
+PRIVATE = {"noisy_average": NOISY_AVERAGE, "private_gradient": PRIVATE_GRADIENT}
+"""Rivals of the same guarantee, by their names in a summary."""
 SHIPPED = "as shipped"
 QUIET = "simulation.hand_labels=none"
 SETTINGS = {
@@ -55,7 +57,7 @@ def measure(setting: str, seed: int) -> dict[str, Any]:
         "released": summary["queries"]["answered"],
         "student": summary["student"]["auc"],
         **{name: baselines[name]["auc"] for name in OTHERS},
-        **{rival: baselines.get(rival, {}).get("auc") for rival in RIVALS},
+        **{rival: baselines.get(rival, {}).get("auc") for rival in PRIVATE},
         "by_hand": None if worth is None else worth["released"]["auc"],
         **by_hand,
     }
@@ -70,7 +72,7 @@ def row(setting: str, runs: Sequence[dict[str, Any]]) -> list[str]:
 
 def each_run(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Of the setting that ships, under RUN_COLUMNS; the last row has means, and of numbers of labels the medians."""
-    keys = ("student", *RIVALS, "by_hand")
+    keys = ("student", *PRIVATE, "by_hand")
     lines = [[str(run["seed"]), *(spread([run[key]]) for key in keys), _labels([run])] for run in runs]
     means = [spread([run[key] for run in runs]) for key in keys]
     return [*lines, ["all", *means, _labels(runs)]]

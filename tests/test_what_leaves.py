@@ -360,11 +360,7 @@ class TestEveryPage:
         assert untrue == {}
 
     def test_the_first_words_are_those_of_the_typed_value(self) -> None:
-        """Package, help and picture say what leaves; pages speak of the default, which releases labels."""
+        """Package and help say what leaves; pages speak of the default, which releases labels."""
         assert f'description = "{IN_A_SENTENCE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         text = subprocess.run([sys.executable, "-m", "consilium", "--help"], capture_output=True, text=True, check=True)
         assert IN_A_SENTENCE in " ".join(text.stdout.split())
-        picture = pictures((ROOT / "docs" / "run.svg").read_text(encoding="utf-8")).split("\n\n")
-        assert "noisy counts or a noisy winner, or an abstention" in picture
-        assert "never crosses: exact votes and sums" in picture
-        assert f"{' '.join(MODES)} collection =" in picture

@@ -279,8 +279,8 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
     write_plan(tmp_path)
     (tmp_path / "federation.toml").write_text(example[1])
     for name in re.findall(r'keys = "(.*?)\.enrol\.json"', example[1]):
-        own_keys.make("party", name, tmp_path / "keys")
-        shutil.copy(tmp_path / "keys" / f"{name}.enrol.json", tmp_path)
+        own_keys.make("party", name, tmp_path / f"keys-{name}")
+        shutil.copy(tmp_path / f"keys-{name}" / f"{name}.enrol.json", tmp_path)
     made = kits.make(tmp_path / "federation.toml", tmp_path / "kits")
     assert [path.name for path in made.kits] == [
         "coordinator",
