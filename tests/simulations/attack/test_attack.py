@@ -41,7 +41,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def attacked(*overrides: str) -> AttackedRun:
-    return AttackedRun(divide(load_scenario("stroke", [*SMALL, *overrides], 0), 0))
+    return AttackedRun(divide(load_scenario("stroke", [*SMALL, *overrides]), 0))
 
 
 def worst_party(*overrides: str) -> Target:
