@@ -73,10 +73,6 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
             [("say", "asked 9, released 9 noisy histograms, counted 3 parties")],
         ),
         (
-            {"event": "released", "asked": 9, "answered": 7, "parties": 3, "release": "noisy counts"},
-            [("say", "asked 9, released 7 answers, counted 3 parties")],
-        ),
-        (
             {"event": "student-saved", "metric": "AUC", "value": 0.7714, "epsilon": 0.79929, "delta": 1e-5},
             [
                 (

@@ -281,7 +281,7 @@ from consilium.simulations.datasets.base import Dataset, Public
 
 class Open:
     name = title = "open"
-    attribution, classes, owner_label, owner_names, patient = "", ("no", "yes"), "site", None, None
+    attribution, classes, owner_label, owner_names, patient, time = "", ("no", "yes"), "site", None, None, None
     y, owner = np.arange(60) % 2, np.arange(60) // 10
     public = Public(np.arange(40, 50), np.arange(50, 60))
 
