@@ -119,9 +119,9 @@ def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
     show = Showing(calls)
     for second in range(25):
         at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
-        show(Released(at=at, asked=10, answered=4, parties=16))
+        show(Released(at=at, asked=10, answered=4, parties=16, release="winner"))
     assert calls.made == [
-        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} answers, counted 16 parties")
+        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
         for second in (0, 10, 20)
     ]
 

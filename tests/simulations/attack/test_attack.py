@@ -29,7 +29,7 @@ SMALL = (
     "federation.minimum_parties=5",
     "federation.query_budget.queries=60",
     "federation.query_budget.answers=60",
-    "federation.mechanism.sigma=20",
+    'federation.mechanism={name = "histogram", sigma = 20.0}',
 )
 LABELS = ('federation.mechanism={name = "gnmax", sigma = 10.0}',)
 
