@@ -59,7 +59,7 @@ RunArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma=120."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma1=300."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student and, where seeded, noise.")]
 

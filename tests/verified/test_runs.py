@@ -21,6 +21,7 @@ from tests.simulations.engines.test_engines_agree import quiet
 
 pytestmark = pytest.mark.slow
 FEW = [
+    'federation.mechanism={name="histogram", sigma=112.1}',
     "data.least_rows=150",
     "federation.minimum_parties=10",
     "federation.query_budget.queries=30",

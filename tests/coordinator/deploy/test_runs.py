@@ -128,18 +128,22 @@ def test_a_coordinator_that_is_to_close_runs_no_more_attempts(kit: Kit, monkeypa
     assert json.loads((run / "coordinator.json").read_text())["parties"] == []
 
 
-def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provisioned: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("collection", ["secure", "distributed"])
+def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path, collection: str) -> None:
     """Of noisy sums, each of which is given once; an exact one may be asked again."""
+    mechanism = {"name": "confident", "threshold": 0, "sigma1": 20.0, "sigma2": 20.0}
+    out = make_kits(tmp_path / "kits", collection=collection, mechanism=mechanism, minimum_parties=3)
+    kits.add_party(out, "ward-d")
+    kit = open_kit(Path(shutil.copytree(out / "coordinator", tmp_path / "coordinator")))
     first = begin(kit)
     ids = asked(kit, first, 7)
     close(kit, 1)
-    unpack_update(kit, provisioned)
+    unpack_update(kit, out)
     new = begin(kit)
-    assert asked_before(kit, new) == frozenset()
-    monkeypatch.setattr(FederationConfig, "noise_in_sums", True)
-    assert asked_before(kit, new) == frozenset(ids)
-    size = len(PoolTree.load(kit / "public.npy").leaves)
-    assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
+    noisy = collection == "distributed"
+    assert asked_before(kit, new) == frozenset(ids if noisy else ())
+    size, used = len(PoolTree.load(kit / "public.npy").leaves), 7 * noisy
+    assert (status(kit).rows_open, status(kit).rows_spent) == (size - used, used)
 
 
 def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:

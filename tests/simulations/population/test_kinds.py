@@ -127,7 +127,8 @@ def pictures() -> tuple[Dataset, Partition]:
 
 
 def picture_scenario(*changes: str) -> Scenario:
-    return load_scenario("stroke", ["data.classes=['a','b','c']", *changes])
+    three = ["data.classes=['a','b','c']", "federation.voting_rule={rule='top'}", "student.prevalence=[0.3,0.3,0.4]"]
+    return load_scenario("stroke", [*three, *changes])
 
 
 @pytest.mark.parametrize(
