@@ -72,7 +72,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
         **{key: value for key, value in changes.items() if key in Federation.model_fields},
     }
-    pool = {"queries": "public.npz"} if federation["collection"] in ("secure", "verified") else {}
+    pool = {"queries": "public.npz"} if federation["collection"] != "plaintext" else {}
     second = {"aggregator": {"name": SECOND, "port": ports[-1]}} if federation["collection"] == "verified" else {}
     return {
         "federation": federation,
