@@ -21,7 +21,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, drawn_parties
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
-_LACKING, _UNITS, _ANNOTATORS, _PUBLIC = 0x6C61636B73, 0x756E697473, 0x616E6E6F74, 0x70726576616C
+_UNITS, _ANNOTATORS, _PUBLIC = 0x756E697473, 0x616E6E6F74, 0x70726576616C
 _TILT, _SIZES, _SCANNERS = 0x74696C74, 0x73697A6573, 0x7363616E
 
 
@@ -113,15 +113,6 @@ def _in_other_units(data: DataSpec, dataset: Dataset, changed: Dataset, partitio
     return replace(changed, x=x)
 
 
-def _without_columns(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
-    """A column that a party lacks is the public mean in all of its rows."""
-    x = changed.x.copy()
-    for name, columns in lacking_columns(data.shift, list(partition.parties), seed).items():
-        places = _places(dataset, columns, "lacking")
-        x[np.ix_(partition.parties[name], places)] = np.nanmean(dataset.x[np.ix_(partition.queries, places)], axis=0)
-    return replace(changed, x=x)
-
-
 def _scanned(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
     """Images of another scanner: a contrast, a blur (Gaussian point spread) or noise of its own."""
     shape = None if dataset.columns else image_shape(len(dataset.features), _LEAST_SIDE)
@@ -157,7 +148,6 @@ CHANGES: dict[str, Change] = {
     "annotators": _annotated,
     "units": _in_other_units,
     "scanners": _scanned,
-    "lacking": _without_columns,
 }
 """What is changed in rows, in this order, by the key of `data.shift`."""
 
@@ -248,12 +238,6 @@ def public_left(shift: ShiftSpec, y: np.ndarray, partition: Partition, seed: int
         if not len(parts[-1]):
             raise DataError("data.shift.prevalence leaves no public rows", "Lower it, or make more rows public")
     return replace(partition, queries=parts[0], test=parts[1])
-
-
-def lacking_columns(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
-    """The columns that each party lacks, by name; those that lack none are left out."""
-    drawn = drawn_parties(shift.lacking, len(names), seed, _LACKING)
-    return {names[index]: item.columns for index, item in sorted(drawn.items())}
 
 
 def _places(dataset: Dataset, columns: Sequence[str], key: str) -> np.ndarray:
