@@ -66,7 +66,7 @@ def _swapped(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Part
     y, other, shift = changed.y.copy(), _other_class(data.shift, dataset.classes, seed), data.shift
     moved = np.ones(len(y), dtype=bool)
     if shift.above:
-        (place, *_) = _places(dataset, (shift.above,), "above")
+        place = _place(dataset, shift.above, "above")
         moved = dataset.x[:, place] > np.nanmedian(dataset.x[partition.queries, place])
     for name in swapped_parties(shift, list(partition.parties), seed):
         rows = partition.parties[name]
@@ -105,7 +105,7 @@ def _in_other_units(data: DataSpec, dataset: Dataset, changed: Dataset, partitio
     """A column is written in another unit, or by another coding: value * factor + offset."""
     x, names, numbers = changed.x.copy(), list(partition.parties), _numbers(dataset)
     for index, item in drawn_parties(data.shift.units, len(names), seed, _UNITS).items():
-        (place, *_) = _places(dataset, (item.column,), "units")
+        place = _place(dataset, item.column, "units")
         if not numbers[place]:
             raise ConfigError(f"data.shift.units: column {item.column!r} holds categories", "Name one of numbers")
         rows = partition.parties[names[index]]
@@ -240,13 +240,13 @@ def public_left(shift: ShiftSpec, y: np.ndarray, partition: Partition, seed: int
     return replace(partition, queries=parts[0], test=parts[1])
 
 
-def _places(dataset: Dataset, columns: Sequence[str], key: str) -> np.ndarray:
-    """Where the features of these columns are, int64. Raises ConfigError for a column that is none."""
+def _place(dataset: Dataset, column: str, key: str) -> int:
+    """Where the column's first feature is. Raises ConfigError for a column that is none."""
     table = dataset.columns or tuple(ColumnEncoding(column=name, kind="number") for name in dataset.features)
     features = {column.column: column.features for column in table}
-    if unknown := [name for name in columns if name not in features]:
-        raise ConfigError(f"data.shift.{key}: there is no column {unknown[0]!r}", f"There are {', '.join(features)}")
-    return np.array([dataset.features.index(name) for column in columns for name in features[column]])
+    if column not in features:
+        raise ConfigError(f"data.shift.{key}: there is no column {column!r}", f"There are {', '.join(features)}")
+    return dataset.features.index(features[column][0])
 
 
 def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:
