@@ -85,6 +85,11 @@ class Column:
         return np.flatnonzero(self.states == state)
 
     @classmethod
+    def without_values(cls, rows: int) -> Column:
+        """One in which every row misses its value."""
+        return cls(np.full(rows, np.nan), np.full(rows, ValueState.MISSING, dtype=np.uint8))
+
+    @classmethod
     def joined(cls, parts: Sequence[Column]) -> Column:
         """Several parts, one below the other."""
         keys = [part.keys for part in parts if part.keys is not None]

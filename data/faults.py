@@ -15,7 +15,7 @@ from consilium.data.distances import FAR, SHIFTED, compared
 from consilium.data.files import Lines, Role
 from consilium.data.mapping import DataRules, RawField
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.schema import Range
+from consilium.protocol.schema import Range, Schema
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,27 @@ FAULTS = {
 }
 
 
+def lacks(schema: Schema, rules: DataRules) -> list[Problem]:
+    """Faults of what the mapping says the party has not."""
+    columns = {column.column for column in schema.table}
+    problems = [
+        Problem("lacks", f"{name!r} is no column of the federation", "federation.json names them", Rule.SCHEMA)
+        for name in rules.lacks
+        if name not in columns
+    ]
+    if columns <= set(rules.lacks):
+        problems.append(Problem("lacks", "names every column", "Name those alone that there are not", Rule.SCHEMA))
+    return problems
+
+
 def mapping(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
     """Faults of the mapping itself. `foreign`: classes that it names and the federation has not."""
     problems = []
     by_column: dict[str, list[str]] = {}
     for item in fields:
         wanted = item.wanted
+        if item.nothing:
+            continue
         by_column.setdefault(wanted.column, []).append(wanted.name)
         if rules.columns and wanted.name not in rules.columns:
             action = (

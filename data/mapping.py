@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from consilium.data.cells import CellRule, Column, Wanted
 from consilium.data.encoding import features_from
@@ -89,8 +89,8 @@ class DataRules(Frozen):
 
     Where `columns` is there at all, what it does not name is not read, whatever the coordinator asks for.
 
-    lacks: columns of the federation that the party has not: its teachers are trained without them, and vote without
-    them. Nobody learns which.
+    lacks: columns of the federation that the party maps to nothing. They are never read, and missing in every row; as
+    that is said, `missing` is "mean" for them.
 
     `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a value that
     would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules.
@@ -105,17 +105,10 @@ class DataRules(Frozen):
     allow_one_class: bool = False
     keep_missing: bool = Field(default=False, exclude=True)
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Rules of a party that has all columns keep their form, and so its teachers are not trained anew."""
-        table = write(self)
-        if not self.lacks:
-            table.pop("lacks")
-        return table
-
-    def part_of(self, schema: Schema) -> Schema:
-        """What of the federation's schema the party has. Raises DataError where `lacks` names no column of it."""
-        return schema.without(self.lacks)
+    def nothing(self, schema: Schema) -> set[str]:
+        """Names of the columns that are mapped to nothing, and of their features."""
+        columns = [column for column in schema.table if column.column in self.lacks]
+        return {name for column in columns for name in (column.column, *column.features)}
 
     def wanted(self, name: str, known: tuple[str, ...] = ()) -> Wanted:
         """What to read for a column or feature of the schema. `known`: values, where it is a category."""
@@ -137,12 +130,13 @@ class DataRules(Frozen):
 class RawField:
     """A raw column of the schema or, without `encoding`, one feature as it stands in the file.
 
-    missing: what happens where there is no value.
+    missing: what happens where there is no value. nothing: the party maps it to nothing, and no row has one: "mean".
     """
 
     wanted: Wanted
     encoding: ColumnEncoding | None
     missing: Missing
+    nothing: bool
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -164,19 +158,21 @@ def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> boo
         return False
     if rules.columns:
         return not any(name in schema.features for name in set(rules.columns) - raw)
-    return raw <= set(names) or not set(schema.features) <= set(names)
+    there = {*names, *rules.nothing(schema)}
+    return raw <= there or not set(schema.features) <= there
 
 
 def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
     """All of them, in the schema's order; `raw`: see `takes_columns`."""
+    nothing = rules.nothing(schema)
+
+    def field_of(name: str, encoding: ColumnEncoding | None) -> RawField:
+        # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
+        taken = encoding is not None and encoding.missing and not rules.says_of_missing(name)
+        known = () if encoding is None else encoding.values
+        missing = "mean" if taken or name in nothing else rules.missing_of(name)
+        return RawField(rules.wanted(name, known), encoding, missing, name in nothing)
+
     if not raw:
-        return [RawField(rules.wanted(name), None, rules.missing_of(name)) for name in schema.features]
-    return [
-        RawField(
-            rules.wanted(column.column, column.values),
-            column,
-            # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
-            "mean" if column.missing and not rules.says_of_missing(column.column) else rules.missing_of(column.column),
-        )
-        for column in schema.columns
-    ]
+        return [field_of(name, None) for name in schema.features]
+    return [field_of(column.column, column) for column in schema.columns]

@@ -20,7 +20,6 @@ from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import DataError
 from consilium.protocol.images import represent
-from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 
 if TYPE_CHECKING:
@@ -80,14 +79,13 @@ class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
 
     identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`. schema: of `x`, for models that look
-    columns up by name. places: where its features stand in the federation's, of a party that lacks some; else None.
+    columns up by name.
     """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
     schema: Schema | None = field(default=None, repr=False)
-    places: tuple[int, ...] | None = field(default=None, repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
         """The same rows as teachers see them: `x` float (n, inputs).
@@ -257,11 +255,7 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
 
     remarked: what is only odd is looked for too, which costs as much as reading the rows.
     """
-    arrays, whole = path.suffix.lower() == ".npz", schema
-    try:
-        schema = rules.part_of(whole)
-    except DataError as error:
-        return None, DataReport((Problem("lacks in party.toml", error.what, error.action, Rule.SCHEMA),))
+    arrays = path.suffix.lower() == ".npz"
     index = {name: float(position) for position, name in enumerate(schema.classes)}
     named = rules.label.classes or {name: name for name in schema.classes}
     label = Wanted(
@@ -270,7 +264,7 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
         {text: index[name] for text, name in named.items() if name in index},
         rules.label.missing_codes,
     )
-    problems: list[Problem] = []
+    problems = faults.lacks(schema, rules)
     try:
         paths = data_files(path)
         names = () if arrays or rules.columns or not schema.columns else open_table(paths[0], rules.csv, HINTS).names
@@ -278,12 +272,13 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
         fields = fields_of(schema, rules, not arrays and takes_columns(schema, rules, names))
         problems += faults.mapping(fields, label, set(named.values()) - set(index), rules)
         # what the party's mapping leaves out is not even looked for
-        fields = [item for item in fields if not rules.columns or item.wanted.name in rules.columns]
-        table = read_columns(paths, [item.wanted for item in fields], label, rules.csv, rules.patient.column)
-        rows, report = _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
-        if rows is not None and rules.lacks:
-            rows = replace(rows, places=tuple(whole.places_of(schema.features)))
-        return rows, report
+        fields = [item for item in fields if item.nothing or not rules.columns or item.wanted.name in rules.columns]
+        there = [item.wanted for item in fields if not item.nothing]
+        table = read_columns(paths, there, label, rules.csv, rules.patient.column)
+        for index, item in enumerate(fields):
+            if item.nothing:
+                table.columns.insert(index, Column.without_values(len(table.lines)))
+        return _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
     except BadTable as error:
         problem = Problem(str(error.path), error.fault, error.action)
     except MemoryError:
@@ -303,11 +298,10 @@ def doubts_of(path: Path, schema: Schema, rules: DataRules) -> tuple[Problem, ..
     if path.suffix.lower() == ".npz":
         return ()
     try:
-        schema = rules.part_of(schema)
         paths = data_files(path)
         names = () if rules.columns or not schema.columns else open_table(paths[0], rules.csv, HINTS).names
         fields = fields_of(schema, rules, takes_columns(schema, rules, names))
-        wanted = {item.wanted.column: item.wanted for item in fields}
+        wanted = {item.wanted.column: item.wanted for item in fields if not item.nothing}
         label = rules.label.column.strip()
         cells: dict[str, CellRule] = {
             name: rules.columns[item.name] for name, item in wanted.items() if item.name in rules.columns

@@ -1,4 +1,4 @@
-"""A published student brought to a small labelled set: a party's own rows, or public rows whose labels are known.
+"""A published student brought to public rows whose labels are known.
 
 The scores of the classes are b log p + a + w.x: p are the student's probabilities, which are all of it that is looked
 at, and x the inputs. a and w have normal priors around 0, so that the student is the prior mean: b = 0 is a model of
@@ -9,13 +9,12 @@ small where noise drowned the student, or where its votes told an order and no r
 
 That average is held against the student and the model of the rows alone, by predictions of each row without it, which
 follow from the fit of all rows by one step of Newton's (Rad, Maleki, JRSS B 2020). It is kept unless one of the two is
-better by more than chance. Why so, and why nothing is selected: docs/decisions/return-path.md.
+better by more than chance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,18 +33,16 @@ LEVEL = 1.5
 AS_IS = 0.1
 """Prior share of the student as it is among the models with the student."""
 BOUND = 1e-3
-"""Probabilities of a student below it count as it: votes that agree are no such certainty at one owner."""
+"""Probabilities of a student below it count as it: votes that agree are no such certainty on a few rows."""
 CHANCE = 2.0
 """Standard errors of a mean difference in log score by which another has to be better."""
 TELLS = 0.8
-"""Prior probability that the student tells something, where its spread over noise is not known."""
+"""Prior probability that the student tells something."""
 LEAST_ROWS = 2
-FOLDS = 5
 
-# Chosen by Brier score at home on development divisions.
+# Chosen by Brier score on development divisions.
 
 _MOST_WEIGHTS = 100
-_MOST_CERTAIN, _LEAST_CERTAIN = 0.95, 0.05
 _STEPS, _HALVINGS, _SETTLED = 30, 12, 1e-5
 _ROUNDING, _JITTER = 1e-9, 1e-6
 _ALONE = tuple((0.0, reach, LEVEL) for reach in REACHES[1:])
@@ -56,7 +53,7 @@ SETTINGS = np.array([*_ALONE, *_BOTH, _UNCHANGED])
 _NUMBERS = 2e7
 """In the arrays of the settings that are fitted at a time."""
 
-Kind = Literal["improved", "alone", "student"]
+Kind = Literal["both", "alone", "student"]
 
 
 @dataclass(frozen=True)
@@ -76,13 +73,12 @@ class Adapted:
 class Adaptation:
     """kind: which of the three is to be used, and why, in words. `model`: that one; None where it is the student.
 
-    alone: of the labelled rows alone; None of fewer than `LEAST_ROWS`. `weight`: of the student in the average.
+    `weight`: of the student in the average.
     """
 
     kind: Kind
     why: str
     model: Adapted | None
-    alone: Adapted | None
     weight: float
 
     def probabilities(self, x: np.ndarray, student: np.ndarray) -> np.ndarray:
@@ -90,14 +86,13 @@ class Adaptation:
         return student if self.model is None else self.model.probabilities(x, student)
 
 
-def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray, tells: float | None = None) -> Adaptation:
+def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Adaptation:
     """Fit n >= 0 labelled rows; no random part.
 
     Parameters
     ----------
     x : float (n, inputs), as the schema represents rows. y : int64 (n,), classes. student : float (n, classes), its
         probabilities of these rows.
-    tells : how alike students with other noise order rows, see `spread_over_noise`; None where that is not known.
 
     Raises
     ------
@@ -110,9 +105,9 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray, tells: float | None
     if len(y) and not (int(y.min()) >= 0 and int(y.max()) < classes):
         raise DataError(f"labels from {y.min()} to {y.max()} of {classes} classes", "Give them as 0 to classes - 1")
     if len(y) < LEAST_ROWS:
-        return Adaptation("student", f"{len(y)} labelled rows tell nothing", None, None, 1.0)
+        return Adaptation("student", f"{len(y)} labelled rows tell nothing", None, 1.0)
     fits = Fits.of(x, y, student)
-    both, only = fits.average(fits.shares(tells)), fits.average(fits.shares(0.0))
+    both, only = fits.average(fits.shares(TELLS)), fits.average(fits.shares(0.0))
     scores = np.stack([_log_scores(found, y) for found in (both.left_out, only.left_out, _logs(student))])
     better = [rival for rival in (1, 2) if _by_more_than_chance(scores[rival] - scores[0])]
     if better:
@@ -120,49 +115,9 @@ def adapt(x: np.ndarray, y: np.ndarray, student: np.ndarray, tells: float | None
         kind: Kind = "alone" if alone else "student"
         what = "the model of these rows alone" if alone else "the student as it is"
         why = f"{what} predicts them better by more than chance"
-        return Adaptation(kind, why, only.model if alone else None, only.model, both.model.weight)
+        return Adaptation(kind, why, only.model if alone else None, both.model.weight)
     why = "neither the student nor the model of these rows alone predicts them better by more than chance"
-    return Adaptation("improved", why, both.model, only.model, both.model.weight)
-
-
-@dataclass(frozen=True)
-class CrossValidated:
-    """Probabilities float64 (n, classes) of labelled rows, by what was fitted without their fold."""
-
-    alone: np.ndarray = field(repr=False)
-    student: np.ndarray = field(repr=False)
-    improved: np.ndarray = field(repr=False)
-
-
-def cross_validated(
-    x: np.ndarray, y: np.ndarray, student: np.ndarray, folds: Sequence[np.ndarray], tells: float | None = None
-) -> CrossValidated:
-    """What `adapt` gives for rows that it has not seen: fitted, and chosen among, anew without each fold.
-
-    folds : int64 indices, which together are all rows once; see `adapt` for the others.
-    """
-    x, uniform = np.asarray(x, dtype=np.float64), np.full(student.shape[1], 1 / student.shape[1])
-    alone, improved = np.tile(uniform, (len(y), 1)), student.astype(np.float64)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(len(y)), fold)
-        fitted = adapt(x[rest], y[rest], student[rest], tells)
-        improved[fold] = fitted.probabilities(x[fold], student[fold])
-        if fitted.alone is not None:
-            alone[fold] = fitted.alone.probabilities(x[fold], student[fold])
-    return CrossValidated(alone, student, improved)
-
-
-def folds_of(units: np.ndarray, generator: np.random.Generator, folds: int = FOLDS) -> list[np.ndarray]:
-    """Row indices int64 in parts by lot, all of one unit (n,) in the same where there are units enough.
-
-    >>> [fold.tolist() for fold in folds_of(np.array([7, 7, 8, 8, 9, 9, 5, 5]), np.random.default_rng(0), 2)]
-    [[2, 3, 6, 7], [0, 1, 4, 5]]
-    """
-    ids, place = np.unique(units, return_inverse=True)
-    if len(ids) < 2 * folds and len(ids) < len(units):
-        return np.array_split(generator.permutation(len(units)), folds)
-    parts = np.array_split(generator.permutation(len(ids)), folds)
-    return [np.flatnonzero(np.isin(place, part)) for part in parts]
+    return Adaptation("both", why, both.model, both.model.weight)
 
 
 def _logs(student: np.ndarray) -> np.ndarray:
@@ -222,12 +177,8 @@ class Fits:
         theta, left_out, evidence = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(weight, evidence, theta, left_out, centre, turn, basis)
 
-    def shares(self, tells: float | None) -> np.ndarray:
+    def shares(self, tells: float) -> np.ndarray:
         """Posterior float64 (settings,); `tells`: prior probability of those with the student, 0 for none of them."""
-        if tells is None:
-            tells = TELLS
-        elif tells:
-            tells = min(max(tells, _LEAST_CERTAIN), _MOST_CERTAIN)
         among = np.full(len(SETTINGS), tells * (1 - AS_IS) / len(_BOTH))
         among[: len(_ALONE)] = (1 - tells) / len(_ALONE)
         among[-1] = tells * AS_IS

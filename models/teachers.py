@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process
 
 Teacher: TypeAlias = """(
     ClassifierMixin | LogisticTeacher | RidgeTeacher | NetworkTeacher | ConstantTeacher | OwnCodeTeacher
-    | PartialTeacher
 )"""
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
@@ -107,31 +106,6 @@ class ConstantTeacher:
         probabilities = np.zeros((len(x), len(self.classes_)))
         probabilities[:, self.place] = 1.0
         return probabilities
-
-
-@dataclass(frozen=True)
-class PartialTeacher:
-    """A teacher of a party that lacks columns: of a row it gets the inputs at `places` alone."""
-
-    teacher: Any = field(repr=False)
-    places: tuple[int, ...] = field(repr=False)
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """See `Teacher`."""
-        return self.teacher.classes_
-
-    def inputs(self, x: np.ndarray) -> np.ndarray:
-        """Rows float (n, inputs of the federation) -> float (n, places)."""
-        return x[:, list(self.places)]
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """The class of each row, int64 (n,)."""
-        return self.teacher.predict(self.inputs(x))
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (n, seen)."""
-        return self.teacher.predict_proba(self.inputs(x))
 
 
 @dataclass

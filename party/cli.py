@@ -1,4 +1,4 @@
-"""Commands of a party: go through a run without sending anything, and improve what was published at home."""
+"""Commands of a party: go through a run without sending anything."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from consilium.protocol.schema import Schema
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="A data holder: its data, a run tried locally, a published student improved at home.",
-    pretty_exceptions_show_locals=False,
+    no_args_is_help=True, help="A data holder: its data, and a run tried locally.", pretty_exceptions_show_locals=False
 )
 
 LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
@@ -105,49 +103,6 @@ def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: 
     values = {"federation": terms.name, "warnings": warnings}
     show(output, {**_table(report, settings), **values}, lines)
     tell_warnings(warnings, output)
-
-
-@app.command()
-def improve(
-    home: HomeArgument,
-    student: Annotated[Path, typer.Argument(metavar="STUDENT", help="The published student: its folder or file.")],
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for the improved model; default: improved, in the party's folder.")
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """Bring a published student to the party's own rows, on this machine only: nothing is sent, nothing is spent."""
-    from consilium.party.home import read_party
-    from consilium.party.improve import PRIVATE, SIDES, TITLES, USES
-    from consilium.party.improve import improve as improved_by
-
-    improved = improved_by(home, read_party(home), student, out or home / "improved")
-    adaptation = improved.adaptation
-    outcome = "kept" if improved.combined else "not kept"
-    lines = [LOCAL_ONLY, f"own rows   {improved.rows}"]
-    for side in SIDES if improved.at_home else ():
-        metrics = improved.at_home[side]
-        auc = "" if metrics["auc"] is None else f", AUC {metrics['auc']:.3f}"
-        lines.append(
-            f"{TITLES[side]:<16} Brier score {metrics['brier']:.4f}{auc}, by {improved.folds} folds of own rows"
-        )
-    lines.append(f"{outcome}, because {adaptation.why}; in use: {USES[adaptation.kind]}")
-    lines.append(f"weight of the student in the average: {adaptation.weight:.2f}")
-    if improved.file is None:
-        lines.append("Nothing was written: use the student.")
-    else:
-        lines += [f"model      {improved.file}", PRIVATE]
-    values = {
-        "local_only": LOCAL_ONLY,
-        "rows": improved.rows,
-        "at_home": {"folds": improved.folds, **improved.at_home} if improved.at_home else None,
-        "kept": improved.combined,
-        "uses": adaptation.kind,
-        "why": adaptation.why,
-        "weight_of_the_student": adaptation.weight,
-        "model": None if improved.file is None else str(improved.file),
-    }
-    show(output, values, lines)
 
 
 def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class PartyFile(NodeFile[Policy]):
     """The file `party.toml` in a party's home; see `NodeFile` for what other nodes have too.
 
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
-    wrote. lacks: columns of the federation that the data file has not.
+    wrote. lacks: columns of the federation that are mapped to nothing: missing in every row.
     """
 
     data: str = Field(default="data.npz", min_length=1)

@@ -31,7 +31,6 @@ from consilium.party.voting import (
 )
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import DataError
 from consilium.protocol.messages import (
     VOTE_DTYPE,
     HelloReply,
@@ -181,7 +180,7 @@ class PartyNode:
         spec = self.home.teacher or stated
         if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
-        check_rows(spec, self._part_of(schema))
+        check_rows(spec, schema)
         check_reference(voting_rule, schema, request.reference)
         origin = self.store.origin(request, schema, spec)
         if not self._trained(request.federation, origin):
@@ -266,13 +265,6 @@ class PartyNode:
             return self.store.teachers(federation).made_from == origin
         except Refused:
             return False
-
-    def _part_of(self, schema: Schema) -> Schema:
-        """What the party has of it. Raises Refused (SCHEMA), which does not say what it lacks."""
-        try:
-            return self.home.rules.part_of(schema)
-        except DataError as error:
-            raise Refused(Rule.SCHEMA, detail=f"lacks in party.toml: {error}") from None
 
     def _secret(self, seed: int) -> bytes:
         """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""

@@ -28,7 +28,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
-from consilium.models.teachers import ConstantTeacher, NetworkTeacher, PartialTeacher, RidgeTeacher, Teacher, train_many
+from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
 from consilium.party.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -203,18 +203,6 @@ def train_all(
     vote. A part without two classes gives a constant teacher, and so does one that an estimator of the party's own
     cannot be fitted to: whether it can may depend on the labels, and who takes part must not.
     """
-    teachers, places = _all_trained(rows, spec, parts, seeds, classes), rows.places
-    if places is None:
-        return teachers
-    # of rows with all columns, as queries are; a constant teacher looks at none of them
-    return [
-        teacher if isinstance(teacher, ConstantTeacher) else PartialTeacher(teacher, places) for teacher in teachers
-    ]
-
-
-def _all_trained(
-    rows: Rows, spec: TeacherKind, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
-) -> list[Teacher]:
     together = train_together(spec, rows, parts, seeds, classes)
     if together is None:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]

@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from consilium.models.teachers import NetworkTeacher, PartialTeacher, RidgeTeacher, Teacher
+from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.choices import counted
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
@@ -266,11 +266,6 @@ def _(teacher: RidgeTeacher, x: np.ndarray) -> np.ndarray:
 @_scores.register
 def _(teacher: NetworkTeacher, x: np.ndarray) -> np.ndarray:
     return teacher.log_probabilities(x)
-
-
-@_scores.register
-def _(teacher: PartialTeacher, x: np.ndarray) -> np.ndarray:
-    return _scores(teacher.teacher, teacher.inputs(x))
 
 
 def _relative(

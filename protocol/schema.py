@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import DataError
 from consilium.protocol.images import LEAST_SIDE, Representation, image_shape, represent, width
 from consilium.protocol.models import Frozen
 
@@ -165,43 +164,6 @@ class Schema(Frozen):
     def table(self) -> tuple[ColumnEncoding, ...]:
         """Its columns; a schema that has features alone has a column of numbers for each."""
         return self.columns or tuple(ColumnEncoding(column=name, kind="number") for name in self.features)
-
-    def places_of(self, features: Sequence[str]) -> list[int]:
-        """Where these of its features stand."""
-        places = {name: place for place, name in enumerate(self.features)}
-        return [places[name] for name in features]
-
-    def without(self, lacking: Sequence[str]) -> Schema:
-        """The same without these of its columns: what a node sees that lacks them.
-
-        Raises
-        ------
-        DataError : one is no column of it, none is left, or its rows are images.
-
-        >>> schema = Schema(features=("age", "bp"), classes=("a", "b"), center=(50, 120), scale=(9, 20))
-        >>> schema.without(["age"]).center
-        (120.0,)
-        """
-        if not lacking:
-            return self
-        known = [column.column for column in self.table]
-        if unknown := [name for name in lacking if name not in known]:
-            raise DataError(f"{unknown[0]!r} is no column of the federation", "federation.json names them under rows")
-        if self.representation != "none":
-            raise DataError(f"{lacking[0]!r} cannot be lacking: models see an image as a whole", "Leave it out")
-        left = tuple(column for column in self.table if column.column not in lacking)
-        if not left:
-            raise DataError("every column of the federation is lacking", "Name those alone that there are not")
-        features = features_of(left)
-        places = self.places_of(features)
-        return Schema(
-            features=features,
-            classes=self.classes,
-            center=tuple(self.center[place] for place in places),
-            scale=tuple(self.scale[place] for place in places),
-            ranges=tuple(allowed for allowed in self.ranges if allowed.feature in features),
-            columns=left if self.columns else (),
-        )
 
     def filled(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features) of any float type with the public mean where a value is missing, of the same type."""

@@ -106,12 +106,6 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "semi-private, seed set",
             "[with public labels](published-student.md#with-public-labels)",
         ),
-        Term(
-            "return path",
-            "what a party gets back: the student brought to its own rows, at home",
-            "personalisation, fine-tuning",
-            "[what you get back](python.md)",
-        ),
     ),
     "Privacy": (
         Term(

@@ -17,7 +17,7 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
-from consilium.models.published.model import CARD_FILE, Published
+from consilium.models.published.model import Published
 from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.parquet import from_parquet
@@ -287,9 +287,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
             "at_home": limit.take(
-                "the gain on parties' own rows",
-                partial(judged_on_own_rows, space, case, judged.model, trained, tells=_alike(space)),
-                LATE,
+                "the gain on parties' own rows", partial(judged_on_own_rows, space, case, judged.model, trained), LATE
             ),
             "by_epsilon": by_epsilon,
             "alone": _against_one_alone(judged, compared),
@@ -466,9 +464,3 @@ def _label_accuracy(space: Workspace, case: Case) -> float | None:
 
 def _coordinators_word(space: Workspace) -> dict[str, Any]:
     return json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-
-
-def _alike(space: Workspace) -> float | None:
-    """How alike students with other noise are, see `spread_over_noise`; None where that is not known."""
-    card = json.loads((space.run_dir / "student" / CARD_FILE).read_text(encoding="utf-8"))
-    return card.get("noise_spread", {}).get("rank_correlation")

@@ -3,8 +3,7 @@
 All rows of a party train its teacher, so these are held out here, in analysis only: a teacher of the party's kind is
 trained anew on two thirds of its rows and judged on the last third, three times over. The student is judged on the same
 rows. It learnt from votes of all parties, and so of teachers that saw these rows too; by the run's own guarantee one
-party moves it by little. Beside it what the party gets back: the student brought to the same two thirds of its rows
-(`models.adapted`), against a model of these alone with the same priors. Functions of private rows: secret.
+party moves it by little. Functions of private rows: secret.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.models.adapted import cross_validated
 from consilium.models.evaluation import outranked
 from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
@@ -26,7 +24,6 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
-from consilium.simulations.metrics import brier_row_scores, wilson
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.workspace import Workspace
 
@@ -37,13 +34,9 @@ SIZES = 4
 """Groups of parties by size, with equally many each."""
 FEW_PARTIES = 12
 """How many are judged where one training takes long."""
-RETURNS = 40
-"""Parties at most of which it is told what they get back, evenly spread by size; of more than two classes fewer, as
-each of them takes a model's time."""
 REPLICATES = 1000
 LEVEL = 0.95
 _PURPOSE = 0x686F6D65
-_EQUAL = 1e-9
 
 Predict = Callable[[np.ndarray], np.ndarray]
 """Rows as they travel float (n, features) -> probabilities (n, classes)."""
@@ -62,17 +55,12 @@ class OwnRows:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties).
-
-    returned: float64 (3, 2), of a model of its rows alone, the student, and what came of both: mean Brier score, and
-    points; None where that was not looked at.
-    """
+    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties)."""
 
     rows: int
     alone: float
     student: float
     of: float
-    returned: np.ndarray | None = field(repr=False)
 
 
 @singledispatch
@@ -100,18 +88,17 @@ def at_home(
     spec: TeacherKind,
     seed: int,
     progress: Progress = no_progress,
-    tells: float | None = None,
 ) -> dict[str, Any]:
     """The student against each party's own teacher on the party's held-out rows, by size.
 
-    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name. tells: see `models.adapted.adapt`.
+    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name.
 
     Returns
     -------
     {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
     judged, parties, too_small (fewer than `LEAST_ROWS` rows), folds, level, seed; groups from small to large and
     "all": parties, rows_low, rows_high, tested (rows), alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times), better: parties in which the student is at least as good. returned: see `_returned`.
+    anew, `REPLICATES` times), better: parties in which the student is at least as good.
     """
     small = sum(rows < LEAST_ROWS for rows in sizes.values())
     if not parties:
@@ -122,11 +109,10 @@ def at_home(
         )
         return {"absent": why}
     metric = "auc" if len(schema.classes) == 2 else "accuracy"
-    returned = min(RETURNS // (len(schema.classes) - 1) or 1, len(parties))
-    judged, returning = [], set(np.linspace(0, len(parties) - 1, returned).round().tolist())
+    judged = []
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
-        judged.append(_judge(party, schema, student, metric, seed, index in returning, tells))
+        judged.append(_judge(party, schema, student, metric, seed))
     progress(AT_HOME, len(parties), len(parties))
     with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
     if not with_points:
@@ -143,7 +129,6 @@ def at_home(
         "seed": seed,
         "groups": [_group([with_points[place] for place in part], generator) for part in groups],
         "all": _group(with_points, generator),
-        "returned": _returned(judged, np.random.default_rng([seed, _PURPOSE, 1])),
     }
 
 
@@ -159,9 +144,7 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
     return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
-def _judge(
-    party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int, returns: bool, tells: float | None
-) -> _Judged:
+def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
     inputs, classes = schema.inputs(party.x), len(schema.classes)
     rows, alone = Rows(inputs, party.y, schema=schema), np.zeros((len(party.y), classes))
     folds = _folds(party.owner, seed)
@@ -169,15 +152,8 @@ def _judge(
         rest = np.setdiff1d(np.arange(len(party.y)), fold)
         (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)
         alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
-    of_student = student(party.x)
-    if not returns:
-        (on_teacher, on_student), of = _points((alone, of_student), party.y, folds, metric)
-        return _Judged(len(party.y), on_teacher, on_student, of, None)
-    back = cross_validated(inputs, party.y, of_student, folds, tells)
-    sides = (back.alone, of_student, back.improved)
-    (on_teacher, *points), of = _points((alone, *sides), party.y, folds, metric)
-    brier = [float(brier_row_scores(side, party.y).mean()) for side in sides]
-    return _Judged(len(party.y), on_teacher, points[1], of, np.array([brier, points]).T)
+    (on_teacher, on_student), of = _points((alone, student(party.x)), party.y, folds, metric)
+    return _Judged(len(party.y), on_teacher, on_student, of)
 
 
 def _points(
@@ -194,34 +170,6 @@ def _points(
         for index, probabilities in enumerate(sides):
             ordered[index] += _in_order(probabilities[fold, 1], ill) if pairs else 0.0
     return ordered, of
-
-
-RETURNED = ("alone", "student", "improved")
-
-
-def _returned(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
-    """What parties get back: brier, and points (by the metric of `at_home`), of each of `RETURNED`, the first a mean
-    over parties, the second over pairs, or rows. better: parties whose improved model has a smaller Brier score than
-    the model of their rows alone, equal ones for a half; share, with its interval. gain: in Brier score, in the mean
-    over parties; interval, with parties drawn anew."""
-    looked_at = [(item.returned, item.of) for item in items if item.returned is not None]
-    values = np.stack([returned for returned, _ in looked_at])  # (parties, sides, 2)
-    # none of them may have a pair of rows to put in order: then nothing is better than a guess
-    gains, of = values[:, 0, 0] - values[:, 2, 0], sum(of for _, of in looked_at)
-    points = values[..., 1].sum(axis=0) / of if of else np.full(len(RETURNED), 0.5)
-    drawn = np.sort(gains[generator.integers(len(gains), size=(REPLICATES, len(gains)))].mean(axis=1))
-    outside = round((1 - LEVEL) / 2 * REPLICATES)
-    better = float((gains > _EQUAL).sum() + 0.5 * (np.abs(gains) <= _EQUAL).sum())
-    return {
-        "parties": len(values),
-        "brier": dict(zip(RETURNED, values[..., 0].mean(axis=0).tolist(), strict=True)),
-        "points": dict(zip(RETURNED, points.tolist(), strict=True)),
-        "better": better,
-        "share": better / len(values),
-        "share_interval": wilson(round(better), len(values)),
-        "gain": float(gains.mean()),
-        "interval": [float(drawn[outside]), float(drawn[-1 - outside])],
-    }
 
 
 def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -260,12 +208,7 @@ def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str
 
 
 def judged_on_own_rows(
-    space: Workspace,
-    case: Case,
-    student: Published,
-    trained: Collection[str],
-    progress: Progress = no_progress,
-    tells: float | None = None,
+    space: Workspace, case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
     dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
@@ -290,4 +233,4 @@ def judged_on_own_rows(
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress, tells)
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)

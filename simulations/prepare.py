@@ -35,7 +35,7 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     """
     case = divide(scenario, seed)
     case = replace(case, config=case.config.model_copy(update={"service": service}))
-    check_own_teachers(scenario.simulation, case.config.rows, scenario.data.shift)
+    check_own_teachers(scenario.simulation, case.config.rows)
     space = make_run_dir(out)
     lay_out(space, case)
     run_config = space.run_config(space.run_dir / "coordinator", "socket")

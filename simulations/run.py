@@ -287,7 +287,7 @@ def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
     """Here and, at the same time, in a worker, which may not find every module that is here. Raises ConfigError."""
     if not teachers_named(case.scenario.simulation):
         return
-    tried = case.scenario.simulation, case.config.rows, case.scenario.data.shift
+    tried = case.scenario.simulation, case.config.rows
     with Idle(workers[:1]) as begin:
         there = begin(why_untrainable, *tried)
         check_own_teachers(*tried)

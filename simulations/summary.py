@@ -195,7 +195,6 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
         "worth": analysis.worth,
-        "at_home": analysis.secret_figures.get("at_home", {}).get("returned"),
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),

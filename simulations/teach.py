@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import remarks
-from consilium.models.teachers import PartialTeacher
 from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.teach import check_rows, make, simulated_secret, simulated_seeds, split
 from consilium.party.voting import TeacherSet
@@ -31,7 +30,7 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, T
     ------
     ConfigError : a kind of teacher does not fit the rows.
     """
-    check_own_teachers(case.scenario.simulation, case.config.rows, case.scenario.data.shift)
+    check_own_teachers(case.scenario.simulation, case.config.rows)
     with _unremarked(), tempfile.TemporaryDirectory(prefix="consilium-study-") as folder:
         space = Workspace(Path(folder))
         lay_out(space, case, processes=1)
@@ -58,7 +57,7 @@ def _teachers(case: Case, block: Block, place: int, party: str) -> TeacherSet:
     rows = block.rows(place, home, schema)
     parts = split(rows.identities, case.config.teachers_per_party, simulated_secret(case.seed, party))
     spec = home.teacher or case.config.teacher
-    check_rows(spec, home.rules.part_of(schema))
+    check_rows(spec, schema)
     seeds = simulated_seeds(case.seed, party)
     reference = case.config.reference_rows()
     teachers, limits = make(rows, schema, spec, case.config.voting_rule, reference, parts, seeds)
@@ -104,33 +103,16 @@ def directions(weights: np.ndarray) -> np.ndarray:
     return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
 
 
+@singledispatch
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
 
-    A class that the teacher never saw has zeros, and so has every one of a teacher that saw one class only, and an
-    input that its party lacks.
+    A class that the teacher never saw has zeros, and so has every one of a teacher that saw one class only.
     """
-    if not isinstance(teacher, PartialTeacher):
-        return _linear_scores(spec, teacher, inputs, classes)
-    weights = _linear_scores(spec, teacher.teacher, len(teacher.places), classes)
-    if weights is None:
-        return None
-    every = np.zeros((inputs + 1, classes))
-    every[[*teacher.places, inputs]] = weights
-    return every
-
-
-def has_linear_scores(spec: TeacherKind) -> bool:
-    """Whether teachers of this kind have weights."""
-    return _linear_scores.dispatch(type(spec)) is not _linear_scores.dispatch(TeacherKind)
-
-
-@singledispatch
-def _linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
     return None
 
 
-@_linear_scores.register
+@linear_scores.register
 def _(spec: LogisticRegressionSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
     if len(teacher.classes_) < 2:
         return np.zeros((inputs + 1, classes))
@@ -140,11 +122,16 @@ def _(spec: LogisticRegressionSpec, teacher: Any, inputs: int, classes: int) -> 
     return _among(weights, teacher.classes_, classes)
 
 
-@_linear_scores.register
+@linear_scores.register
 def _(spec: RidgeSpec, teacher: Any, inputs: int, classes: int) -> np.ndarray:
     if len(teacher.classes_) < 2:
         return np.zeros((inputs + 1, classes))
     return _among(np.concatenate([teacher.weights, teacher.intercept[None, :]]), teacher.classes_, classes)
+
+
+def has_linear_scores(spec: TeacherKind) -> bool:
+    """Whether teachers of this kind have weights."""
+    return linear_scores.dispatch(type(spec)) is not linear_scores.dispatch(TeacherKind)
 
 
 def _among(weights: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:

@@ -40,7 +40,6 @@ from consilium.simulations.engines.block import Block, blocks_of, party_folder, 
 from consilium.simulations.engines.block import Settings as BlockSettings
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import KeyFiles, limited, own_limits, own_teachers
-from consilium.simulations.population.shift import lacking_columns
 from consilium.simulations.scenario import Scenario
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -263,7 +262,6 @@ class _Parties:
             self._settings["roster"] = os.path.relpath(space.roster_file, space.home(0))
         simulation, count = scenario.simulation, len(self._names)
         self._teachers = own_teachers(simulation.teachers, count, case.seed, simulation.own_teacher)
-        self._lacking = lacking_columns(scenario.data.shift, self._names, case.seed)
         self._limits = own_limits(simulation.policies, count, case.seed)
 
     def write_home(self, home: Path, index: int) -> None:
@@ -302,8 +300,6 @@ class _Parties:
         if index in self._teachers:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             table["teacher"] = self._teachers[index].placed(home).model_dump(mode="json")
-        if self._names[index] in self._lacking:
-            table["lacks"] = list(self._lacking[self._names[index]])
         if index in self._limits:
             table["policy"] = {**self._policy, **limited(self._case.scenario.federation, self._limits[index])}
         return table

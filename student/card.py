@@ -197,14 +197,14 @@ def public_labels(adaptation: Adaptation | None, rows: int) -> dict[str, Any]:
 def labels_sentence(labels: Mapping[str, Any] | None) -> str:
     """The same for people; empty without any.
 
-    >>> labels_sentence({"rows": 40, "uses": "improved", "why": "...", "weight": 0.2})[:65]
+    >>> labels_sentence({"rows": 40, "uses": "both", "why": "...", "weight": 0.2})[:65]
     'It is semi-private: it was brought to 40 public rows whose labels'
     """
     if not labels:
         return ""
     rows, weight = labels["rows"], labels["weight"]
     uses = {
-        "improved": f"it was brought to {rows} public rows whose labels everybody knows. In the average what the votes"
+        "both": f"it was brought to {rows} public rows whose labels everybody knows. In the average what the votes"
         f" told has the weight {weight:.2f} of 1",
         "alone": f"it is a model of {rows} public rows whose labels everybody knows, and the votes have no part in its"
         " probabilities",
@@ -485,7 +485,7 @@ _METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 def _of_probabilities(published: Published) -> str:
     calibration = published.calibration
-    if published.adapted:
+    if published.adapted is not None:
         return _ADAPTED
     if calibration is None:
         return _SHARES_OF_VOTES

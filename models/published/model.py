@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -47,15 +47,12 @@ PEOPLES_CARD_FILE = "MODEL_CARD.md"
 _BLOCK = 2000
 _FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
 _FURTHEST_SUM = 1e-3
-
-
-AdaptedTo = Literal["own rows", "public labels"]
+_ADAPTED = "adapted."
 
 
 class _AdaptedHeader(Frozen):
-    """See `Adapted`; its arrays are in the file. to: labels of what it was fitted to."""
+    """See `Adapted`; its arrays are in the file."""
 
-    to: AdaptedTo
     weight: FiniteFloat = Field(ge=0, le=1)
 
 
@@ -68,7 +65,7 @@ class _Header(Frozen):
     kind: str = Field(max_length=40)
     settings: dict[str, Any]
     calibration: PrevalenceShift | None = None
-    adapted: tuple[_AdaptedHeader, ...] = Field(default=(), max_length=2)
+    adapted: _AdaptedHeader | None = None
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,8 @@ class Published:
     """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
 
     calibration: how the model's probabilities are brought to a prevalence; None where none is known.
-    needs: what it takes to load it, where others wrote it. adapted: what its probabilities go through after that, one
-    after the other; adapted_to: what each was fitted to.
+    needs: what it takes to load it, where others wrote it. adapted: brings its probabilities to public rows with
+    labels, after that; None where there are none, or it does better without.
     """
 
     schema: Schema
@@ -87,14 +84,13 @@ class Published:
     sha256: str
     calibration: PrevalenceShift | None = None
     needs: str = ""
-    adapted: tuple[Adapted, ...] = ()
-    adapted_to: tuple[AdaptedTo, ...] = ()
+    adapted: Adapted | None = None
 
     @property
     def threshold(self) -> float | None:
         """Above which a row is flagged as the last of two classes. None where no prevalence is known, or where the
         probabilities are no longer those that were brought to it."""
-        return None if self.calibration is None or self.adapted else self.calibration.threshold
+        return None if self.calibration is None or self.adapted is not None else self.calibration.threshold
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
@@ -123,8 +119,8 @@ class Published:
             )
         if self.calibration is not None:
             probabilities = self.calibration.applied(probabilities)
-        for adapted in self.adapted:
-            probabilities = adapted.probabilities(self.schema.inputs(rows), probabilities)
+        if self.adapted is not None:
+            probabilities = self.adapted.probabilities(self.schema.inputs(rows), probabilities)
         return probabilities
 
 
@@ -183,21 +179,6 @@ def as_published(
     return written, header, parts.arrays
 
 
-def adapted_file(path: Path, adapted: Adapted, to: AdaptedTo) -> bytes:
-    """The student's file at `path` with what its probabilities go through from now on.
-
-    Raises
-    ------
-    BadModel : it is none, or was adapted to a party's own rows already, which are in it.
-    """
-    content = read(path)
-    before = tuple(part["to"] for part in content.header.get("adapted", ()))
-    if "own rows" in before:
-        raise BadModel(f"{path} was adapted to a party's own rows already", "Give the student as it was published")
-    header, arrays = adapted_parts(content.header, content.arrays, adapted, to)
-    return encoded(header, arrays)
-
-
 def brought_to(
     file: Path | tuple[dict[str, Any], Arrays], published: Published, rows: np.ndarray, y: np.ndarray
 ) -> tuple[Published, Adaptation]:
@@ -208,39 +189,28 @@ def brought_to(
     """
     x = published.schema.inputs(canonical_queries(rows, len(published.schema.features)))
     adaptation = adapt(x, y, published.predict_proba(rows))
-    if adaptation.model is None:
+    adapted = adaptation.model
+    if adapted is None:
         return published, adaptation
-    to: AdaptedTo = "public labels"
     if isinstance(file, Path):
-        content = adapted_file(file, adaptation.model, to)
-        with replacing(file) as stream:
-            stream.write(content)
+        content = read(file)
+        header, arrays = content.header, content.arrays
     else:
-        content = encoded(*adapted_parts(*file, adaptation.model, to))
-    heads, told = (*published.adapted, adaptation.model), (*published.adapted_to, to)
-    return replace(published, adapted=heads, adapted_to=told, sha256=hashlib.sha256(content).hexdigest()), adaptation
+        header, arrays = file
+    more = {f"{_ADAPTED}intercept": adapted.intercept, f"{_ADAPTED}coefficients": adapted.coefficients}
+    whole = encoded({**header, "adapted": {"weight": adapted.weight}}, {**arrays, **more})
+    if isinstance(file, Path):
+        with replacing(file) as stream:
+            stream.write(whole)
+    return replace(published, adapted=adapted, sha256=hashlib.sha256(whole).hexdigest()), adaptation
 
 
-def adapted_parts(
-    header: Mapping[str, Any], arrays: Arrays, adapted: Adapted, to: AdaptedTo
-) -> tuple[dict[str, Any], Arrays]:
-    """A file's description and numbers, likewise."""
-    before = list(header.get("adapted", ()))
-    start = f"adapted-{len(before)}."
-    more = {f"{start}intercept": adapted.intercept, f"{start}coefficients": adapted.coefficients}
-    return {**header, "adapted": [*before, {"to": to, "weight": adapted.weight}]}, {**arrays, **more}
-
-
-def _adapted(headers: Sequence[_AdaptedHeader], arrays: Arrays, schema: Schema) -> tuple[Adapted, ...]:
-    """Takes their arrays out of the file's."""
-    found = []
-    for number, header in enumerate(headers):
-        start = f"adapted-{number}."
-        mine = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
-        sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
-        check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
-        found.append(Adapted(header.weight, mine["intercept"], mine["coefficients"]))
-    return tuple(found)
+def _adapted(header: _AdaptedHeader, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
+    """Takes its arrays out of the file's."""
+    mine = {name.removeprefix(_ADAPTED): arrays.pop(name) for name in list(arrays) if name.startswith(_ADAPTED)}
+    sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
+    check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
+    return Adapted(header.weight, mine["intercept"], mine["coefficients"])
 
 
 def check_names(schema: Schema) -> None:
@@ -282,14 +252,13 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
         ) from None
     check_names(header.rows)
     arrays = dict(content.arrays)
-    adapted = _adapted(header.adapted, arrays, header.rows)
+    adapted = None if header.adapted is None else _adapted(header.adapted, arrays, header.rows)
     parts = Parts(header.kind, header.settings, arrays)
     model = put_together(parts, header.rows, header.inputs, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    to: tuple[AdaptedTo, ...] = tuple(part.to for part in header.adapted)
     return Published(
-        header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted, to
+        header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted
     )
 
 

@@ -20,7 +20,6 @@ from consilium.data.encoding import encode
 from consilium.data.files import Lines
 from consilium.data.remedy import all_at_once
 from consilium.data.table import TableRule, ruled
-from consilium.models.adapted import Adaptation, adapt
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, FailedAfterRelease, StorageError
@@ -42,7 +41,6 @@ from consilium.simulations.council.frames import (
     frame_of,
     has_names,
     value_errors,
-    values_of,
 )
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
@@ -287,35 +285,6 @@ class Council(ClassifierMixin, BaseEstimator):
         likeliest = self.predict_proba(X).argmax(axis=1)
         return self.classes_[likeliest]
 
-    def improve(self, X: Frame, y: str | Values) -> ImprovedStudent:
-        """The student brought to an owner's own labelled rows: what this owner gets back, at no further epsilon.
-
-        Nothing of the council changes, and nothing is released: the model holds what these rows tell, and is for their
-        owner alone. Of few rows, or where the student does better, it is the student.
-
-        Parameters
-        ----------
-        X : rows like those of the fit. y : their labels, of `classes_`: a column's name of X, or an array.
-
-        Raises
-        ------
-        BadInput, WrongType : rows that are not like those of the fit; a label that is missing, or none of its classes.
-        """
-        check_is_fitted(self)
-        with value_errors(in_python):
-            frame = frame_of(self._ruled(X) if has_names(X) else X)
-            if isinstance(y, str) and y not in frame.columns:
-                raise BadInput(f"y is {y!r}, and there is no such column", "Give a column's name, or the labels")
-            labels = values_of(frame[y] if isinstance(y, str) else y, "y", frame.height)
-            place = {label: index for index, label in enumerate(self.classes_.tolist())}
-            if any(label not in place for label in labels):
-                raise BadInput("y has a label that is missing, or none of classes_", f"Known: {list(place)}")
-            rows = self._filled(X)
-            of_student = self.student_.predict_proba(rows)
-            codes = np.array([place[label] for label in labels], dtype=np.int64)
-            alike = self.spread_.get("rank_correlation")
-            return ImprovedStudent(self, adapt(self.student_.schema.inputs(rows), codes, of_student, alike))
-
     @property
     def labels_(self) -> pl.DataFrame:
         """What the student got, see `Run.labels`."""
@@ -401,34 +370,3 @@ class Council(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.non_deterministic = self.noise == "system"
         return tags
-
-
-class ImprovedStudent(ClassifierMixin, BaseEstimator):
-    """A council's student brought to one owner's rows, see `Council.improve`; it is fitted already.
-
-    adaptation : which model is in use ("improved", "alone" for these rows alone, "student"), why, and the student's
-    `weight` in it.
-    """
-
-    def __init__(self, council: Council, adaptation: Adaptation) -> None:
-        self.council = council
-        self.adaptation = adaptation
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Those of the council."""
-        return self.council.classes_
-
-    def predict_proba(self, X: Frame) -> np.ndarray:
-        """Probabilities float64 (rows, classes) in the order of `classes_`. Raises as `Council.predict_proba`."""
-        with value_errors():
-            rows = self.council._filled(X)
-        student = self.council.student_
-        return self.adaptation.probabilities(student.schema.inputs(rows), student.predict_proba(rows))
-
-    def predict(self, X: Frame) -> np.ndarray:
-        """The likeliest class of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True

@@ -12,7 +12,7 @@ from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
 from consilium.simulations.methods.hand_labels import LabelledByHand
 from consilium.simulations.methods.knn import PrivateKNN
 from consilium.simulations.methods.noisy_average import NoisyAverage
-from consilium.simulations.methods.pate import Pate, ReturnPath
+from consilium.simulations.methods.pate import Pate
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateAlone, PrivateGradient
 from consilium.simulations.methods.scaffold import Scaffold
@@ -26,7 +26,6 @@ Method = (
     | Distilled
     | NoisyDistilled
     | Pate
-    | ReturnPath
     | NoisyAverage
     | PrivateGradient
     | PrivateAlone

@@ -1,16 +1,13 @@
-"""PATE: the cell's own federation, on the votes of its teachers; and what each party gets back of its student."""
+"""PATE: the cell's own federation, on the votes of its teachers."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from consilium.accounting.target import as_histograms
 from consilium.coordinator.privacy import promised_to_student, published_epsilon
-from consilium.models.adapted import adapt
-from consilium.models.published.model import Published
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
@@ -64,62 +61,6 @@ class Pate(StudyMethod):
             figures=_figures(case, replayed),
             arrays=_arrays(case, replayed),
         )
-
-
-class ReturnPath(StudyMethod):
-    """What each party has at home once the student of `Pate` came back to it: the student brought to the rows that the
-    party trains on (`models.adapted`), or, of the kind "alone", a model of these rows alone with the same priors.
-
-    Nothing of it is published, and there is no one model for public rows. figures: parties, improved (parties that keep
-    it), weight (of the student, in the mean over the parties).
-    """
-
-    title: ClassVar[str] = f"{STUDENT}, improved at home"
-    private: ClassVar[bool] = False
-    needs_ensemble: ClassVar[bool] = True
-
-    name: Literal["improved"] = "improved"
-    kind: Literal["improved", "alone"] = Field(
-        default="improved", description="`alone`: a model of the party's rows alone, to compare with"
-    )
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {} if self.kind == "alone" else Pate().depends_on(case)
-
-    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`."""
-        if not len(case.home_y):
-            return Predicted(absent="nothing is held out at home")
-        student, classes = None, len(case.classes)
-        if self.kind == "improved":
-            try:
-                check_can_run(case)
-            except (NotEnoughParties, ConfigError) as error:
-                return Predicted(absent=error.what)
-            student = replay(case, needed(ensemble, self.name).pool).student
-        inputs, home = case.config.rows.inputs, np.full((len(case.home_y), classes), 1 / classes)
-        combined, weights = 0, list[float]()
-        for index, party in enumerate(case.parties):
-            rows = case.home_party == index
-            if not rows.any():
-                continue
-            x, y = case.train_rows(party)
-            trained, tested = (_by_student(student, part, classes) for part in (x, case.home_x[rows]))
-            adaptation = adapt(inputs(x), y, trained)
-            combined += adaptation.kind == "improved"
-            weights.append(adaptation.weight)
-            if self.kind == "improved":
-                home[rows] = adaptation.probabilities(inputs(case.home_x[rows]), tested)
-            elif adaptation.alone is not None:
-                home[rows] = adaptation.alone.probabilities(inputs(case.home_x[rows]), tested)
-        figures = {"parties": float(len(weights)), "improved": float(combined), "weight": float(np.mean(weights))}
-        return Predicted(home=home, figures={} if self.kind == "alone" else figures)
-
-
-def _by_student(student: Published | None, x: np.ndarray, classes: int) -> np.ndarray:
-    """Probabilities (n, classes); equal ones without a student."""
-    return np.full((len(x), classes), 1 / classes) if student is None else student.predict_proba(x)
 
 
 def _figures(case: Case, replayed: Replayed) -> dict[str, float]:

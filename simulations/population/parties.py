@@ -19,7 +19,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
-from consilium.simulations.population.specs import PolicyShare, ShiftSpec, SimulationSpec, TeacherShare, drawn_parties
+from consilium.simulations.population.specs import PolicyShare, SimulationSpec, TeacherShare, drawn_parties
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
@@ -145,24 +145,19 @@ def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
     return [*everybody, *(item.teacher for item in simulation.teachers)]
 
 
-def check_own_teachers(simulation: SimulationSpec, schema: Schema, shift: ShiftSpec | None = None) -> None:
-    """Raise ConfigError unless each can be trained on made-up rows of this schema, and of those that parties which lack
-    columns have: once here, before all parties."""
-    for columns in ((), *(item.columns for item in (shift.lacking if shift else ()))):
-        for teacher in teachers_named(simulation):
-            try:
-                check_rows(teacher, schema.without(columns))
-            except Refused as error:
-                without = f" where {', '.join(columns)} is lacking" if columns else ""
-                raise ConfigError(f"a simulated party's own teacher{without}: {error.detail}") from None
+def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
+    """Raise ConfigError unless each can be trained on made-up rows of this schema: once here, before all parties."""
+    for teacher in teachers_named(simulation):
+        try:
+            check_rows(teacher, schema)
+        except Refused as error:
+            raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
 
 
-def why_untrainable(
-    simulation: SimulationSpec, schema: Schema, shift: ShiftSpec, progress: Progress = no_progress
-) -> str:
+def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progress = no_progress) -> str:
     """What is wrong with them in this process, where parties are; empty where nothing is. progress: not told."""
     try:
-        check_own_teachers(simulation, schema, shift)
+        check_own_teachers(simulation, schema)
     except ConfigError as error:
         return str(error)
     return ""

@@ -21,7 +21,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec, ShiftSpec, drawn_parties
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
-_LACKING, _UNITS, _ANNOTATORS, _PUBLIC = 0x6C61636B73, 0x756E697473, 0x616E6E6F74, 0x70726576616C
+_UNITS, _ANNOTATORS, _PUBLIC = 0x756E697473, 0x616E6E6F74, 0x70726576616C
 _TILT, _SIZES, _SCANNERS = 0x74696C74, 0x73697A6573, 0x7363616E
 
 
@@ -66,7 +66,7 @@ def _swapped(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Part
     y, other, shift = changed.y.copy(), _other_class(data.shift, dataset.classes, seed), data.shift
     moved = np.ones(len(y), dtype=bool)
     if shift.above:
-        (place, *_) = _places(dataset, (shift.above,), "above")
+        place = _place(dataset, shift.above, "above")
         moved = dataset.x[:, place] > np.nanmedian(dataset.x[partition.queries, place])
     for name in swapped_parties(shift, list(partition.parties), seed):
         rows = partition.parties[name]
@@ -105,20 +105,11 @@ def _in_other_units(data: DataSpec, dataset: Dataset, changed: Dataset, partitio
     """A column is written in another unit, or by another coding: value * factor + offset."""
     x, names, numbers = changed.x.copy(), list(partition.parties), _numbers(dataset)
     for index, item in drawn_parties(data.shift.units, len(names), seed, _UNITS).items():
-        (place, *_) = _places(dataset, (item.column,), "units")
+        place = _place(dataset, item.column, "units")
         if not numbers[place]:
             raise ConfigError(f"data.shift.units: column {item.column!r} holds categories", "Name one of numbers")
         rows = partition.parties[names[index]]
         x[rows, place] = x[rows, place] * np.float32(item.factor) + np.float32(item.offset)
-    return replace(changed, x=x)
-
-
-def _without_columns(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
-    """A column that a party lacks is the public mean in all of its rows."""
-    x = changed.x.copy()
-    for name, columns in lacking_columns(data.shift, list(partition.parties), seed).items():
-        places = _places(dataset, columns, "lacking")
-        x[np.ix_(partition.parties[name], places)] = np.nanmean(dataset.x[np.ix_(partition.queries, places)], axis=0)
     return replace(changed, x=x)
 
 
@@ -157,7 +148,6 @@ CHANGES: dict[str, Change] = {
     "annotators": _annotated,
     "units": _in_other_units,
     "scanners": _scanned,
-    "lacking": _without_columns,
 }
 """What is changed in rows, in this order, by the key of `data.shift`."""
 
@@ -250,19 +240,13 @@ def public_left(shift: ShiftSpec, y: np.ndarray, partition: Partition, seed: int
     return replace(partition, queries=parts[0], test=parts[1])
 
 
-def lacking_columns(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
-    """The columns that each party lacks, by name; those that lack none are left out."""
-    drawn = drawn_parties(shift.lacking, len(names), seed, _LACKING)
-    return {names[index]: item.columns for index, item in sorted(drawn.items())}
-
-
-def _places(dataset: Dataset, columns: Sequence[str], key: str) -> np.ndarray:
-    """Where the features of these columns are, int64. Raises ConfigError for a column that is none."""
+def _place(dataset: Dataset, column: str, key: str) -> int:
+    """Where the column's first feature is. Raises ConfigError for a column that is none."""
     table = dataset.columns or tuple(ColumnEncoding(column=name, kind="number") for name in dataset.features)
     features = {column.column: column.features for column in table}
-    if unknown := [name for name in columns if name not in features]:
-        raise ConfigError(f"data.shift.{key}: there is no column {unknown[0]!r}", f"There are {', '.join(features)}")
-    return np.array([dataset.features.index(name) for column in columns for name in features[column]])
+    if column not in features:
+        raise ConfigError(f"data.shift.{key}: there is no column {column!r}", f"There are {', '.join(features)}")
+    return dataset.features.index(features[column][0])
 
 
 def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:

@@ -55,13 +55,6 @@ def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) ->
     return by_party
 
 
-class LackingShare(Frozen):
-    """A share of the parties, drawn by lot, that lacks columns and says so in its `party.toml`."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    columns: tuple[str, ...] = Field(min_length=1, description="columns of the table, or features of arrays")
-
-
 class UnitsShare(Frozen):
     """A share of the parties, drawn by lot, that has a column in another unit: value * factor + offset."""
 
@@ -117,11 +110,6 @@ class ShiftSpec(Frozen):
         ge=0,
         le=1,
         description="this share of all private rows, by lot, is labelled as another class, each as likely",
-    )
-    lacking: tuple[LackingShare, ...] = Field(
-        default=(),
-        description="shares of the parties, by lot, that lack `columns`: their teachers are trained, and vote, without"
-        " them; every other method gets the public mean there",
     )
     above: str = Field(
         default="", description="of `swap`: in rows alone whose value in this column is above the public median"
@@ -182,7 +170,6 @@ class ShiftSpec(Frozen):
 
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> ShiftSpec:
-        check_shares("lacking", self.lacking)
         check_shares("units", self.units)
         check_shares("scanners", self.scanners)
         if self.above and not self.swap:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from consilium.report.charts import Drawing, RuleAcross, ValueRow, cloud_chart, rows_axis, rows_chart
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
@@ -18,12 +17,7 @@ from consilium.simulations.report.models import ABSENT, METRICS, lead
 def parties_part(data: ReportData) -> PagePart:
     """What each party gains, and how good its teachers are. All secret; may be empty."""
     title = f"What each {data.party_label} gains"
-    return PagePart(
-        "parties-gain",
-        title,
-        without_blanks([_at_home(data), _given_back(data), _sizes_and_quality(data)]),
-        look="figures",
-    )
+    return PagePart("parties-gain", title, without_blanks([_at_home(data), _sizes_and_quality(data)]), look="figures")
 
 
 def _at_home(data: ReportData) -> Exhibit | None:
@@ -80,38 +74,6 @@ def gain_at_home(data: ReportData) -> str:
         f" ({signed_text(low)} to {signed_text(high)}), over {whole['tested']:,} held-out rows of"
         f" {many(whole['parties'], word)}. The student is at least as good at {whole['better']:,} of them."
     )
-
-
-_SIDES = {"alone": "a model of its rows alone", "student": "the student", "improved": "improved with both"}
-
-
-def _given_back(data: ReportData) -> Exhibit | None:
-    """What a party has of the student once it is brought to its own rows."""
-    gains = data.secret_figures.get("at_home", {})
-    if not (back := gains.get("returned")):
-        return None
-    word, name = data.party_label, METRICS[gains["metric"]]
-    low, high = back["share_interval"]
-    lines = tuple(
-        TableLine(title, (Cell(f"{back['brier'][side]:.4f}"), Cell(share_text(back["points"][side]))))
-        for side, title in _SIDES.items()
-    )
-    words = Markup(
-        "At {}, by thirds of their own rows. The improved model is better than one of the {}’s rows alone at {:.0%} of"
-        " them (95% interval {:.0%} to {:.0%}); in the mean its Brier score changes by {} ({} to {}; less is"
-        " better). Both are logistic models with the same priors. This costs no epsilon: each {} does it for itself, on"
-        " what was published, and sends nothing back (<code>consilium party improve</code>)."
-    ).format(
-        many(back["parties"], word),
-        word,
-        back["share"],
-        low,
-        high,
-        *(signed_text(-gain) for gain in (back["gain"], *reversed(back["interval"]))),
-        word,
-    )
-    table = Table(("model", "Brier score at home", f"{name} at home"), lines, ALL_BUT_FIRST)
-    return Exhibit("given-back", f"What a {word} gets back", (words,), table=table, secret=True)
 
 
 def _sizes(group: dict[str, Any]) -> str:

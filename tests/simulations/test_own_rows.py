@@ -66,37 +66,6 @@ def test_every_row_is_judged_once_and_groups_add_up(classes: int) -> None:
     assert result["metric"] == ("auc" if classes == 2 else "accuracy")
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_what_parties_get_back(classes: int) -> None:
-    found, schema = parties([12] * 20, classes)
-    back = told(found, schema, by_truth(classes))["returned"]
-    assert back["parties"] == 20 and back["better"] / 20 == back["share"] > 0.7
-    assert back["brier"]["improved"] < back["brier"]["alone"] and back["interval"][0] > 0
-    assert back["gain"] == pytest.approx(back["brier"]["alone"] - back["brier"]["improved"])
-    assert back["points"]["improved"] > back["points"]["alone"]
-    useless = told(found, schema, lambda rows: np.full((len(rows), classes), 1 / classes))["returned"]
-    assert abs(useless["gain"]) < 0.01 and useless["interval"][0] < 0.01
-
-
-def test_what_some_of_many_parties_get_back_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, schema = parties([8, 10, 12, 14, 16, 18, 20])
-    whole = told(found, schema, by_truth(2))
-    monkeypatch.setattr(module, "RETURNS", 3)
-    some = told(found, schema, by_truth(2))
-    assert (whole["returned"]["parties"], some["returned"]["parties"]) == (7, 3)
-    assert {**whole, "returned": None} == {**some, "returned": None}
-
-
-def test_no_pair_to_put_in_order_among_those_that_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest and the largest have rows of one class alone."""
-    found, schema = parties([8, 30, 60])
-    for alone in (found[0], found[2]):
-        alone.y[:] = 0
-    monkeypatch.setattr(module, "RETURNS", 2)
-    back = told(found, schema, by_truth(2))["returned"]
-    assert back["points"] == {"alone": 0.5, "student": 0.5, "improved": 0.5} and back["parties"] == 2
-
-
 def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
     found, schema = parties([25])
     seen: list[np.ndarray] = []

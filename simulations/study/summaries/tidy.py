@@ -235,7 +235,6 @@ def lead(frame: pl.DataFrame) -> str | None:
 
 _TITLES = {
     "local": ALONE,
-    "improved": f"{STUDENT}, improved at home",
     "pooled": POOLED,
     "plurality": PLURALITY,
     "fedavg": "FedAvg",

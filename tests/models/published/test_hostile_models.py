@@ -213,6 +213,14 @@ def schema(**values: object) -> Change:
     return lambda header, arrays: header["rows"].update(values)
 
 
+def adapted(weight: float, coefficients: np.ndarray) -> Change:
+    def change(header: dict, arrays: dict) -> None:
+        header["adapted"] = {"weight": weight}
+        arrays.update({"adapted.intercept": np.zeros(len(coefficients)), "adapted.coefficients": coefficients})
+
+    return change
+
+
 LINEAR, FOREST, BOOSTED = "table logistic_regression", "table random_forest", "table gradient_boosting"
 KERNEL, NETWORK, BOTH = "images scattering kernel_ridge", "images cnn", "images graph_cnn"
 DENSE = "images feature_matching"
@@ -241,6 +249,10 @@ CHANGES: list[tuple[str, Change]] = [
     (LINEAR, array("intercept", np.zeros(2, dtype=np.float32))),
     (LINEAR, array("coefficients", np.zeros((2, 4)))),
     (LINEAR, array("coefficients", np.zeros((0, 3)))),
+    (LINEAR, said(adapted={"weight": 0.5})),
+    (LINEAR, adapted(0.5, np.zeros((3, 7)))),
+    (LINEAR, adapted(0.5, np.zeros((2, 3)))),
+    (LINEAR, adapted(1.5, np.zeros((3, 3)))),
     (FOREST, put("left", 0, 0)),  # a way that never ends
     (FOREST, put("left", 0, 2**31 - 1)),
     (FOREST, put("right", 0, -7)),

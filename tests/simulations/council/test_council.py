@@ -52,29 +52,9 @@ class TestFit:
         assert 0 <= council.spread_["rank_correlation"] <= 1
         assert f"{council.spread_['refits']} students, each of half" in council._html_repr()
 
-    def test_an_owner_gets_a_better_model_back(self) -> None:
-        council, mine = fitted(), FRAME.filter(pl.col("hospital") == "H03")
-        improved = council.improve(mine, "ill")
-        assert improved.adaptation.kind in ("improved", "alone") and improved.adaptation.why
-        np.testing.assert_allclose(improved.predict_proba(mine).sum(axis=1), 1)
-        assert improved.score(FRAME, FRAME["ill"].to_numpy()) > 0.75
-        bare = mine.drop("ill", "hospital")
-        again = council.improve(bare, mine["ill"].to_list())
-        np.testing.assert_array_equal(again.predict_proba(bare), improved.predict_proba(mine))
-        nothing = council.improve(mine.head(1), "ill")
-        assert nothing.adaptation.kind == "student"
-        np.testing.assert_array_equal(nothing.predict_proba(mine), council.predict_proba(mine))
-        with pytest.raises(BadInput, match="none of classes_"):
-            council.improve(bare, ["perhaps"] * bare.height)
-        with pytest.raises(BadInput, match="no such column"):
-            council.improve(bare, "ill")
-        with pytest.raises(NotFittedError):
-            Council(**QUICK).improve(mine, "ill")
-
     def test_public_labels_bring_the_student_to_them(self) -> None:
         council = fitted(public_labels=10)
         assert council.run_.summary["public_labels"]["rows"] == 10
-        assert council.student_.adapted_to in (("public labels",), ())
         assert council.labels_.equals(fitted().labels_)
 
     def test_owners_with_too_few_rows_are_told(self) -> None:

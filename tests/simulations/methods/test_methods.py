@@ -36,8 +36,6 @@ GIVEN = (
     {"name": "pooled", "kind": "boosted"},
     "plurality",
     "pate",
-    "improved",
-    {"name": "improved", "kind": "alone"},
     "noisy_average",
     {"name": "noisy_average", "epsilon": 5.0},
     {"name": "private_gradient", "rounds": 3, "clip": 0.1, "step": 0.3},
@@ -75,7 +73,7 @@ def test_what_every_method_gives(given: object) -> None:
     assert not found.absent
     for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
         if probabilities is None:
-            assert method.name in ("local", "improved", "private_alone")  # which have no one model for public rows
+            assert method.name in ("local", "private_alone")  # which have no one model for public rows
             continue
         assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
         assert (probabilities >= 0).all()
@@ -135,8 +133,6 @@ def test_each_says_whose_data_it_protects(
         ("pate", "student.trainer.C=0.1", True),
         ("pate", "federation.timeouts.vote=1", False),
         ("pate", "simulation.noise=system", False),
-        ("improved", "federation.mechanism.sigma2=9.0", True),
-        ({"name": "improved", "kind": "alone"}, "federation.mechanism.sigma2=9.0", False),
         ("local", "federation.mechanism.sigma2=9.0", False),
         ("pooled", "federation.mechanism.sigma2=9.0", False),
         ("plurality", "federation.mechanism.sigma2=9.0", False),
@@ -309,8 +305,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     for given in GIVEN:
         found = method_of(given).predict(bare, ensemble)
         assert (found.test, found.home) == (None, None)
-        # there is nothing of the first but home, and the unit is not the second's
-        assert bool(found.absent) == (method_of(given).name in ("improved", "private_knn"))
+        assert bool(found.absent) == (method_of(given).name == "private_knn")  # whose unit it is not
 
 
 @pytest.mark.parametrize(

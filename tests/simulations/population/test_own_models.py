@@ -13,14 +13,13 @@ from consilium.coordinator.config import FederationConfig
 from consilium.models.naming import write_estimator
 from consilium.models.published.model import load_model
 from consilium.models.specs import EstimatorSpec, PickledSpec
-from consilium.models.teachers import PartialTeacher
 from consilium.party.teach import OwnCodeTeacher
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
-from consilium.simulations.population.specs import ShiftSpec, SimulationSpec, TeacherShare
+from consilium.simulations.population.specs import SimulationSpec, TeacherShare
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.workspace import Workspace
@@ -66,36 +65,6 @@ def test_who_trains_what() -> None:
     assert sorted(own) == list(range(8))
     assert sum(each is everybody for each in own.values()) == 6
     assert own_teachers([], 8, 0) == {}
-
-
-@pytest.mark.slow
-def test_a_federation_of_hospitals_that_lack_different_columns(tmp_path: Path, monkeypatch) -> None:
-    """They vote together; the audit holds, the rivals are there, and the open pages name no column as lacking."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    lacking = "data.shift.lacking=[{share=0.5, columns=['AGE']}, {share=0.5, columns=['SEX=M', 'RSBP']}]"
-    scenario = load_scenario("stroke", [*SMALL, "simulation.hand_labels=none", lacking])
-    out = tmp_path / "run"
-    summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
-    space = Workspace(out)
-    for _, home, trained in space.trained(load(space.federation_file, FederationConfig)):
-        assert len(home.rules.lacks) in (1, 2)
-        assert {type(teacher) for teacher in trained.teachers} == {PartialTeacher}
-    assert summary["student"]["auc"] > 0.6
-    assert summary["baselines"]["noisy_average"]["auc"] > 0.4
-    assert [finding for finding in audit_path(out).findings if not finding.holds] == []
-    for page in ("student/MODEL_CARD.md", "student/student.json", "report-public.html"):
-        if (out / page).exists():
-            assert "lack" not in (out / page).read_text()
-
-
-def test_a_teacher_that_looks_for_what_some_lack_is_found_before_the_run() -> None:
-    schema = make_config().rows
-    table = {"model": "estimator", "factory": "tests.strangers:by_name", "parameters": {"column": "pressure"}}
-    simulation = SimulationSpec.model_validate({"own_teacher": table})
-    check_own_teachers(simulation, schema)
-    shift = ShiftSpec.model_validate({"lacking": [{"share": 0.5, "columns": ["pressure"]}]})
-    with pytest.raises(ConfigError, match=r"teacher where pressure is lacking: .*cannot be trained on made-up"):
-        check_own_teachers(simulation, schema, shift)
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.data.private_rows import load_rows
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.divide import make_case
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import schema
-from consilium.simulations.population.shift import (
-    lacking_columns,
-    noise_levels,
-    public_left,
-    shifted,
-    swapped_parties,
-    tilted,
-)
+from consilium.simulations.population.shift import noise_levels, public_left, shifted, swapped_parties, tilted
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_fingerprint
-from consilium.simulations.workspace import Workspace, lay_out
 from tests.simulations.datasets.own import divided, patients, table_keys
 
 QUERIES, PARTIES = 500, 5
@@ -192,63 +182,6 @@ def test_a_shift_is_in_the_fingerprint_and_not_in_the_schema(shift: str) -> None
     assert data_fingerprint(before) != data_fingerprint(after) == data_fingerprint(divided_data(asked, 0)[0])
     assert schema(plain.data, before, parts) == schema(asked.data, after, same)
     assert all((parts.parties[name] == rows).all() for name, rows in same.parties.items())
-
-
-LACKING = [{"share": 0.4, "columns": ["age"]}, {"share": 0.2, "columns": ["sex", "grade"]}]
-
-
-def test_what_parties_lack_is_the_public_mean_in_every_row_of_theirs_and_nowhere_else() -> None:
-    data, partition = people()
-    after = shifted(keys({"lacking": LACKING}), data, partition, 1)
-    lacking = lacking_columns(ShiftSpec.model_validate({"lacking": LACKING}), list(partition.parties), 1)
-    assert sorted(lacking.values()) == [("age",), ("age",), ("sex", "grade")]
-    mean = data.x[partition.queries].mean(axis=0)
-    same = np.ones(data.x.shape, dtype=bool)
-    for name, columns in lacking.items():
-        for place in [data.features.index(column) for column in columns]:
-            rows = partition.parties[name]
-            np.testing.assert_allclose(after.x[rows, place], mean[place], rtol=1e-5)
-            same[rows, place] = False
-    assert (after.x[same] == data.x[same]).all() and after.y is data.y
-
-
-@pytest.mark.parametrize(
-    ("lacking", "sentence"),
-    [
-        ([{"share": 0.4, "columns": ["agee"]}], "data.shift.lacking: there is no column 'agee'"),
-        ([{"share": 0.7, "columns": ["age"]}, {"share": 0.7, "columns": ["sex"]}], "lacking sum to 1.4, more than 1"),
-        ([{"share": 0.7, "columns": []}], "columns"),
-    ],
-)
-def test_lacking_columns_that_cannot_be(lacking: list[dict[str, object]], sentence: str) -> None:
-    data, partition = people()
-    with pytest.raises((ConfigError, ValueError), match=sentence):
-        shifted(keys({"lacking": lacking}), data, partition, 1)
-
-
-def test_a_party_says_in_its_own_file_what_it_lacks_in_a_home_as_in_a_block(tmp_path: Path) -> None:
-    """The same rows and shards; nothing of it is in what the coordinator has."""
-    lacking = "data.shift.lacking=[{share=0.5, columns=['AGE']}]"
-    scenario = load_scenario("stroke", ["data.least_rows=150", "federation.minimum_parties=5", lacking])
-    case = make_case(scenario, 0, 0.0)
-    homes, blocks = Workspace(tmp_path / "homes"), Workspace(tmp_path / "blocks")
-    for space, processes in ((homes, 0), (blocks, 1)):
-        space.run_dir.mkdir()
-        lay_out(space, case, processes)
-    assert "lack" not in homes.federation_file.read_text()
-    found = 0
-    for block in blocks.blocks():
-        for place in range(len(block.settings.names)):
-            home = homes.party(block.settings.first + place)
-            alone, together = (
-                load_rows(home.data_file, case.config.rows, home.rules),
-                block.rows(place, block.home(place), case.config.rows),
-            )
-            assert (alone.x == together.x).all() and (alone.identities == together.identities).all()
-            assert alone.places == together.places
-            assert alone.x.shape[1] == len(case.config.rows.features) - len(home.rules.lacks)
-            found += bool(home.rules.lacks)
-    assert found == round(len(case.parties) / 2)
 
 
 def test_annotators_differ_in_how_often_they_are_wrong() -> None:

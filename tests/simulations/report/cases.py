@@ -175,12 +175,6 @@ def figured(data: ReportData, classes: tuple[str, ...] = ("well", "ill"), rows: 
                 "metric": "auc" if len(classes) == 2 else "accuracy", "judged": 6, "parties": 12, "too_small": 1,
                 "folds": 3, "level": 0.95, "seed": 0, "groups": [group, {**group, "rows_low": 42, "rows_high": 42}],
                 "all": {**group, "parties": 6, "difference": SECRET_GAIN},
-                "returned": {
-                    "parties": 7, "better": 5.0, "share": 5 / 7, "share_interval": [0.36, 0.92], "gain": SECRET_GAIN,
-                    "interval": [0.0012, 0.0301],
-                    "brier": {"alone": 0.2011, "student": 0.2234, "improved": 0.1857},
-                    "points": {"alone": 0.7011, "student": 0.7234, "improved": 0.7411},
-                },
             },
             "by_epsilon": {
                 "metric": "auc" if len(classes) == 2 else "accuracy", "delta": 1e-5,
