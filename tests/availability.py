@@ -148,8 +148,8 @@ def _voting(
 
 @contextmanager
 def _unchecked(transport: FakeTransport, liar: int, change: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    def votes_of(votes: np.ndarray, terms: Any, weight: int = 1) -> np.ndarray:
-        own = checked_votes(votes, terms, weight)
+    def votes_of(votes: np.ndarray, terms: Any) -> np.ndarray:
+        own = checked_votes(votes, terms)
         return change(own) if transport.requests[-1][0] == liar else own
 
     with patch("consilium.party.masked_session.checked_votes", votes_of):

@@ -110,7 +110,7 @@ def test_a_kit_carries_no_limits(sent: Path) -> None:
 def started(kit: Path) -> subprocess.CompletedProcess[str]:
     """`consilium node start`, a process of its own; one that stays is stopped after its first words."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "consilium", open_kit(kit).kind, "start", str(kit)],
+        [sys.executable, "-m", "consilium", "node", "start", str(kit)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "HTTPS_PROXY": "", "https_proxy": ""},
     )  # fmt: skip

@@ -140,7 +140,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         # a second run of a student, on the same cases: from the ledger, and it costs nothing
         second = command(
             "student",
-            "start",
+            "run",
             student,
             "--public",
             str(tmp_path / "pool-1.npz"),

@@ -89,11 +89,11 @@ def refused(action: Callable[[], object]) -> str:
     """As the coordinator's log tells it."""
     with pytest.raises(Refused) as error:
         action()
-    return left_out(f"refused: {error.value.refusal}")
+    return left_out(f"refused: {error.value.refusal}", error.value.refusal.rule)
 
 
-def left_out(reason: str) -> str:
-    return event_of({"event": "left-out", "party": "ward-a", "stage": "enrol", "reason": reason}).words
+def left_out(reason: str, rule: str | None = None) -> str:
+    return event_of({"event": "left-out", "party": "ward-a", "stage": "enrol", "reason": reason, "rule": rule}).words
 
 
 def of_second(site: Site, answer: Refusal | None) -> str:
@@ -231,7 +231,7 @@ def old_party(site: Site) -> str:
 def old_second(_: Site) -> str:
     """That it is noticed: tests/verified/test_collection.py."""
     error = AggregatorWentBack(3, 1)
-    return event_of({"event": "not-answered", "error": type(error).__name__, "reason": str(error)}).words
+    return event_of({"event": "not-answered", "error": type(error).__name__, "reason": str(error), "asked": 1}).words
 
 
 def old_file(site: Site) -> str:
@@ -252,7 +252,8 @@ def nearly_full(site: Site) -> str:
 
 
 def full_party(site: Site) -> str:
-    return left_out(f"refused: {refusal_for('query.vote', FULL, logging.getLogger('party'), 'party')}")
+    refusal = refusal_for("query.vote", FULL, logging.getLogger("party"), "party")
+    return left_out(f"refused: {refusal}", refusal.rule)
 
 
 def full_second(site: Site) -> str:

@@ -28,6 +28,8 @@ ARGUMENTS = (None, None, 0, "none", None, None, None)
 ABSENT = {"absent": NOT_WANTED}
 Told = list[tuple[str, int, int]]
 
+LOWER = "federation.mechanism.threshold=20"
+
 
 def fails_here(task: Task, progress: Any) -> Any:
     raise AssertionError("it was done here")
@@ -124,7 +126,7 @@ def test_parts_that_come_too_late_are_left_out_by_name(monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
-    changes = ["data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
+    changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
     out = tmp_path / "run"
     summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
     left_out = ["learning curves", "the gain on parties' own rows", "labels by hand"]
@@ -139,7 +141,7 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
 @pytest.mark.proofs
 def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two of them the last and smallest of three is left, and what comes out is the same."""
-    scenario = load_scenario("stroke", ["data.least_rows=100", "federation.minimum_parties=5"])
+    scenario = load_scenario("stroke", [LOWER, "data.least_rows=100", "federation.minimum_parties=5"])
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     here = []
 

@@ -27,9 +27,9 @@ from consilium.simulations.scenario import load_scenario
 """What `consilium run` imports before it does anything."""
 RUN = """
 consilium.simulations.run.running_workers = None  # the command has started them, before all this was imported
-changes = ["--set", "data.least_rows=100", "--set", "federation.minimum_parties=5"]
+changes = ["federation.mechanism.threshold=20", "data.least_rows=100", "federation.minimum_parties=5"]
 try:
-    consilium.cli.main(["run", "--quiet", "--out", sys.argv[1], *changes])
+    consilium.cli.main(["run", "--quiet", "--out", sys.argv[1], *(f"--set={change}" for change in changes)])
 except SystemExit as ended:
     assert ended.code == 0
 """

@@ -15,7 +15,12 @@ from consilium.simulations.council.frames import WrongType
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.spec import load_study
 
-FEW = ["data.least_rows=200", "federation.minimum_parties=5", "federation.query_budget={queries=20, answers=20}"]
+FEW = [
+    'federation.mechanism={name="histogram", sigma=112.1}',
+    "data.least_rows=200",
+    "federation.minimum_parties=5",
+    "federation.query_budget={queries=20, answers=20}",
+]
 FILE = """
 [study]
 scenario = "stroke"
