@@ -82,9 +82,8 @@ _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
 )
 _SHIFTED = (
-    "Its probabilities were shifted so that their mean over the public pool is {which} ({shares}, in"
-    " the order of the classes). They"
-    " are risks only as far as it holds for the pool and for the rows that are judged."
+    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
+    " the order of the classes). They are risks only as far as it holds for the pool and for the rows that are judged."
 )
 _ADAPTED = (
     "Its probabilities are brought to the public rows with labels: they are risks as far as these rows are like those"
@@ -489,9 +488,7 @@ def _of_probabilities(published: Published) -> str:
         return _ADAPTED
     if calibration is None:
         return _SHARES_OF_VOTES
-    return _SHIFTED.format(
-        which=calibration.words, shares=", ".join(f"{share:.4g}" for share in calibration.prevalence)
-    )
+    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
 
 
 def _file(card: dict[str, Any]) -> list[str]:

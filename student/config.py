@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, FiniteFloat, field_validator
 
@@ -31,12 +31,11 @@ class StudentSpec(Frozen):
         description="`k_centre` and `typical` look at the public rows alone and choose the first queries too; `typical`"
         " (the densest row of each cluster) suits a few queries for each class",
     )
-    prevalence: tuple[FiniteFloat, ...] | Literal["votes"] = Field(
+    prevalence: tuple[FiniteFloat, ...] = Field(
         default=(),
         description="shares of the classes, in their order, that are known from outside (a registry, say; never from"
-        " test rows): probabilities are shifted so that their mean over the pool is this; `votes`: the shares that"
-        " noisy counts tell where teachers vote by `voting_rule.class_shares`; left out: probabilities stay shares of"
-        " votes",
+        " test rows): probabilities are shifted so that their mean over the pool is this; left out: probabilities stay"
+        " shares of votes",
     )
     public_labels: int = Field(
         default=0,
@@ -65,15 +64,10 @@ class StudentSpec(Frozen):
 
     @field_validator("prevalence")
     @classmethod
-    def _are_shares(cls, value: tuple[float, ...] | str) -> tuple[float, ...] | str:
-        if isinstance(value, tuple) and value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
+    def _are_shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
-
-    @property
-    def prevalence_source(self) -> Literal["declared", "votes"]:
-        """Who says what `prevalence` is."""
-        return "votes" if self.prevalence == "votes" else "declared"
 
     @property
     def asks_typical(self) -> bool:

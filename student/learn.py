@@ -30,9 +30,7 @@ from consilium.models.train import rehearsed, trainer_of
 from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
-from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
-from consilium.protocol.voting_rule import prevalence_of
 from consilium.student.config import StudentSpec
 
 
@@ -236,8 +234,8 @@ class _Seen:
         model = half.train(spec, schema, seed)
         seen = [half.rows, *([] if test is None else [test[0]]), *([] if half.known is None else [half.known[0]])]
         outputs = [model.predict_proba(rows) for rows in seen]
-        if prevalence := prevalence_for(spec, model, half.rows, half.shares):
-            shift = PrevalenceShift.onto(prevalence, outputs[0])
+        if spec.prevalence:
+            shift = PrevalenceShift.onto(spec.prevalence, outputs[0])
             outputs = [shift.applied(probabilities) for probabilities in outputs]
         if half.known is not None:
             adaptation = adapt(*half.known, outputs[-1])
@@ -294,30 +292,9 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
             training_floats(device)
 
 
-def prevalence_for(spec: StudentSpec, model: Model, seen: np.ndarray, shares: Shares | None) -> tuple[float, ...]:
-    """What the student's probabilities are brought to: shares of the classes, none where it has none.
-
-    As declared; or by the mean share of votes that the model finds on the public rows `seen`, as it takes them, and by
-    the noise that is in the mean of the released `shares`. Post-processing of what was released.
-    """
-    if spec.prevalence != "votes":
-        return spec.prevalence
-    noise = 1.0 if shares is None else float(np.sqrt((shares.deviation**2).mean() / (2 * max(len(shares), 1))))
-    second = prevalence_of(float(model.predict_proba(seen)[:, 1].mean()), noise)
-    return 1 - second, second
-
-
 def check_prevalence(spec: StudentSpec, terms: LabelTerms) -> None:
     """Raise ConfigError unless the shares, if there are any, can be those of the federation's classes."""
     schema = terms.schema
-    if spec.prevalence == "votes":
-        if len(schema.classes) != 2 or terms.release is not ReleaseKind.COUNTS:
-            raise ConfigError(
-                'student.prevalence is "votes": that takes noisy counts of two classes, and this federation releases'
-                f" {terms.release} of {len(schema.classes)}",
-                "Declare the shares of the classes, or leave it out",
-            )
-        return
     if spec.prevalence and len(spec.prevalence) != len(schema.classes):
         raise ConfigError(
             f"student.prevalence has {len(spec.prevalence)} shares for the {len(schema.classes)} classes"

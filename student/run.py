@@ -23,14 +23,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
 from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import (
-    AnsweredRows,
-    check_prevalence,
-    check_student,
-    inputs,
-    prevalence_for,
-    spread_over_noise,
-)
+from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
 from consilium.student.selection import BY_ROWS, choose
 
@@ -71,7 +64,7 @@ def run_student(
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, spec.inputs, learned.queries,
-                        learned.prevalence, spec.prevalence_source)  # fmt: skip
+                        spec.prevalence)  # fmt: skip
     labelled, adaptation = pool.labelled, None
     if len(labelled):
         known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
@@ -98,14 +91,13 @@ def run_student(
 @dataclass(frozen=True)
 class Learned:
     """What a student has before it is published. terms: as the source described them at first. queries: the public rows
-    float32 (n, features), canonical. prevalence: see `prevalence_for`."""
+    float32 (n, features), canonical."""
 
     terms: LabelTerms
     spec: StudentSpec
     queries: np.ndarray = field(repr=False)
     record: Asked = field(repr=False)
     model: Model = field(repr=False)
-    prevalence: tuple[float, ...] = ()
 
 
 def learn(
@@ -128,9 +120,7 @@ def learn(
     rounds = _Rounds(rows, asking, seed, job, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
     source.finish()  # it says that this student needs nothing more
-    seen = inputs(spec, terms.schema, rows.queries) if spec.prevalence else rows.queries
-    prevalence = prevalence_for(spec, model, seen, rounds.asked.shares())
-    return Learned(terms, spec, rows.queries, rounds.asked, model, prevalence)
+    return Learned(terms, spec, rows.queries, rounds.asked, model)
 
 
 def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:

@@ -18,7 +18,6 @@ from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.protocol.releases import ReleaseKind
 from consilium.report.warnings import listed
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
@@ -165,41 +164,6 @@ def test_the_card_says_how_far_probabilities_are_risks(tmp_path: Path) -> None:
     assert point["flagged"] < result.metrics["operating_point"]["flagged"] / 2
     mean = load_model(folder / "model.safetensors").predict_proba(pool().queries).mean(axis=0)
     np.testing.assert_allclose(mean, [0.9, 0.1], atol=1e-9)
-
-
-class CountsOfVotes(Source):
-    """All of 100 teachers are right; what they say is halfway to even votes."""
-
-    def describe(self) -> LabelTerms:
-        return replace(super().describe(), count_sigma=1.0, release=ReleaseKind.COUNTS)
-
-    def ask(self, queries, progress=None, probabilities=None) -> Answers:
-        z = SCHEMA.standardise(queries)
-        ill = np.where(z[:, 0] + z[:, 1] > 0.8, 75, 25)
-        counts = np.stack([100 - ill, ill], axis=1)
-        told = np.full(len(queries), Outcome.ANSWERED, dtype=np.int64)
-        return Answers(told, counts.argmax(axis=1), Histograms(counts, np.full(len(ill), 100), np.ones(len(ill))))
-
-
-def test_the_prevalence_may_be_the_one_that_votes_tell(tmp_path: Path) -> None:
-    run_student(
-        CountsOfVotes(), pool(), student_of(trainer="logistic_regression", prevalence="votes"), tmp_path, seed=0
-    )
-    folder = tmp_path / "student"
-    card, text = json.loads((folder / "student.json").read_text()), (folder / "MODEL_CARD.md").read_text()
-    shift = card["calibration"]
-    assert shift["source"] == "votes" and "the prevalence that the votes tell" in text
-    model = load_model(folder / "model.safetensors")
-    assert model.calibration is not None
-    mean = model.predict_proba(pool().queries).mean(axis=0)
-    np.testing.assert_allclose(mean, shift["prevalence"], atol=1e-9)
-    z = SCHEMA.standardise(pool().queries)
-    assert shift["prevalence"][1] == pytest.approx((z[:, 0] + z[:, 1] > 0.8).mean(), abs=0.05)
-
-
-def test_the_prevalence_of_votes_takes_counts_of_two_classes(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r'student\.prevalence is "votes"'):
-        run_student(Source(), pool(), student_of(C=1.0, prevalence="votes"), tmp_path, seed=0)
 
 
 def test_a_prevalence_of_other_classes_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
