@@ -45,15 +45,6 @@ class StudentSpec(Frozen):
         " them, see [public labels](published-student.md#with-public-labels)",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
-    self_training: bool = Field(
-        default=False,
-        description="label rows without a label where the student's own probability is high, and train again; costs no"
-        " privacy",
-    )
-    self_training_confidence: float = Field(
-        default=0.9, gt=0.5, lt=1, description="probability from which such a label is taken"
-    )
-    self_training_rounds: int = Field(default=3, ge=1, le=50, description="times that it trains again")
 
     @field_validator("trainer", mode="before")
     @classmethod

@@ -56,8 +56,7 @@ def run_student(
     ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
         specification does not fit the rows or the machine. Nothing is asked then.
     """
-    start, choice = time.monotonic(), dict[str, Any]()
-    job = Job(out / "student", progress, choice.update)
+    start, job = time.monotonic(), Job(out / "student", progress)
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
     learned = learn(source, pool, spec, seed, job, tell, write)
     terms, record = learned.terms, learned.record
@@ -83,7 +82,7 @@ def run_student(
         seconds=time.monotonic() - start,
         public_labels=public_labels(adaptation, len(labelled)),
     )
-    write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
+    write_cards(out / "student", make_card(terms, spec, published, result, tested))
     job.clear()
     return result
 
