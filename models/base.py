@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -121,28 +121,12 @@ class SharesTrainer(Protocol):
         ...
 
 
-class SoftTrainer(Protocol):
-    """Trains on shares that have no noise left."""
-
-    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """`x` float64 (n, inputs), `shares` float64 (n, classes), probabilities."""
-        ...
-
-
-def choose_nothing(choice: dict[str, Any]) -> None:
-    """Forgets what a trainer chose."""
-
-
 @dataclass(frozen=True)
 class Job:
-    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints.
-
-    chose: is told what a trainer chose by what was released, as JSON; the card of the student repeats it.
-    """
+    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
 
     folder: Path | None = None
     progress: Progress = no_progress
-    chose: Callable[[dict[str, Any]], None] = choose_nothing
 
     def clear(self) -> None:
         """Remove all checkpoints: what they were for is done."""

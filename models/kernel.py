@@ -16,7 +16,7 @@ from scipy.linalg import solve
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from consilium.models.base import Model
-from consilium.models.specs import SpreadingStudent
+from consilium.models.specs import GraphStudent
 
 _BLOCK = 1000
 _THREADS = 2
@@ -148,25 +148,13 @@ class KernelModel:
 
 
 @dataclass(frozen=True)
-class KernelTrainer:
-    """Kernel ridge regression on the labels alone. gamma: of the kernel. alpha: penalty."""
-
-    gamma: float
-    alpha: float
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`; no random part, so the seed is not used."""
-        return kernel_ridge(x.astype(np.float32), np.eye(classes, dtype=np.float32)[y], self.gamma, self.alpha)
-
-
-@dataclass(frozen=True)
 class GraphTrainer:
     """Labels spread over a graph of like rows first; kernel ridge on all rows then, so that new rows can be judged.
 
     `unlabelled` float (n, inputs). Post-processing of released labels: costs no privacy.
     """
 
-    spec: SpreadingStudent
+    spec: GraphStudent
     unlabelled: np.ndarray = field(repr=False)
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
@@ -177,9 +165,7 @@ class GraphTrainer:
         return kernel_ridge(rows[reached], known, self.spec.gamma, self.spec.alpha)
 
 
-def spread_labels(
-    rows: np.ndarray, y: np.ndarray, classes: int, spec: SpreadingStudent
-) -> tuple[np.ndarray, np.ndarray]:
+def spread_labels(rows: np.ndarray, y: np.ndarray, classes: int, spec: GraphStudent) -> tuple[np.ndarray, np.ndarray]:
     """Labels `y` of the first of float32 rows (m, inputs), spread over their graph.
 
     Returns each row's class int64 (m,), and bool (m,): whether a label reached it; the class means nothing if not.

@@ -126,7 +126,8 @@ class OwnTrainer:
         return in_arrays(OwnModel(trained, classes, self.title), x)
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """See `SoftTrainer.fit_soft`: each row once for each class, with its share as its weight.
+        """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
+        once for each class, with its share as its weight.
 
         An estimator that takes no weights, or fails with them, gets `COPIES` of each row. Raises UnusableModel.
         """

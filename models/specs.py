@@ -287,81 +287,31 @@ class LogisticRegressionStudent(TrainerKind):
     )
 
 
-class TreesStudent(TrainerKind):
-    """What the two tree ensembles share."""
-
-    trees: int = Field(default=200, ge=1, le=5000, description="number of trees")
-    depth: int = Field(default=6, ge=1, le=64, description="most levels of a tree")
-
-
-class RandomForestStudent(TreesStudent):
-    """scikit-learn's random forest."""
-
-    name: Literal["random_forest"] = "random_forest"
-
-
-class GradientBoostingStudent(TreesStudent):
-    """scikit-learn's gradient boosting."""
-
-    name: Literal["gradient_boosting"] = "gradient_boosting"
-
-
-class MlpStudent(TrainerKind):
-    """A torch network with one hidden layer."""
-
-    name: Literal["mlp"] = "mlp"
-    hidden: int = Field(default=32, ge=1, le=4096, description="width of the hidden layer")
-    epochs: int = Field(default=200, ge=1, le=100_000, description="times that every row is seen")
-
-
 class KernelStudent(TrainerKind):
     """What the students with a Gaussian kernel share."""
 
     gamma: float = Field(
         default=2.0,
         gt=0,
-        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried,"
-        " of `kernel_ridge` with `even` the only one",
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried",
     )
-    alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
+    alpha: float = Field(default=0.1, gt=0, description="penalty")
 
 
-class EvenStudent(KernelStudent):
-    """What the students share that can tell many classes apart which are named unequally often."""
+class GraphStudent(KernelStudent):
+    """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
 
+    learns_from_public_rows: ClassVar[bool] = True
+
+    name: Literal["graph"] = "graph"
     even: bool = Field(
         default=False,
         description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
         " are found on as many of them, before the largest is looked for; for many classes that are about as frequent"
         " as each other",
     )
-
-
-class KernelRidgeStudent(EvenStudent):
-    """Kernel ridge regression on the labels alone."""
-
-    name: Literal["kernel_ridge"] = "kernel_ridge"
-
-
-class SpreadingStudent(EvenStudent):
-    """What the students share that spread labels over a graph of like rows."""
-
-    learns_from_public_rows: ClassVar[bool] = True
-
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
-
-
-class GraphStudent(SpreadingStudent):
-    """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
-
-    name: Literal["graph"] = "graph"
-
-
-class AutoStudent(TrainerKind):
-    """Linear, a kernel or a graph, whichever the released answers speak for; the student's card says which."""
-
-    name: Literal["auto"] = "auto"
 
 
 class ImageStudent(TrainerKind):
@@ -478,12 +428,7 @@ class PickledStudent(PickleKeys, OwnCodeStudent):
 
 AnyTrainer = (
     LogisticRegressionStudent
-    | RandomForestStudent
-    | GradientBoostingStudent
-    | MlpStudent
-    | KernelRidgeStudent
     | GraphStudent
-    | AutoStudent
     | CnnStudent
     | VatStudent
     | FeatureMatchingStudent

@@ -1,4 +1,4 @@
-"""Students of rows that scikit-learn or torch trains; what is kept are arrays, so that no library's object is loaded.
+"""Linear models and trees of scikit-learn as arrays, so that no library's object is loaded.
 
 The nodes of all trees follow one another. A row goes from a tree's root to the left where its feature is at most
 the threshold, both as scikit-learn compares them: a float32 with a float64.
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilium.models.base import Model, Trainer, softmax
-from consilium.models.devices import one_thread
+from consilium.models.base import Model, softmax
 
 if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -152,50 +151,6 @@ class LinearTrainer:
         return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
 
 
-@dataclass(frozen=True)
-class ForestTrainer:
-    """Random forest."""
-
-    trees: int
-    depth: int
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`."""
-        return forest_arrays(self._untrained(seed).fit(x, y), classes)
-
-    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """See `SoftTrainer.fit_soft`."""
-        rows, labels, weights = weighted_labels(x, shares)
-        return forest_arrays(self._untrained(seed).fit(rows, labels, sample_weight=weights), shares.shape[1])
-
-    def _untrained(self, seed: int) -> RandomForestClassifier:
-        from sklearn.ensemble import RandomForestClassifier
-
-        return RandomForestClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
-
-
-@dataclass(frozen=True)
-class BoostingTrainer:
-    """Gradient boosting."""
-
-    trees: int
-    depth: int
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`."""
-        return boosted_arrays(self._untrained(seed).fit(x, y), x[:1], classes)
-
-    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """See `SoftTrainer.fit_soft`."""
-        rows, labels, weights = weighted_labels(x, shares)
-        return boosted_arrays(self._untrained(seed).fit(rows, labels, sample_weight=weights), x[:1], shares.shape[1])
-
-    def _untrained(self, seed: int) -> GradientBoostingClassifier:
-        from sklearn.ensemble import GradientBoostingClassifier
-
-        return GradientBoostingClassifier(n_estimators=self.trees, max_depth=self.depth, random_state=seed)
-
-
 def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each row once for each class, with its share (n, classes) as its weight: rows, labels int64, weights.
 
@@ -241,95 +196,3 @@ def _seen(
     fitted: LogisticRegression | LogisticTeacher | RandomForestClassifier | GradientBoostingClassifier,
 ) -> np.ndarray:
     return np.asarray(fitted.classes_, dtype=np.int64)
-
-
-BATCH = 64
-WEIGHT_DECAY = 0.05
-
-
-@dataclass(frozen=True)
-class MlpModel:
-    """A trained network: float32 arrays, `first` (hidden, inputs), `last` (classes, hidden), and an offset of each."""
-
-    first: np.ndarray = field(repr=False)
-    first_offset: np.ndarray = field(repr=False)
-    last: np.ndarray = field(repr=False)
-    last_offset: np.ndarray = field(repr=False)
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """See `Model.predict_proba`."""
-        hidden = np.maximum(x.astype(np.float32) @ self.first.T + self.first_offset, 0)
-        return softmax((hidden @ self.last.T + self.last_offset).astype(np.float64))
-
-
-@dataclass(frozen=True)
-class MlpTrainer:
-    """One hidden layer, dropout, AdamW with a cosine schedule. The same seed gives the same network on CPU."""
-
-    hidden: int
-    epochs: int
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`."""
-        return self._trained(x, y, classes, seed)
-
-    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
-        """See `SoftTrainer.fit_soft`."""
-        return self._trained(x, shares.astype(np.float32), shares.shape[1], seed)
-
-    def _trained(self, x: np.ndarray, targets: np.ndarray, classes: int, seed: int) -> MlpModel:
-        """`targets`: classes int64 (n,), or shares float32 (n, classes)."""
-        import torch  # two seconds to import: only for students that need it
-        from torch import nn
-
-        with one_thread(), torch.random.fork_rng():
-            torch.manual_seed(seed)
-            network = nn.Sequential(
-                nn.Linear(x.shape[1], self.hidden), nn.ReLU(), nn.Dropout(0.2), nn.Linear(self.hidden, classes)
-            )
-            rows, wanted = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(targets)
-            optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=WEIGHT_DECAY)
-            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
-            loss = nn.CrossEntropyLoss()
-            network.train()
-            for _ in range(self.epochs):
-                for part in torch.randperm(len(rows)).split(BATCH):
-                    optimiser.zero_grad()
-                    loss(network(rows[part]), wanted[part]).backward()
-                    optimiser.step()
-                schedule.step()
-        return MlpModel(*(part.detach().numpy() for part in network.parameters()))
-
-
-@dataclass(frozen=True)
-class SelfTraining:
-    """Wraps a trainer; `unlabelled` float64 (n, features) standardised. Post-processing: costs no privacy."""
-
-    trainer: Trainer
-    confidence: float
-    rounds: int
-    unlabelled: np.ndarray = field(repr=False)
-
-    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
-        """See `Trainer.fit`. In each round the sure rows are chosen anew, as many of each class as the released
-        labels' class shares allow, so that the student cannot talk itself into one class."""
-        model = self.trainer.fit(x, y, classes, seed)
-        shares = np.bincount(y, minlength=classes) / len(y)
-        for _ in range(self.rounds):
-            if not len(self.unlabelled):
-                break
-            probabilities = model.predict_proba(self.unlabelled)
-            labels, top = probabilities.argmax(axis=1), probabilities.max(axis=1)
-            sure = top >= self.confidence
-            if not sure.any():
-                break
-            most = (sure.sum() * shares).astype(int)
-            chosen = []
-            for label in range(classes):
-                candidates = np.flatnonzero(sure & (labels == label))
-                chosen.append(candidates[np.argsort(-top[candidates], kind="stable")][: most[label]])
-            rows = np.concatenate(chosen)
-            model = self.trainer.fit(
-                np.concatenate([x, self.unlabelled[rows]]), np.concatenate([y, labels[rows]]), classes, seed
-            )
-        return model

@@ -11,26 +11,21 @@ from consilium.models.guard import made_up, rehearse
 from consilium.models.images.graph_cnn import GraphCnnTrainer
 from consilium.models.images.loop import ImageTrainer, Supervised, Vat
 from consilium.models.images.pixels import INVARIANCES
-from consilium.models.kernel import GraphTrainer, KernelTrainer
+from consilium.models.kernel import GraphTrainer
 from consilium.models.own_model import OwnModel, OwnTrainer, in_arrays
-from consilium.models.shares import AutoTrainer, GraphShares, KernelShares, OnDenoised, WithShares
+from consilium.models.shares import GraphShares, OnDenoised, WithShares
 from consilium.models.specs import (
     AugmentedStudent,
-    AutoStudent,
     CnnStudent,
     FeatureMatchingStudent,
-    GradientBoostingStudent,
     GraphCnnStudent,
     GraphStudent,
-    KernelRidgeStudent,
     LogisticRegressionStudent,
-    MlpStudent,
     OwnCodeStudent,
-    RandomForestStudent,
     TrainerKind,
     VatStudent,
 )
-from consilium.models.tabular import BoostingTrainer, ForestTrainer, LinearTrainer, MlpTrainer
+from consilium.models.tabular import LinearTrainer
 from consilium.protocol.schema import Schema
 
 
@@ -39,12 +34,8 @@ def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
     match spec:
         case LogisticRegressionStudent():
             return WithShares(LinearTrainer(spec.C), SoftmaxShares())
-        case KernelRidgeStudent():
-            return WithShares(KernelTrainer(spec.gamma, spec.alpha), KernelShares(spec, aids.unlabelled))
         case GraphStudent():
             return WithShares(GraphTrainer(spec, aids.unlabelled), GraphShares(spec, aids.unlabelled))
-        case AutoStudent():
-            return AutoTrainer(aids.unlabelled, aids.job)
         case GraphCnnStudent():
             return GraphCnnTrainer(spec, aids.unlabelled, aids.represent, aids.job)
         case AugmentedStudent():
@@ -53,8 +44,10 @@ def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
             from consilium.models.images.feature_matching import ImprovedGanTrainer  # torch takes two seconds to import
 
             return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.job)
-    trainer = _label_trainer(spec, aids)
-    return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
+        case OwnCodeStudent():
+            trainer = OwnTrainer(spec.title, spec.build, aids.schema)
+            return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
+    raise TypeError(f"no trainer for {type(spec).__name__}")
 
 
 def _image_trainer(spec: AugmentedStudent, aids: Aids) -> ImageTrainer:
@@ -68,19 +61,6 @@ def _image_trainer(spec: AugmentedStudent, aids: Aids) -> ImageTrainer:
             return ImageTrainer(
                 lambda net, material: Vat(net, material, change, spec.radius), spec, aids.unlabelled, aids.job
             )
-    raise TypeError(f"no trainer for {type(spec).__name__}")
-
-
-def _label_trainer(spec: TrainerKind, aids: Aids) -> ForestTrainer | BoostingTrainer | MlpTrainer | OwnTrainer:
-    match spec:
-        case RandomForestStudent():
-            return ForestTrainer(spec.trees, spec.depth)
-        case GradientBoostingStudent():
-            return BoostingTrainer(spec.trees, spec.depth)
-        case MlpStudent():
-            return MlpTrainer(spec.hidden, spec.epochs)
-        case OwnCodeStudent():
-            return OwnTrainer(spec.title, spec.build, aids.schema)
     raise TypeError(f"no trainer for {type(spec).__name__}")
 
 

@@ -23,7 +23,6 @@ from consilium.party.teach import (
     SECRET_BYTES,
     OwnCodeTrial,
     check_rows,
-    class_shares,
     secret_if_there,
     simulated_secret,
     split,
@@ -211,8 +210,7 @@ def dry_run(
         spec = teacher.at(home) if teacher else federation.teacher
         seen = rows.represented(schema, parts)
         teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
-        shares = class_shares(rows, parts, schema)
-        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows(), shares)
+        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
         save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
         loaded = load_teachers(Path(folder), NOWHERE)

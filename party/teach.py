@@ -273,16 +273,7 @@ def make(
     """
     states = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
     teachers = train_all(rows.represented(schema, parts), spec, parts, states, len(schema.classes))
-    return teachers, thresholds_of(teachers, schema, voting_rule, reference, class_shares(rows, parts, schema))
-
-
-def class_shares(rows: Rows, parts: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
-    """Of each of `parts` (row indices), float64 (parts, classes); of none, equal ones."""
-    classes = len(schema.classes)
-    counts = np.array(
-        [np.bincount(rows.y[part], minlength=classes) if len(part) else np.ones(classes) for part in parts]
-    )
-    return counts / counts.sum(axis=1, keepdims=True)
+    return teachers, thresholds_of(teachers, schema, voting_rule, reference)
 
 
 def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:

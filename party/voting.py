@@ -6,8 +6,7 @@ trained and kept with them: whoever votes needs no reference row.
 
 Equal scores are decided by a hash of what is public. It favours no class, and no randomness of the party's own is left
 that could tell anything. A teacher that knows one class only, since its shard has no other, has nothing to compare:
-all its votes are by this lot, which is as good as an abstention, and the number of votes stays public. Where votes
-tell how frequent classes are (`VotingRule.by_class_shares`) it votes for its class on one row in two, by the row alone.
+all its votes are by this lot, which is as good as an abstention, and the number of votes stays public.
 """
 
 from __future__ import annotations
@@ -163,10 +162,6 @@ def draw_lots(
     return chosen.argmax(axis=1)
 
 
-SAYS_ITS_CLASS = -np.inf
-"""In place of the threshold of a teacher's only class: it votes for it on every other row."""
-
-
 class Decides(Protocol):
     """What decides between equal scores: a `Lot`, or whoever wants to know which were equal."""
 
@@ -193,17 +188,12 @@ def check_reference(voting_rule: VotingRule, schema: Schema, reference: np.ndarr
 
 
 def thresholds_of(
-    teachers: Sequence[Teacher],
-    schema: Schema,
-    voting_rule: VotingRule,
-    reference: np.ndarray,
-    class_shares: np.ndarray,
+    teachers: Sequence[Teacher], schema: Schema, voting_rule: VotingRule, reference: np.ndarray
 ) -> np.ndarray | None:
     """What each teacher's scores are held against, float64 (teachers, classes); None for a voting rule without
     thresholds.
 
-    `reference` float32 (rows, features), as `check_reference` takes them. `class_shares` float64 (teachers, classes):
-    of the rows of each teacher alone, so that no row moves another teacher's threshold.
+    `reference` float32 (rows, features), as `check_reference` takes them.
 
     Of two classes only the second has one: the quantile of the log-odds, so that the teacher votes for it exactly where
     its log-odds are above.
@@ -212,14 +202,12 @@ def thresholds_of(
         return None
     classes = len(schema.classes)
     inputs = query_inputs(schema, reference, query_set_hash(reference))
-    thresholds = np.zeros((len(teachers), classes))
+    orders, thresholds = voting_rule.orders(classes), np.zeros((len(teachers), classes))
     for index, teacher in enumerate(teachers):
         seen = _seen(teacher)
         if len(seen) < 2:
-            if voting_rule.by_class_shares:
-                thresholds[index, seen] = SAYS_ITS_CLASS
             continue
-        orders, scores = voting_rule.orders(class_shares[index]), class_scores(teacher, inputs)
+        scores = class_scores(teacher, inputs)
         if classes == 2:
             thresholds[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
         else:
@@ -273,8 +261,6 @@ def _relative(
 ) -> np.ndarray:
     seen = _seen(teacher)
     above = np.zeros((len(x), classes))
-    if len(seen) == 1 and np.isneginf(limits[seen[0]]):
-        above[[int(row[0], 16) % 2 == 1 for row in lot.query_ids], seen[0]] = 1.0
     if len(seen) > 1:
         above = np.full((len(x), classes), -np.inf)
         above[:, seen] = class_scores(teacher, x) - limits[seen]

@@ -31,11 +31,6 @@ class VotingRule(Frozen):
         return False
 
     @property
-    def by_class_shares(self) -> bool:
-        """Whether votes tell how frequent the second of two classes is among the parties' rows (`prevalence_of`)."""
-        return False
-
-    @property
     def reference_rows(self) -> int:
         """Most reference rows that the rule takes; 0 for a rule that needs none."""
         return 0
@@ -47,11 +42,8 @@ class VotingRule(Frozen):
     def check_classes(self, classes: int) -> None:
         """Raise ValueError if the rule cannot be one for so many classes."""
 
-    def orders(self, class_shares: np.ndarray) -> np.ndarray:
-        """Orders float64 (classes,) of the quantiles that are a class's threshold, for a rule that has thresholds.
-
-        class_shares: float64 (classes,), of the rows that the teacher was trained on.
-        """
+    def orders(self, classes: int) -> np.ndarray:
+        """Orders float64 (classes,) of the quantiles that are a class's threshold, for a rule that has thresholds."""
         return np.zeros(0)
 
 
@@ -59,31 +51,6 @@ class TopRule(VotingRule):
     """The class with the teacher's largest score."""
 
     rule: Literal["top"] = "top"
-
-
-HALF = 0.5
-"""Weight of a teacher's own class shares in its threshold, the rest being the median's. On development divisions, by a
-party's promise, it costs a student .004 of its AUC in the mean, .026 where one row in eight is of the rarer class; a
-weight of 1 would cost .019 and .084."""
-
-
-_POINTS, _LEAST_NOISE = 2000, 1e-3
-
-
-def prevalence_of(share: float, noise: float) -> float:
-    """Of the second of two classes among the parties' rows, party by party: from the mean share of the votes for it on
-    public rows, where teachers vote by class shares.
-
-    noise: standard deviation of that mean. The mean of the posterior, where all prevalences are alike beforehand: with
-    much noise it is about a half, and never 0 or 1.
-
-    >>> [round(prevalence_of(share, 0.001), 3) for share in (0.3, 0.2, 0.75)], round(prevalence_of(0.9, 1.0), 2)
-    ([0.1, 0.0, 0.998], 0.52)
-    """
-    points = (np.arange(_POINTS) + 0.5) / _POINTS
-    apart = (share - (1 - HALF) / 2 - HALF * points) / max(noise, _LEAST_NOISE)
-    density = np.exp((apart**2).min() / 2 - apart**2 / 2)
-    return float((points * density).sum() / density.sum())
 
 
 class RelativeRule(VotingRule):
@@ -102,12 +69,6 @@ class RelativeRule(VotingRule):
         description="instead of `quantile`: the share that each class is thought to have among public rows, known"
         " without looking at private ones; its quantile is then 1 - share",
     )
-    class_shares: bool = Field(
-        default=False,
-        description="instead of both, of two classes: each teacher's quantile is halfway between the median and 1 - the"
-        " share of the second class in its own rows, so that the votes tell how frequent the classes are; a student"
-        ' with `prevalence = "votes"` uses that',
-    )
     reference: int = Field(
         default=200,
         ge=2,
@@ -119,8 +80,6 @@ class RelativeRule(VotingRule):
     def _one_of_both(self) -> RelativeRule:
         if self.shares and "quantile" in self.model_fields_set and self.quantile != 0.5:
             raise ValueError("give quantile or shares, not both")
-        if self.class_shares and (self.shares or self.quantile != 0.5):
-            raise ValueError("class_shares says where thresholds lie: leave quantile and shares out")
         if self.shares and not math.isclose(sum(self.shares), 1, abs_tol=1e-6):
             raise ValueError(f"shares sum to {sum(self.shares):g}, they must sum to 1")
         return self
@@ -128,12 +87,7 @@ class RelativeRule(VotingRule):
     @property
     def undeclared(self) -> bool:
         """See `VotingRule.undeclared`."""
-        return not (self.shares or self.class_shares) and self.quantile == 0.5
-
-    @property
-    def by_class_shares(self) -> bool:
-        """See `VotingRule.by_class_shares`."""
-        return self.class_shares
+        return not self.shares and self.quantile == 0.5
 
     @property
     def reference_rows(self) -> int:
@@ -146,8 +100,6 @@ class RelativeRule(VotingRule):
         >>> RelativeRule(shares=(0.75, 0.25)).describe(), RelativeRule().describe()
         (', votes relative to shares 0.75, 0.25', ', votes relative to quantile 0.5')
         """
-        if self.class_shares:
-            return ", votes relative to class shares"
         kind = (
             f"shares {', '.join(f'{share:g}' for share in self.shares)}"
             if self.shares
@@ -159,21 +111,13 @@ class RelativeRule(VotingRule):
         """See `VotingRule.check_classes`."""
         if self.shares and len(self.shares) != classes:
             raise ValueError(f"voting_rule.shares has {len(self.shares)} numbers for {classes} classes")
-        if self.class_shares and classes != 2:
-            raise ValueError(f"voting_rule.class_shares is for two classes, not for {classes}")
 
-    def orders(self, class_shares: np.ndarray) -> np.ndarray:
+    def orders(self, classes: int) -> np.ndarray:
         """See `VotingRule.orders`.
 
-        >>> half = np.array([0.5, 0.5])
-        >>> RelativeRule(shares=(0.75, 0.25)).orders(half).tolist(), RelativeRule(quantile=0.9).orders(half).tolist()
+        >>> RelativeRule(shares=(0.75, 0.25)).orders(2).tolist(), RelativeRule(quantile=0.9).orders(2).tolist()
         ([0.25, 0.75], [0.09999999999999998, 0.9])
-        >>> RelativeRule(class_shares=True).orders(np.array([0.9, 0.1])).round(3).tolist()
-        [0.3, 0.7]
         """
-        classes = len(class_shares)
-        if self.class_shares:
-            return 1 - ((1 - HALF) / 2 + HALF * class_shares)
         if self.shares:
             return 1 - np.array(self.shares)
         return np.array([1 - self.quantile, self.quantile]) if classes == 2 else np.full(classes, self.quantile)

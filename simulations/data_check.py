@@ -157,7 +157,7 @@ def _other_units(check: TableCheck) -> Iterator[TableFinding]:
 
 
 _TRAINER = "logistic_regression"
-"""Its file holds no rows, as that of `kernel_ridge` does."""
+"""Its file holds no rows, as that of `graph` does."""
 _REAL_NOISE = """\
 # Without these two lines the noise follows a seed, so that a run can be repeated: it protects nobody.
 # [simulation]

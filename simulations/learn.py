@@ -29,7 +29,7 @@ from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTrut
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec
-from consilium.student.learn import prevalence_for, train
+from consilium.student.learn import train
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Of the answers, of the curve by labels."""
@@ -84,8 +84,7 @@ class CurveLearner:
         )
         probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
-            prevalence = prevalence_for(self._spec, model, self._rows, answered.shares)
-            shift = PrevalenceShift.onto(prevalence, model.predict_proba(self._rows))
+            shift = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows))
             probabilities = shift.applied(probabilities)
         return row_scores(probabilities, self._y, self.metric)
 

@@ -99,8 +99,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     learned = learn(service, pool, spec, case.seed)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
-    student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
-                                source=last.prevalence_source)  # fmt: skip
+    student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, last.prevalence)
     if pool.labels is not None:
         known = pool.labelled
         student, _ = brought_to((header, arrays), student, pool.queries[known], pool.labels[known])

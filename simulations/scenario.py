@@ -64,15 +64,6 @@ class Scenario(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _votes_tell_the_prevalence(self) -> Scenario:
-        if self.student.prevalence == "votes" and not self.federation.voting_rule.by_class_shares:
-            raise ValueError(
-                'student.prevalence is "votes", and these votes do not tell how frequent classes are: set'
-                ' federation.voting_rule to { rule = "relative", class_shares = true }, or declare the shares'
-            )
-        return self
-
-    @model_validator(mode="after")
     def _shards_are_large_enough(self) -> Scenario:
         if not self.data.deals_unevenly and self.data.rows_needed < self.federation.teachers_per_party:
             raise ValueError(

@@ -82,9 +82,8 @@ _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
 )
 _SHIFTED = (
-    "Its probabilities were shifted so that their mean over the public pool is {which} ({shares}, in"
-    " the order of the classes). They"
-    " are risks only as far as it holds for the pool and for the rows that are judged."
+    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
+    " the order of the classes). They are risks only as far as it holds for the pool and for the rows that are judged."
 )
 _ADAPTED = (
     "Its probabilities are brought to the public rows with labels: they are risks as far as these rows are like those"
@@ -126,14 +125,9 @@ def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], 
 
 
 def make_card(
-    terms: LabelTerms,
-    spec: StudentSpec,
-    published: Published,
-    result: StudentResult,
-    tested: dict[str, Any] | None,
-    choice: dict[str, Any],
+    terms: LabelTerms, spec: StudentSpec, published: Published, result: StudentResult, tested: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The content of student.json. `choice`: what the trainer chose by what was released; empty if there was none."""
+    """The content of student.json."""
     schema, calibration = terms.schema, published.calibration
     return {
         "federation": terms.federation,
@@ -146,7 +140,6 @@ def make_card(
         "representation": schema.representation,
         "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
-        "choice": choice or None,
         "mechanism": terms.mechanism,
         "release": terms.release,
         "count_sigma": terms.count_sigma,
@@ -271,14 +264,11 @@ def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict
 
     safe: what makes a text from others harmless where it will stand.
     """
-    spec, classes = card["spec"], ", ".join(map(safe, card["classes"]))
-    noun, choice, metrics = ReleaseKind(card["release"]).noun, card["choice"], card["metrics"] or {}
-    taught = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
-    chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
-    point = metrics.get("operating_point")
+    classes, noun = ", ".join(map(safe, card["classes"])), ReleaseKind(card["release"]).noun
+    point = (card["metrics"] or {}).get("operating_point")
     return {
         "Model details": (
-            f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart:"
+            f"A model ({_trained(card['spec']['trainer'])}) that tells {len(card['classes'])} classes apart:"
             f" {classes}. Method: private aggregation of teacher ensembles (Papernot et al. 2018).",
         ),
         "Intended use": (
@@ -302,7 +292,7 @@ def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict
         "Evaluation data": (_tested(card),),
         "Training data": (
             f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
-            f" public rows, and on nothing else of theirs{taught}. Of {card['asked']} that were asked,"
+            f" public rows, and on nothing else of theirs. Of {card['asked']} that were asked,"
             f" {card['answered']} got a {noun} ({safe(card['mechanism'])}), {card['reinforced']} were confirmed.",
             *([labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
         ),
@@ -489,9 +479,7 @@ def _of_probabilities(published: Published) -> str:
         return _ADAPTED
     if calibration is None:
         return _SHARES_OF_VOTES
-    return _SHIFTED.format(
-        which=calibration.words, shares=", ".join(f"{share:.4g}" for share in calibration.prevalence)
-    )
+    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
 
 
 def _file(card: dict[str, Any]) -> list[str]:

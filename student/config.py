@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, FiniteFloat, field_validator
 
@@ -31,12 +31,11 @@ class StudentSpec(Frozen):
         description="`k_centre` and `typical` look at the public rows alone and choose the first queries too; `typical`"
         " (the densest row of each cluster) suits a few queries for each class",
     )
-    prevalence: tuple[FiniteFloat, ...] | Literal["votes"] = Field(
+    prevalence: tuple[FiniteFloat, ...] = Field(
         default=(),
         description="shares of the classes, in their order, that are known from outside (a registry, say; never from"
-        " test rows): probabilities are shifted so that their mean over the pool is this; `votes`: the shares that"
-        " noisy counts tell where teachers vote by `voting_rule.class_shares`; left out: probabilities stay shares of"
-        " votes",
+        " test rows): probabilities are shifted so that their mean over the pool is this; left out: probabilities stay"
+        " shares of votes",
     )
     public_labels: int = Field(
         default=0,
@@ -46,15 +45,6 @@ class StudentSpec(Frozen):
         " them, see [public labels](published-student.md#with-public-labels)",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
-    self_training: bool = Field(
-        default=False,
-        description="label rows without a label where the student's own probability is high, and train again; costs no"
-        " privacy",
-    )
-    self_training_confidence: float = Field(
-        default=0.9, gt=0.5, lt=1, description="probability from which such a label is taken"
-    )
-    self_training_rounds: int = Field(default=3, ge=1, le=50, description="times that it trains again")
 
     @field_validator("trainer", mode="before")
     @classmethod
@@ -65,15 +55,10 @@ class StudentSpec(Frozen):
 
     @field_validator("prevalence")
     @classmethod
-    def _are_shares(cls, value: tuple[float, ...] | str) -> tuple[float, ...] | str:
-        if isinstance(value, tuple) and value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
+    def _are_shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
-
-    @property
-    def prevalence_source(self) -> Literal["declared", "votes"]:
-        """Who says what `prevalence` is."""
-        return "votes" if self.prevalence == "votes" else "declared"
 
     @property
     def asks_typical(self) -> bool:

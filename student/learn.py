@@ -17,22 +17,12 @@ from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.specs import (
-    AutoStudent,
-    GraphStudent,
-    KernelRidgeStudent,
-    LogisticRegressionStudent,
-    TorchStudent,
-    TrainerKind,
-)
-from consilium.models.tabular import SelfTraining
+from consilium.models.specs import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.models.train import rehearsed, trainer_of
 from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
-from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
-from consilium.protocol.voting_rule import prevalence_of
 from consilium.student.config import StudentSpec
 
 
@@ -51,15 +41,13 @@ def train(
 
     `schema`: of the rows, for a student that takes bare features and also needs their representation, and for one of
     others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
-    trainer that cannot use them takes the labels, and so does self-training.
+    trainer that cannot use them takes the labels.
     """
     trainer = trainer_of(spec.trainer, Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema))
-    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer) and not spec.self_training:
+    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
-    if spec.self_training:
-        trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)
 
 
@@ -68,8 +56,8 @@ MOST_PAIRS, LEAST_PAIRS = 10, 3
 LEAST_ANSWERS = 4
 """That a student learns from, so that each half has two."""
 _NUMBERS, _ROWS, _SLOW_ROWS = 1e8, 12_000, 2000
-"""Most numbers that the quickest kinds look at, all of them together; public rows that those with a graph do, together;
-and public rows up to which others are trained again, as seldom as is of use. Seconds of one core."""
+"""Most numbers that the quickest kind looks at, all of them together; public rows that the one with a graph does,
+together; and public rows up to which others are trained again, as seldom as is of use. Seconds of one core."""
 _HALVES = 0x68616C66
 
 
@@ -128,13 +116,12 @@ def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> 
         return f"a student of the kind {kind.name} takes too long to be trained again"
     if count < LEAST_ANSWERS:
         return f"{count} answers are too few to be halved"
-    if isinstance(kind, LogisticRegressionStudent | KernelRidgeStudent):
+    if isinstance(kind, LogisticRegressionStudent):
         refits = _NUMBERS / (count * width * classes)
-    elif isinstance(kind, GraphStudent | AutoStudent):
+    elif isinstance(kind, GraphStudent):
         refits = _ROWS / rows
     else:
         refits = 2 * LEAST_PAIRS * (rows <= _SLOW_ROWS)
-    refits /= 1 + spec.self_training * spec.self_training_rounds
     pairs = min(MOST_PAIRS, int(refits / 2))
     if pairs < LEAST_PAIRS:
         return f"a student of the kind {kind.name} on {rows} public rows takes too long to be trained again"
@@ -236,8 +223,8 @@ class _Seen:
         model = half.train(spec, schema, seed)
         seen = [half.rows, *([] if test is None else [test[0]]), *([] if half.known is None else [half.known[0]])]
         outputs = [model.predict_proba(rows) for rows in seen]
-        if prevalence := prevalence_for(spec, model, half.rows, half.shares):
-            shift = PrevalenceShift.onto(prevalence, outputs[0])
+        if spec.prevalence:
+            shift = PrevalenceShift.onto(spec.prevalence, outputs[0])
             outputs = [shift.applied(probabilities) for probabilities in outputs]
         if half.known is not None:
             adaptation = adapt(*half.known, outputs[-1])
@@ -282,11 +269,6 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
 def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
     """Raise ConfigError unless the student can learn from what this federation gives, on this machine."""
     check_trainer(spec.trainer, terms.schema)
-    if spec.self_training and terms.count_sigma > 0:
-        raise ConfigError(
-            "student.self_training takes labels, and this federation gives noisy histograms",
-            "Leave it out: trainers that learn from histograms use the rows without one themselves",
-        )
     if spec.inputs == "features":
         shape_of(len(terms.schema.features))
         device = resolve_device(asked_device())
@@ -294,30 +276,9 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
             training_floats(device)
 
 
-def prevalence_for(spec: StudentSpec, model: Model, seen: np.ndarray, shares: Shares | None) -> tuple[float, ...]:
-    """What the student's probabilities are brought to: shares of the classes, none where it has none.
-
-    As declared; or by the mean share of votes that the model finds on the public rows `seen`, as it takes them, and by
-    the noise that is in the mean of the released `shares`. Post-processing of what was released.
-    """
-    if spec.prevalence != "votes":
-        return spec.prevalence
-    noise = 1.0 if shares is None else float(np.sqrt((shares.deviation**2).mean() / (2 * max(len(shares), 1))))
-    second = prevalence_of(float(model.predict_proba(seen)[:, 1].mean()), noise)
-    return 1 - second, second
-
-
 def check_prevalence(spec: StudentSpec, terms: LabelTerms) -> None:
     """Raise ConfigError unless the shares, if there are any, can be those of the federation's classes."""
     schema = terms.schema
-    if spec.prevalence == "votes":
-        if len(schema.classes) != 2 or terms.release is not ReleaseKind.COUNTS:
-            raise ConfigError(
-                'student.prevalence is "votes": that takes noisy counts of two classes, and this federation releases'
-                f" {terms.release} of {len(schema.classes)}",
-                "Declare the shares of the classes, or leave it out",
-            )
-        return
     if spec.prevalence and len(spec.prevalence) != len(schema.classes):
         raise ConfigError(
             f"student.prevalence has {len(spec.prevalence)} shares for the {len(schema.classes)} classes"

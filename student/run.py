@@ -23,14 +23,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
 from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import (
-    AnsweredRows,
-    check_prevalence,
-    check_student,
-    inputs,
-    prevalence_for,
-    spread_over_noise,
-)
+from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
 from consilium.student.selection import BY_ROWS, choose
 
@@ -63,15 +56,14 @@ def run_student(
     ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
         specification does not fit the rows or the machine. Nothing is asked then.
     """
-    start, choice = time.monotonic(), dict[str, Any]()
-    job = Job(out / "student", progress, choice.update)
+    start, job = time.monotonic(), Job(out / "student", progress)
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
     learned = learn(source, pool, spec, seed, job, tell, write)
     terms, record = learned.terms, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, spec.inputs, learned.queries,
-                        learned.prevalence, spec.prevalence_source)  # fmt: skip
+                        spec.prevalence)  # fmt: skip
     labelled, adaptation = pool.labelled, None
     if len(labelled):
         known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
@@ -90,7 +82,7 @@ def run_student(
         seconds=time.monotonic() - start,
         public_labels=public_labels(adaptation, len(labelled)),
     )
-    write_cards(out / "student", make_card(terms, spec, published, result, tested, choice))
+    write_cards(out / "student", make_card(terms, spec, published, result, tested))
     job.clear()
     return result
 
@@ -98,14 +90,13 @@ def run_student(
 @dataclass(frozen=True)
 class Learned:
     """What a student has before it is published. terms: as the source described them at first. queries: the public rows
-    float32 (n, features), canonical. prevalence: see `prevalence_for`."""
+    float32 (n, features), canonical."""
 
     terms: LabelTerms
     spec: StudentSpec
     queries: np.ndarray = field(repr=False)
     record: Asked = field(repr=False)
     model: Model = field(repr=False)
-    prevalence: tuple[float, ...] = ()
 
 
 def learn(
@@ -128,9 +119,7 @@ def learn(
     rounds = _Rounds(rows, asking, seed, job, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
     source.finish()  # it says that this student needs nothing more
-    seen = inputs(spec, terms.schema, rows.queries) if spec.prevalence else rows.queries
-    prevalence = prevalence_for(spec, model, seen, rounds.asked.shares())
-    return Learned(terms, spec, rows.queries, rounds.asked, model, prevalence)
+    return Learned(terms, spec, rows.queries, rounds.asked, model)
 
 
 def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:

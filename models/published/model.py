@@ -29,7 +29,7 @@ from consilium.models.published.file import (
     write,
 )
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
-from consilium.models.published.prevalence import PrevalenceShift, PrevalenceSource
+from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import Inputs, put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
@@ -125,25 +125,19 @@ class Published:
 
 
 def publish(
-    path: Path,
-    model: Model,
-    schema: Schema,
-    inputs: Inputs,
-    pool: np.ndarray,
-    prevalence: tuple[float, ...] = (),
-    source: PrevalenceSource = "declared",
+    path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray, prevalence: tuple[float, ...] = ()
 ) -> Published:
     """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
 
     prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
-        what the model says. source: of these shares.
+        what the model says.
 
     Raises
     ------
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path, source)
+    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path)
     write(path, header, arrays)
     return written
 
@@ -155,7 +149,6 @@ def as_published(
     pool: np.ndarray,
     prevalence: tuple[float, ...] = (),
     path: Path | str = "student",
-    source: PrevalenceSource = "declared",
 ) -> tuple[Published, dict[str, Any], dict[str, np.ndarray]]:
     """The student as its file says it, and the file's description and numbers. `path`: what errors call the file."""
     parts = take_apart(model, schema, pool)
@@ -173,7 +166,7 @@ def as_published(
 
     written = read_back(header)
     if prevalence:
-        calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool), source)
+        calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
         header["calibration"] = calibration.model_dump(mode="json")
         written = read_back(header)
     return written, header, parts.arrays

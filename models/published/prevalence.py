@@ -1,15 +1,12 @@
-"""Probabilities shifted to a prevalence, declared or told by votes: one number a class, added to log-probabilities.
+"""Probabilities shifted to a declared prevalence: one number a class, added to log-probabilities.
 
 A student learns shares of votes, and a share of votes is no risk: teachers that all call the likelier class make 0.6 of
 it look like 1, and balanced ones make 0.1 look like 0.5. What lacks is how frequent the classes are among the rows that
-the student is for. Where somebody knows that from outside, or votes tell it, the shift makes the mean over the public
-pool equal to it; ranks within two classes stay (the prior shift of Saerens et al. 2002, with the means known instead of
-estimated).
+the student is for. Where somebody knows that from outside, the shift makes the mean over the public pool equal to it;
+ranks within two classes stay (the prior shift of Saerens et al. 2002, with the means known instead of estimated).
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -29,17 +26,13 @@ _ROUNDS = 200
 _DAMPINGS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)
 
 
-PrevalenceSource = Literal["declared", "votes"]
-
-
 class PrevalenceShift(Frozen):
-    """prevalence: shares of the classes. source: who says so. shift: softmax(log p + shift), the first being 0.
-    threshold: of two classes, the probability of the last above which a row is flagged."""
+    """prevalence: shares of the classes. shift: softmax(log p + shift), the first being 0. threshold: of two classes,
+    the probability of the last above which a row is flagged."""
 
     prevalence: tuple[FiniteFloat, ...] = Field(min_length=2)
     shift: tuple[FiniteFloat, ...]
     threshold: float | None = Field(default=None, ge=0, le=1)
-    source: PrevalenceSource = "declared"
 
     @model_validator(mode="after")
     def _fits_itself(self) -> PrevalenceShift:
@@ -51,15 +44,8 @@ class PrevalenceShift(Frozen):
             raise ValueError("a threshold is that of two classes")
         return self
 
-    @property
-    def words(self) -> str:
-        """Which prevalence it is."""
-        return "the declared prevalence" if self.source == "declared" else "the prevalence that the votes tell"
-
     @classmethod
-    def onto(
-        cls, prevalence: tuple[float, ...], probabilities: np.ndarray, source: PrevalenceSource = "declared"
-    ) -> PrevalenceShift:
+    def onto(cls, prevalence: tuple[float, ...], probabilities: np.ndarray) -> PrevalenceShift:
         """The shift after which the mean of the pool's `probabilities` float64 (n, classes) is `prevalence`.
 
         Raises
@@ -76,7 +62,7 @@ class PrevalenceShift(Frozen):
                 "Leave [student] prevalence out, or choose another trainer",
             )
         threshold = threshold_for(shifted[:, 1], shares[1]) if len(shares) == 2 else None
-        return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold, source=source)
+        return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold)
 
     def applied(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, classes), shifted."""

@@ -20,7 +20,7 @@ from consilium.models.kernel import KernelModel
 from consilium.models.own_model import OwnModel
 from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
 from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
-from consilium.models.tabular import LEAF, Boosted, Forest, Linear, MlpModel, TreeNodes
+from consilium.models.tabular import LEAF, Boosted, Forest, Linear, TreeNodes
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
@@ -86,8 +86,6 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
             return Parts("forest", {}, {**vars(model.nodes), "seen": model.seen})
         case Boosted():
             return Parts("boosted", {}, {**vars(model.nodes), "baseline": model.baseline, "seen": model.seen})
-        case MlpModel():
-            return Parts("mlp", {}, dict(vars(model)))
         case ImageModel():
             return Parts("network", _network_settings(model), dict(model.weights))
         case DenseModel():
@@ -172,17 +170,6 @@ def _boosted(arrays: Arrays, settings: _None, schema: Schema) -> Model:
     return Boosted(_nodes(arrays, _width(schema)), baseline, seen, len(schema.classes))
 
 
-def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
-    wanted = {
-        "first": ("f4", "hidden inputs"),
-        "first_offset": ("f4", "hidden"),
-        "last": ("f4", "classes hidden"),
-        "last_offset": ("f4", "classes"),
-    }
-    check_shapes(arrays, {"inputs": _width(schema), "classes": len(schema.classes)}, wanted)
-    return MlpModel(**arrays)
-
-
 def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
     pixels = _pixels(settings, schema)
     shape, channels, classes = pixels.shape, settings.channels, len(schema.classes)
@@ -256,7 +243,6 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "linear": ("representation", _None, _linear),
     "forest": ("representation", _None, _forest),
     "boosted": ("representation", _None, _boosted),
-    "mlp": ("representation", _None, _mlp),
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
     "dense": ("features", _Dense, _dense),

@@ -95,7 +95,7 @@ class Council(ClassifierMixin, BaseEstimator):
     ----------
     teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
         a description of the package, or an estimator. None: logistic regression.
-    student : what learns from the labels, likewise ({"name": "kernel_ridge", "gamma": 0.5}). None: logistic regression.
+    student : what learns from the labels, likewise ({"name": "graph", "gamma": 0.5}). None: logistic regression.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAvg, FedProx, Strategy
+from flwr.serverapp.strategy import FedAvg, Strategy
 from scipy.special import softmax
 
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
@@ -118,12 +118,11 @@ class TrainingRows:
 @dataclass(frozen=True)
 class LocalTraining:
     """learning_rate: of plain gradient steps, without momentum. batch: rows of a step. epochs: passes over the rows in
-    a round; or steps, where it is above 0: as many, in as many passes as they take."""
+    a round."""
 
     learning_rate: float
     batch: int = 32
     epochs: int = 1
-    steps: int = 0
 
     def to_config(self) -> dict[str, Any]:
         """As it travels in a train message."""
@@ -140,22 +139,13 @@ def train_locally(
     start: np.ndarray,
     rows: TrainingRows,
     training: LocalTraining,
-    proximal_mu: float,
     generator: np.random.Generator,
-    correction: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """The party's model float64 (size,) after one round from the model `start`; not finite where it diverged.
-
-    proximal_mu: of mu / 2 times the squared distance from `start` in the loss (Li et al. 2020, arXiv 1812.06127,
-    equation 2); 0 for none. correction: float64 (size,), added to each gradient.
-    """
+    """The party's model float64 (size,) after one round from the model `start`; not finite where it diverged."""
     model, x = start.copy(), rows.x.astype(np.float64)
     with np.errstate(all="ignore"):  # whoever asked looks at what comes out
         for chosen in batches_of(len(x), training, generator):
-            gradient = network.gradient(model, x[chosen], rows.y[chosen])
-            if proximal_mu:
-                gradient += proximal_mu * (model - start)
-            model -= training.learning_rate * (gradient + correction)
+            model -= training.learning_rate * network.gradient(model, x[chosen], rows.y[chosen])
     return model
 
 
@@ -164,17 +154,16 @@ def answer(
     start: np.ndarray,
     rows: TrainingRows,
     training: LocalTraining,
-    proximal_mu: float,
     lots: Sequence[int],
     *,
     private: bool,
 ) -> np.ndarray | None:
     """The model that a party answers with; None where its training diverged.
 
-    lots: see `generator_of`. private: there is always an answer, the model that was given
-    where training diverged, and always one that differs from it.
+    lots: seed, index of the party, number of the round, for the order of its rows. private: there is always an answer,
+    the model that was given where training diverged, and always one that differs from it.
     """
-    model = train_locally(network, start, rows, training, proximal_mu, generator_of(lots))
+    model = train_locally(network, start, rows, training, np.random.default_rng([_ROUND, *lots]))
     if not np.isfinite(model).all():
         if not private:
             return None
@@ -185,42 +174,30 @@ def answer(
     return model
 
 
-def generator_of(lots: Sequence[int]) -> np.random.Generator:
-    """Of the order in which a party takes its rows. lots: seed, index of the party, number of the round."""
-    return np.random.default_rng([_ROUND, *lots])
-
-
 def batches_of(rows: int, training: LocalTraining, generator: np.random.Generator) -> Iterator[np.ndarray]:
     """Positions of the rows of each step: each pass in an order by lot, its last batch as small as it happens to be."""
-    left = training.steps or training.epochs * -(-rows // training.batch)
-    while left:
+    for _ in range(training.epochs):
         order = generator.permutation(rows)
-        for start in range(0, min(rows, left * training.batch), training.batch):
+        for start in range(0, rows, training.batch):
             yield order[start : start + training.batch]
-            left -= 1
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often, and with whom: `count` rounds, `fraction` of the parties in each by lot (at least one).
-
-    proximal_mu: None for Flower's FedAvg, else that of its FedProx.
-    """
+    """How often, and with whom: `count` rounds, `fraction` of the parties in each by lot (at least one)."""
 
     count: int
     fraction: float = 1.0
-    proximal_mu: float | None = None
 
     def strategy(self) -> FedAvg:
-        """Without evaluation at the parties, see `client_app`."""
-        nodes: dict[str, Any] = {
-            "fraction_train": self.fraction,
-            "fraction_evaluate": 0.0,
-            "min_train_nodes": 1,
-            "min_evaluate_nodes": 0,
-            "min_available_nodes": 1,
-        }
-        return FedAvg(**nodes) if self.proximal_mu is None else FedProx(**nodes, proximal_mu=self.proximal_mu)
+        """Without evaluation at the parties."""
+        return FedAvg(
+            fraction_train=self.fraction,
+            fraction_evaluate=0.0,
+            min_train_nodes=1,
+            min_evaluate_nodes=0,
+            min_available_nodes=1,
+        )
 
     def parties_in_each(self, parties: int) -> int:
         """How many of so many parties Flower asks in each round.
@@ -263,9 +240,8 @@ def party_app(parties: Sequence[TrainingRows], network: AveragedNetwork, seed: i
     def train(message: Message, context: Context) -> Message:
         config, start = request.read(message.content)
         index = int(context.node_config["partition-id"])
-        training, mu = LocalTraining.of_config(config), config.get("proximal-mu", 0.0)
         lots = (seed, index, config["server-round"])
-        model = answer(network, start, parties[index], training, mu, lots, private=private)
+        model = answer(network, start, parties[index], LocalTraining.of_config(config), lots, private=private)
         if model is None:
             return Message(Error(code=DIVERGED, reason="training diverged"), reply_to=message)
         weight = 1 if private else len(parties[index].y)
@@ -361,17 +337,16 @@ def federate(
     rounds: Rounds,
     seed: int,
     privacy: PartyPrivacy | None = None,
-    start: np.ndarray | None = None,
 ) -> Federated:
     """Train one model on the parties' rows. Deterministic in its arguments, noise and lots included: for simulations.
 
-    start: the first model, float64 (size,); left out: `network.initial`. privacy: needs `rounds.fraction` 1. Flower
-    draws its noise as floating-point Gaussians from numpy's generator: a deployment would need better (Mironov 2012).
+    privacy: needs `rounds.fraction` 1. Flower draws its noise as floating-point Gaussians from numpy's generator: a
+    deployment would need better (Mironov 2012).
     """
     if privacy is not None and rounds.fraction < 1:
         raise ValueError("private averaging is accounted for with all parties in each round")
     grid = InProcessGrid(party_app(parties, network, seed, private=privacy is not None), len(parties))
-    start, config = network.initial(seed) if start is None else start, ConfigRecord(training.to_config())
+    start, config = network.initial(seed), ConfigRecord(training.to_config())
     with _quiet(), _seeded(seed):
         strategy: Strategy = rounds.strategy()
         accountant = None

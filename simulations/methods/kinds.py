@@ -8,31 +8,23 @@ from typing import Any, get_args
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.methods.base import StudyMethod
-from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
+from consilium.simulations.methods.federated import FedAvgMethod
 from consilium.simulations.methods.hand_labels import LabelledByHand
-from consilium.simulations.methods.knn import PrivateKNN
 from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate
 from consilium.simulations.methods.pooled import PooledModel
-from consilium.simulations.methods.private_gradient import PrivateAlone, PrivateGradient
-from consilium.simulations.methods.scaffold import Scaffold
-from consilium.simulations.methods.teachers import Distilled, LocalOnly, NoisyDistilled, Plurality
+from consilium.simulations.methods.private_gradient import PrivateGradient
+from consilium.simulations.methods.teachers import LocalOnly, Plurality
 
 Method = (
     LocalOnly
     | PooledModel
     | LabelledByHand
     | Plurality
-    | Distilled
-    | NoisyDistilled
     | Pate
     | NoisyAverage
     | PrivateGradient
-    | PrivateAlone
-    | PrivateKNN
     | FedAvgMethod
-    | FedProxMethod
-    | Scaffold
 )
 METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""

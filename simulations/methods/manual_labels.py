@@ -22,16 +22,7 @@ from scipy.linalg import solve
 
 from consilium.models.base import Model
 from consilium.models.evaluation import evaluate
-from consilium.models.specs import (
-    FeatureMatchingStudent,
-    GraphCnnStudent,
-    ImageStudent,
-    KernelStudent,
-    LogisticRegressionStudent,
-    SpreadingStudent,
-    TrainerKind,
-    TreesStudent,
-)
+from consilium.models.specs import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
 from consilium.simulations.population.specs import HandLabelMode
@@ -88,35 +79,15 @@ def effort(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLa
 
 @effort.register
 def _(kind: LogisticRegressionStudent, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
-    return _cheap(4.0 * _SOLVER_STEPS * rows * inputs * classes, mode)
-
-
-@effort.register
-def _(kind: KernelStudent, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
-    return _cheap(2.0 * rows * rows * (inputs + rows), mode)
-
-
-@effort.register
-def _(kind: SpreadingStudent, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
-    """It spreads labels over the whole pool, however few they are."""
-    return Effort(FEWEST_DRAWS, bisected=mode == "full")
-
-
-@effort.register
-def _(kind: TreesStudent, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
-    return Effort(5, bisected=mode == "full")
+    operations = 4.0 * _SOLVER_STEPS * rows * inputs * classes
+    return Effort(draws_of(operations, mode), bisected=mode == "full" or operations <= _BUDGET)
 
 
 @effort.register(ImageStudent)
-@effort.register(GraphCnnStudent)
 @effort.register(FeatureMatchingStudent)
 def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
     """Minutes each, so once and never in the search."""
     return Effort(FEWEST_DRAWS if mode == "full" else 1, bisected=False)
-
-
-def _cheap(operations: float, mode: HandLabelMode) -> Effort:
-    return Effort(draws_of(operations, mode), bisected=mode == "full" or operations <= _BUDGET)
 
 
 PENALTIES = 10.0 ** np.arange(-4, 3.5, 0.5)

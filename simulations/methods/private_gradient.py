@@ -1,5 +1,5 @@
-"""The rivals that need no teachers: logistic regression by gradient descent, in rounds of noisy sums of gradients, over
-all parties or at each by itself.
+"""The rival that needs no teachers: logistic regression by gradient descent, in rounds of noisy sums of gradients over
+all parties.
 
 In each round every unit (a record, a patient's rows at a party, a party) has the mean gradient of its rows' log loss,
 clipped to Euclidean norm C; parties add up those of their units, and the sum over all parties gets one Gaussian noise
@@ -26,11 +26,11 @@ from scipy.special import expit
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.base import softmax
-from consilium.report.words import ALONE, PRIVATE_GRADIENT
+from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated, linear_scores_of
-from consilium.simulations.metrics import leading_metric, over_parties, row_scores
+from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
 ROUNDS = (10, 30)
@@ -259,7 +259,7 @@ class _Search:
     pool_y: np.ndarray = field(repr=False)
     promise: StatedGuarantee
     seed: int
-    tried: int = _TRIED
+    tried: int
 
     def models(self, rounds: int, settings: Sequence[Setting], purpose: int) -> np.ndarray:
         """See `descend`, from no weights and the pool's shares of the classes. purpose: of the noise."""
@@ -282,52 +282,3 @@ class _Search:
 
 def _probabilities(x: np.ndarray, model: np.ndarray) -> np.ndarray:
     return softmax(linear_scores_of(x, model))
-
-
-class PrivateAlone(PromisedMethod):
-    """The same descent at each party by itself, on its own rows, with the same promise: what a party has that trusts
-    nobody, and whose own model may be published. Norm, step and rounds are the same for all, the best in the mean over
-    parties by the pool's true labels, at no charge.
-
-    There is no one model for public rows: figures are means over the parties, as `local` has them. At home each is
-    judged by its own.
-    """
-
-    title: ClassVar[str] = f"{PRIVATE_GRADIENT}, {ALONE}"
-    needs_ensemble: ClassVar[bool] = False
-
-    name: Literal["private_alone"] = "private_alone"
-    rounds: int = Field(default=ROUNDS[0], ge=1, le=10_000, description="of noisy gradients")
-
-    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where nothing finite is promised."""
-        promise, schema, classes = self.guarantee(case), case.config.rows, len(case.classes)
-        if promise is None or promise.epsilon <= 0:
-            return Predicted(absent="the run promises no epsilon that private gradient descent could keep")
-        chosen = np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
-        pool_x, pool_y = schema.inputs(case.pool_x[chosen]), case.pool_y[chosen]
-        parts = [case.train_rows(party) for party in case.parties]
-        whose = np.split(unit_of_rows(case, promise.unit), np.cumsum([len(y) for _, y in parts])[:-1])
-        settings = [Setting(*pair) for pair in itertools.product(CLIPS, STEPS)]
-        models, reached = list[np.ndarray](), list[list[float]]()
-        metric = leading_metric(pool_y, classes)
-        for party, ((x, y), units) in enumerate(zip(parts, whose, strict=True)):
-            rows = UnitRows.of(schema.inputs(x), y, units, classes)
-            tried = _Search(rows, pool_x, pool_y, promise, case.seed).models(self.rounds, settings, 2 + party)
-            models.append(tried)
-            reached.append([float(row_scores(_probabilities(pool_x, model), pool_y, metric).mean()) for model in tried])
-        best = int(np.argmax(np.nan_to_num(np.mean(reached, axis=0), nan=-math.inf)))
-        of_party = [tried[best] for tried in models]
-        home = None
-        if len(case.home_y):
-            home_x, owner = schema.inputs(case.home_x), case.home_party
-            several = [_probabilities(home_x[owner == party], of_party[party]) for party in np.unique(owner)]
-            home = np.concatenate(several)
-        figures: dict[str, float | None] = {"epsilon": promise.epsilon, "delta": promise.delta}
-        figures |= {"rounds": float(self.rounds), "clip": settings[best].clip, "step": settings[best].step}
-        if len(case.test_y):
-            tested = [_probabilities(schema.inputs(case.test_x), model) for model in of_party]
-            for measured in dict.fromkeys(("accuracy", leading_metric(case.test_y, classes))):
-                values = [float(row_scores(probabilities, case.test_y, measured).mean()) for probabilities in tested]
-                figures |= over_parties(measured, values)
-        return Predicted(home=home, figures={name: value for name, value in figures.items() if value is not None})

@@ -47,7 +47,7 @@ from consilium.student.card import SECTIONS, sentences
 TOTAL = "total"
 _WORDS = ("party", "teacher", "student", "mechanism", "epsilon", "unit", "guarantee", "spent", "query budget", "pooled")
 """That are explained where they first stand."""
-CARD_KEYS = {"classes", "spec", "choice", "release", "parties", "mechanism", "privacy", "metrics", "test", "model"}
+CARD_KEYS = {"classes", "spec", "release", "parties", "mechanism", "privacy", "metrics", "test", "model"}
 """What a section of the page takes from the student's card."""
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from consilium.models.base import Job, Shares
+from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import (
     Landmarks,
@@ -23,9 +23,9 @@ from consilium.models.evidence import (
     regress,
 )
 from consilium.models.images.graph_cnn import smooth_shares
-from consilium.models.kernel import KernelModel, kernel, nearest_rows, neighbour_graph, principal_places, smoothest
+from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, principal_places, smoothest
 from consilium.models.published.model import publish
-from consilium.models.shares import AutoTrainer, denoise, even, even_model, fit_kernel
+from consilium.models.shares import denoise, even, fit_kernel
 from consilium.models.specs import Smoothing
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
@@ -35,12 +35,7 @@ from tests.specs import student_of
 
 SPECS = {
     "logistic regression": student_of(),
-    "forest": student_of(trainer="random_forest", trees=20),
-    "boosting": student_of(trainer="gradient_boosting", trees=10, depth=2),
-    "mlp": student_of(trainer="mlp", epochs=30),
-    "kernel ridge": student_of(trainer="kernel_ridge"),
     "graph": student_of(trainer="graph"),
-    "auto": student_of(trainer="auto"),
     "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
     "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
     "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=5, parameters={"hidden": 8}),
@@ -225,37 +220,6 @@ class TestEveryKind:
         np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
 
 
-class TestAuto:
-    def chosen(self, x: np.ndarray, told: Shares | np.ndarray, rest: np.ndarray) -> dict[str, Any]:
-        """What the trainer says that it chose, from shares or from labels."""
-        choice: dict[str, Any] = {}
-        trainer = AutoTrainer(rest, Job(chose=choice.update))
-        if isinstance(told, Shares):
-            trainer.fit_shares(x, told, 0)
-        else:
-            trainer.fit(x, told, 2, 0)
-        return choice
-
-    def test_what_is_linear(self) -> None:
-        x, shares = linear_truth(300, 8, 2, 1)
-        assert self.chosen(x, told_of(shares, 0.3, 1), x[:0])["trainer"] == "linear"
-        assert self.chosen(x, shares.argmax(axis=1), x[:0])["trainer"].startswith("linear")
-
-    def test_what_is_round(self) -> None:
-        x = np.random.default_rng(1).normal(size=(300, 2))
-        share = np.exp(-(x**2).sum(axis=1))
-        assert self.chosen(x, told_of(np.c_[share, 1 - share], 0.1, 1), x[:0])["trainer"] == "kernel"
-        assert not self.chosen(x, (share > 0.5).astype(np.int64), x[:0])["trainer"].startswith("linear")
-
-    def test_what_hangs_together_in_chains(self) -> None:
-        """Two spirals: near rows are alike only along them, as the unlabelled rows show."""
-        turn = np.random.default_rng(1).uniform(1, 6, 300)
-        which = np.arange(300) % 2
-        x = np.c_[turn * np.cos(2 * turn + np.pi * which), turn * np.sin(2 * turn + np.pi * which)]
-        told = told_of(np.c_[1 - which, which].astype(float)[:60], 0.3, 1)
-        assert self.chosen(x[:60], told, x[60:])["trainer"] == "graph"
-
-
 class TestDenoise:
     def test_is_nearer_to_the_truth(self) -> None:
         x, shares = linear_truth(400, 4, 3, 2)
@@ -266,7 +230,8 @@ class TestDenoise:
     def test_trees_use_the_rows_that_were_not_asked(self) -> None:
         x, shares = linear_truth(2000, 4, 2, 2)
         told, positive = told_of(shares[:60], 0.2, 1), shares[:, 1] > 0.5
-        forest = student_of(trainer="random_forest", trees=50)
+        kept = {"n_estimators": 50, "max_depth": 6}
+        forest = student_of(trainer="estimator", factory="sklearn.ensemble.RandomForestClassifier", parameters=kept)
         few, many = (by_train(forest, x[:60], told, x[60:end]).predict_proba(x)[:, 1] for end in (60, 1000))
         assert area_under_curve(many, positive) > area_under_curve(few, positive) + 0.003
 
@@ -318,14 +283,6 @@ def test_a_class_without_spread_says_nothing(rows: int) -> None:
     np.testing.assert_allclose(even(shares), 0.5)
 
 
-@pytest.mark.parametrize("offset", [None, np.array([0.1, 0.6, 0.3])], ids=["plain", "offset"])
-def test_a_model_is_made_even_on_its_rows(offset: np.ndarray | None) -> None:
-    generator = np.random.default_rng(1)
-    rows, weights = generator.normal(size=(2, 40, 3)).astype(np.float32)
-    model = KernelModel(rows, weights, 0.3, offset)
-    np.testing.assert_allclose(even_model(model, rows).scores(rows), even(model.scores(rows)), atol=1e-5)
-
-
 def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
     """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows,
     and one of them about as much on all rows. The noise of a share is three times that."""
@@ -339,12 +296,11 @@ def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
     return x, y, Shares(votes + 0.45 * generator.normal(size=votes.shape), np.full(len(y), 0.45))
 
 
-@pytest.mark.parametrize("trainer", ["kernel_ridge", "graph"])
-def test_even_classes_are_told_apart_where_one_is_named_on_all_rows(trainer: str) -> None:
+def test_even_classes_are_told_apart_where_one_is_named_on_all_rows() -> None:
     x, y, told = named_too_often()
     right = {}
     for made_even in (False, True):
-        spec = student_of(trainer=trainer, gamma=0.02, even=made_even)
+        spec = student_of(trainer="graph", gamma=0.02, even=made_even)
         model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, shares=told)
         probabilities = model.predict_proba(x)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)

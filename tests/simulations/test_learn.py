@@ -11,7 +11,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
-from consilium.models.specs import CnnStudent, LogisticRegressionStudent, RandomForestStudent
+from consilium.models.specs import CnnStudent, GraphStudent, LogisticRegressionStudent
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations.learn import NOISES, CurveLearner, ReleasedAnswers, by_epsilon, by_labels, learning_curves
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -106,7 +106,7 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
     [
         (LogisticRegressionStudent(C=1.0), "quick", None),
         (LogisticRegressionStudent(C=1.0), "none", "hand_labels is none"),
-        (RandomForestStudent(), "quick", "takes long"),
+        (GraphStudent(), "quick", "takes long"),
         (CnnStudent(), "full", "takes long"),
     ],
 )

@@ -179,14 +179,14 @@ def test_a_student_that_fails_leaves_its_answers_and_another_learns_from_them(
     assert raised.value.run_dir == str(out)
     first, before = pl.read_parquet(out / "labels.parquet"), ledger_of(out)
     assert first.height == len(before) == 150
-    other = ["student.trainer.name=random_forest"]
+    other = ["student.trainer.name=graph"]
     with pytest.raises(ConfigError, match=r"--set student\.queries=20 \(the run has another value\)"):
         resume_run(out, quiet, overrides=[*other, "student.queries=20"])
     summary = resume_run(out, quiet, overrides=other)
     assert summary["queries"]["asked"] == len(ledger_of(out)) > 150
     assert before.items() <= ledger_of(out).items()
     assert pl.read_parquet(out / "labels.parquet").head(150).equals(first)
-    assert json.loads((out / "manifest.json").read_text())["config"]["student"]["trainer"]["name"] == "random_forest"
+    assert json.loads((out / "manifest.json").read_text())["config"]["student"]["trainer"]["name"] == "graph"
     assert holds(audit_path(out).findings)
 
 

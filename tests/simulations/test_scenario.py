@@ -154,10 +154,3 @@ def test_classes_that_do_not_match_the_data() -> None:
     data = load_dataset("stroke")
     with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
         federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 20, 200, 0), 0)
-
-
-def test_a_prevalence_from_votes_needs_votes_that_tell_it() -> None:
-    rule = ['federation.voting_rule={rule="relative", class_shares=true}', 'student.prevalence="votes"']
-    assert load_scenario("stroke", rule).student.prevalence == "votes"
-    with pytest.raises(ConfigError, match="these votes do not tell how frequent classes are"):
-        load_scenario("stroke", rule[1:])

@@ -70,7 +70,7 @@ def test_a_small_one_from_files_to_report(
 @pytest.mark.proofs
 def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     """Run, audit, report; with scattering, the transform of the whole scenario."""
-    changes = [*GNMAX, *SHARDS, "student.trainer.name=kernel_ridge", "simulation.hand_labels=none"]
+    changes = [*GNMAX, *SHARDS, "student.trainer.name=graph", "simulation.hand_labels=none"]
     changes += [f"data.path={shared_data}"]
     done = consilium(
         "run", "mnist-250", "--out", "result", "--format", "json",

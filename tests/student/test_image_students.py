@@ -92,13 +92,6 @@ def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
 
 
 @pytest.mark.slow
-def test_self_training_around_a_network(tmp_path: Path) -> None:
-    source = Digits()
-    settings = spec("cnn", queries=60, self_training=True, self_training_rounds=2)
-    assert run_student(source, pool(source), settings, tmp_path, seed=0).answered == 60
-
-
-@pytest.mark.slow
 def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     source = Digits()
     settings = spec("graph_cnn", queries=60, steps=100, gamma=1e-6)  # for distances of several hundreds

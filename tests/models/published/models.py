@@ -22,24 +22,27 @@ from tests.strangers import Net
 
 TABLE: dict[str, dict[str, Any]] = {
     "logistic_regression": {"C": 1.0},
-    "random_forest": {"trees": 12},
-    "gradient_boosting": {"trees": 8, "depth": 2},
-    "mlp": {"epochs": 5},
-    "kernel_ridge": {"gamma": 0.2},
+    "forest": {
+        "trainer": "estimator",
+        "factory": "sklearn.ensemble.RandomForestClassifier",
+        "parameters": {"n_estimators": 12, "max_depth": 6},
+    },
+    "boosting": {
+        "trainer": "estimator",
+        "factory": "sklearn.ensemble.GradientBoostingClassifier",
+        "parameters": {"n_estimators": 8, "max_depth": 2},
+    },
     "graph": {"gamma": 0.2},
-    "auto": {},
     "constant": {},
-    "self_training": {"self_training": True, "self_training_confidence": 0.6},
     "estimator": {"factory": "sklearn.naive_bayes.GaussianNB"},
     "torch": {"factory": "tests.strangers:Net", "epochs": 4},
     "pickled": {},
-    "self_training graph": {"trainer": "graph", "gamma": 0.2, "self_training": True, "self_training_confidence": 0.6},
 }
 IMAGES: dict[str, dict[str, Any]] = {
     name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "looks": 4, "settled": 0.0}
-    for name in ("cnn", "vat", "graph_cnn", "kernel_ridge", "graph", "random_forest")
+    for name in ("cnn", "vat", "graph_cnn", "graph")
 } | {"feature_matching": {"epochs": 2}}
-SCATTERED = ("graph_cnn", "kernel_ridge", "graph", "logistic_regression")
+SCATTERED = ("graph_cnn", "graph", "logistic_regression")
 CASES = [
     *(f"table {name}" for name in TABLE),
     *(f"images {name}" for name in IMAGES),
@@ -74,7 +77,7 @@ def case(name: str) -> Case:
     kind, *more = name.split()
     trainer = more[-1]
     settings = {"trainer": trainer, **(TABLE[" ".join(more)] if kind == "table" else IMAGES.get(trainer, {}))}
-    if settings["trainer"] in ("constant", "self_training"):
+    if settings["trainer"] == "constant":
         del settings["trainer"]
     if kind == "table":
         x, y = make_rows(150, 3)

@@ -9,18 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from consilium.models.published.file import BadModel, read
 from consilium.models.published.model import check_names, load_model, publish
 from consilium.models.specs import TRAINERS
-from consilium.models.tabular import MlpModel, boosted_arrays, forest_arrays, linear_arrays
+from consilium.models.tabular import boosted_arrays, forest_arrays, linear_arrays
 from consilium.protocol.errors import DataError
 from tests.models.published.models import CASES, case
 
-KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "dense", "both", "estimator", "torch"}
+KINDS = {"constant", "linear", "forest", "boosted", "kernel", "network", "dense", "both", "estimator", "torch"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -49,7 +48,7 @@ def test_every_trainer_and_every_kind_is_among_the_cases(tmp_path: Path) -> None
     assert kinds == KINDS
 
 
-@pytest.mark.parametrize("name", ["kernel_ridge", "graph", "graph_cnn"])
+@pytest.mark.parametrize("name", ["graph", "graph_cnn"])
 def test_images_within_a_model_are_kept_as_bytes(name: str, tmp_path: Path) -> None:
     trained = case(f"images scattering {name}")
     path = tmp_path / "model.safetensors"
@@ -75,19 +74,6 @@ def test_arrays_say_what_the_library_says(classes: int) -> None:
         expected = np.zeros((len(new), 5))
         expected[:, fitted.classes_] = fitted.predict_proba(new)
         np.testing.assert_allclose(ours.predict_proba(new), expected, atol=1e-12, rtol=0)
-
-
-def test_a_dense_network_says_what_torch_says() -> None:
-    model = case("table mlp").model
-    assert isinstance(model, MlpModel)
-    first, last = torch.nn.Linear(3, 32), torch.nn.Linear(32, 3)
-    arrays = (model.first, model.first_offset, model.last, model.last_offset)
-    for parameter, array in zip((*first.parameters(), *last.parameters()), arrays, strict=True):
-        parameter.data = torch.from_numpy(array)
-    x = np.random.default_rng(0).normal(size=(50, 3))
-    with torch.no_grad():
-        expected = torch.softmax(last(torch.relu(first(torch.from_numpy(x.astype(np.float32))))), dim=1).numpy()
-    np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-6)
 
 
 def test_standardisation_is_inside(tmp_path: Path) -> None:

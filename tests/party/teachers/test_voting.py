@@ -12,7 +12,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.specs import SklearnSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import class_shares, train_all, vote
+from consilium.party.teach import train_all, vote
 from consilium.party.voting import (
     Lot,
     TeacherSet,
@@ -28,7 +28,7 @@ from consilium.protocol.queries import canonical_queries, query_ids, query_set_h
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
-from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule, prevalence_of
+from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
 from tests.party.test_node import refused
 from tests.specs import teacher_of
@@ -66,8 +66,8 @@ def trained(
     parts = np.array_split(np.arange(80), teachers)
     made = train_all(Rows(x, y), spec, parts, list(range(teachers)), classes)
     schema = schema_of(classes)
-    reference, own = public(voting_rule.reference_rows or 1), class_shares(Rows(x, y), parts, schema)
-    return TeacherSet(schema, "", "", made, thresholds_of(made, schema, voting_rule, reference, own))
+    reference = public(voting_rule.reference_rows or 1)
+    return TeacherSet(schema, "", "", made, thresholds_of(made, schema, voting_rule, reference))
 
 
 def lot(rows: np.ndarray, party: str = "p", federation: str = "f" * 64) -> Lot:
@@ -142,28 +142,6 @@ def test_a_teacher_of_one_class_abstains_in_effect() -> None:
         np.testing.assert_allclose(first.mean(axis=0), share, atol=4 * spread)
         top = cast(trained(KINDS["ridge"], TopRule(), [1], classes, 1), x, lot(x))
         assert (top[:, 1] == 1).all()
-
-
-@pytest.mark.parametrize("labels", [[0], [1], [0] * 7 + [1], [0, 1], None])
-def test_by_class_shares_votes_say_how_frequent_the_classes_are(labels: list[int] | None) -> None:
-    """On the reference rows to a row or so; of a teacher of one class within 4 deviations of a lot, which is fixed."""
-    made = trained(KINDS["logistic_regression"], RelativeRule(class_shares=True, reference=200), labels, 2, 1)
-    x = public(200) if labels is None or len(set(labels)) > 1 else public(4000, seed=9)
-    share = cast(made, x, lot(x))[:, 1].mean()
-    y = trained_labels(labels)
-    assert prevalence_of(float(share), 0.0) == pytest.approx(y.mean(), abs=0.04)
-
-
-def test_a_row_of_another_shard_moves_no_threshold() -> None:
-    """Class shares are those of a teacher's own rows: else one record would move all votes of its party."""
-    rows, schema = Rows(np.zeros((40, WIDTH)), np.resize([0, 1, 1], 40)), schema_of(2)
-    parts = [np.arange(20), np.arange(20, 40)]
-    before = class_shares(rows, parts, schema)
-    other = rows.y.copy()
-    other[0] = 1 - other[0]
-    after = class_shares(Rows(rows.x, other), parts, schema)
-    assert (after[1] == before[1]).all() and (after[0] != before[0]).any()
-    assert class_shares(rows, [np.arange(0)], schema).tolist() == [[0.5, 0.5]]
 
 
 def test_the_lot_is_another_for_each_party_teacher_federation_and_query() -> None:

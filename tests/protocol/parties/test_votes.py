@@ -15,15 +15,7 @@ from hypothesis.extra.numpy import arrays
 from pydantic import TypeAdapter, ValidationError
 
 from consilium.protocol.choices import add_choices, choice_dtype, counted, fault, packed
-from consilium.protocol.voting_rule import (
-    HALF,
-    VOTING_RULES,
-    RelativeRule,
-    TopRule,
-    VotingRuleSpec,
-    prevalence_of,
-    voting_rule_from_json,
-)
+from consilium.protocol.voting_rule import VOTING_RULES, RelativeRule, TopRule, VotingRuleSpec, voting_rule_from_json
 
 
 @st.composite
@@ -103,26 +95,7 @@ TABLES: dict[str, tuple[dict[str, Any], int, list[float]]] = {
 def test_the_orders_of_the_quantiles(case: str) -> None:
     table, classes, expected = TABLES[case]
     voting_rule = voting_rule_from_json(RelativeRule.model_validate(table).model_dump_json())
-    np.testing.assert_allclose(voting_rule.orders(np.full(classes, 1 / classes)), expected)
-
-
-def test_by_class_shares_thresholds_lie_halfway_between_the_median_and_the_teachers_own_share() -> None:
-    rule = voting_rule_from_json(RelativeRule(class_shares=True).model_dump_json())
-    np.testing.assert_allclose(rule.orders(np.array([0.9, 0.1])), [0.3, 0.7])
-    assert rule.by_class_shares and not rule.undeclared
-    with pytest.raises(ValueError, match="two classes, not for 3"):
-        rule.check_classes(3)
-    for other in ({"quantile": 0.75}, {"shares": [0.5, 0.5]}):
-        with pytest.raises(ValueError, match="leave quantile and shares out"):
-            RelativeRule.model_validate({"class_shares": True, **other})
-
-
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.98])
-def test_the_prevalence_is_read_off_the_mean_vote(share: float) -> None:
-    mean = (1 - HALF) / 2 + HALF * share
-    assert prevalence_of(mean, 0.0) == pytest.approx(share, abs=0.001)
-    assert 0 < prevalence_of(-1.0, 0.1) < 0.2 < 0.8 < prevalence_of(2.0, 0.1) < 1
-    assert prevalence_of(mean, 10.0) == pytest.approx(0.5, abs=0.01)
+    np.testing.assert_allclose(voting_rule.orders(classes), expected)
 
 
 @pytest.mark.parametrize(

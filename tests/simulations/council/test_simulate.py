@@ -32,7 +32,7 @@ CHANGES: list[tuple[dict[str, Any], list[str]]] = [
         {"federation__query_budget": {"queries": 5, "answers": 5}},
         ["federation.query_budget.queries=5", "federation.query_budget.answers=5"],
     ),
-    ({"student__self_training": True}, ["student.self_training=true"]),
+    ({"student__trainer__even": True}, ["student.trainer.even=true"]),
     ({"student__prevalence": (0.4, 0.6)}, ["student.prevalence=[ 0.4, 0.6, ]"]),
     ({"description": 'a "b"\nc'}, ['description="a \\"b\\"\\nc"']),
 ]

@@ -70,8 +70,6 @@ NETWORK = AveragedNetwork.of(3, 2, hidden=0)
         (7, LocalTraining(0.1, batch=3, epochs=2), [3, 3, 1, 3, 3, 1]),
         (1, LocalTraining(0.1, batch=32), [1]),
         (6, LocalTraining(0.1, batch=3), [3, 3]),
-        (7, LocalTraining(0.1, batch=3, steps=5), [3, 3, 1, 3, 3]),
-        (7, LocalTraining(0.1, batch=3, steps=1), [3]),
     ],
 )
 def test_each_pass_takes_every_row_once(rows: int, training: LocalTraining, sizes: list[int]) -> None:
@@ -86,32 +84,12 @@ def test_each_pass_takes_every_row_once(rows: int, training: LocalTraining, size
 def test_one_step_by_hand() -> None:
     rows = TrainingRows(np.array([[1.0, 0.0, 2.0]], dtype=np.float32), np.array([1]))
     # at zero both classes have probability one half: the gradient of class 1 is -x / 2, of class 0 +x / 2
-    found = train_locally(NETWORK, np.zeros(8), rows, LocalTraining(0.2), 0.0, np.random.default_rng(0))
+    found = train_locally(NETWORK, np.zeros(8), rows, LocalTraining(0.2), np.random.default_rng(0))
     assert found.reshape(4, 2).tolist() == pytest.approx(np.array([[-0.1, 0.1], [0, 0], [-0.2, 0.2], [-0.1, 0.1]]))
 
 
-def test_the_proximal_term_pulls_towards_the_model_that_was_given() -> None:
-    rows, training = made_up_parties([40])[0], LocalTraining(0.1, batch=8, epochs=20)
-
-    def distance(mu: float) -> float:
-        given = np.ones(8)
-        return float(
-            np.linalg.norm(train_locally(NETWORK, given, rows, training, mu, np.random.default_rng(1)) - given)
-        )
-
-    assert distance(0.0) > 2 * distance(1.0) > 4 * distance(5.0) > 0
-
-
-def test_a_large_proximal_term_ends_where_its_gradient_balances_the_losss() -> None:
-    rows, given, mu = made_up_parties([40])[0], np.full(8, 0.5), 3.0
-    training = LocalTraining(0.05, batch=40, epochs=600)
-    found = train_locally(NETWORK, given, rows, training, mu, np.random.default_rng(1))
-    balance = NETWORK.gradient(found, rows.x.astype(np.float64), rows.y) + mu * (found - given)
-    assert balance == pytest.approx(np.zeros(8), abs=1e-9)
-
-
 def test_what_travels_comes_out_as_it_went_in() -> None:
-    training = LocalTraining(0.25, batch=4, epochs=3, steps=7)
+    training = LocalTraining(0.25, batch=4, epochs=3)
     assert LocalTraining.of_config({**training.to_config(), "server-round": 3}) == training
 
 
@@ -121,13 +99,11 @@ TRAINING = LocalTraining(0.3, batch=8, epochs=2)
 
 
 def trained_alone(
-    network: AveragedNetwork, given: np.ndarray, parties: list[TrainingRows], round_: int, seed: int, mu: float = 0.0
+    network: AveragedNetwork, given: np.ndarray, parties: list[TrainingRows], round_: int, seed: int
 ) -> list[np.ndarray]:
     """What each party makes of the model in this round."""
     return [
-        train_locally(
-            network, given, rows, TRAINING, mu, np.random.default_rng([averaging._ROUND, seed, index, round_])
-        )
+        train_locally(network, given, rows, TRAINING, np.random.default_rng([averaging._ROUND, seed, index, round_]))
         for index, rows in enumerate(parties)
     ]
 
@@ -142,22 +118,14 @@ def test_one_round_of_equal_parties_is_their_mean() -> None:
 
 
 @pytest.mark.parametrize(("network", "classes"), [(LINEAR, 2), (HIDDEN, 3)])
-@pytest.mark.parametrize("mu", [None, 0.4])
-def test_several_rounds_are_a_plain_loop(network: AveragedNetwork, classes: int, mu: float | None) -> None:
+def test_several_rounds_are_a_plain_loop(network: AveragedNetwork, classes: int) -> None:
     parties = made_up_parties([1, 5, 12, 40], classes)
     sizes = np.array([1, 5, 12, 40])
     model = network.initial(7)
     for round_ in range(1, 5):
-        model = sizes / sizes.sum() @ np.stack(trained_alone(network, model, parties, round_, seed=7, mu=mu or 0.0))
-    found = federate(parties, network, TRAINING, Rounds(4, proximal_mu=mu), seed=7)
+        model = sizes / sizes.sum() @ np.stack(trained_alone(network, model, parties, round_, seed=7))
+    found = federate(parties, network, TRAINING, Rounds(4), seed=7)
     assert found.model == pytest.approx(model, rel=1e-9, abs=1e-12)
-
-
-def test_fedprox_without_its_term_is_fedavg() -> None:
-    parties = made_up_parties([3, 9, 30])
-    averaged = federate(parties, LINEAR, TRAINING, Rounds(5), seed=1).model
-    assert (federate(parties, LINEAR, TRAINING, Rounds(5, proximal_mu=0.0), seed=1).model == averaged).all()
-    assert (federate(parties, LINEAR, TRAINING, Rounds(5, proximal_mu=0.5), seed=1).model != averaged).all()
 
 
 @pytest.mark.parametrize("sizes", [[1], [30], [1, 1]])

@@ -1,4 +1,4 @@
-"""FedAvg and FedProx as methods of a study: what they predict, what they tell, and what they refuse."""
+"""FedAvg as a method of a study: what it predicts, what it tells, and what it refuses."""
 
 from __future__ import annotations
 
@@ -13,17 +13,9 @@ from pydantic import ValidationError
 from consilium.models.evaluation import evaluate
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods import federated
-from consilium.simulations.methods.averaging import (
-    AveragedNetwork,
-    Federated,
-    LocalTraining,
-    Rounds,
-    TrainingRows,
-    federate,
-)
+from consilium.simulations.methods.averaging import Federated
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
-from consilium.simulations.methods.scaffold import Scaffold, scaffold
+from consilium.simulations.methods.federated import FedAvgMethod
 from consilium.simulations.scenario import load_scenario
 
 QUICK: dict[str, Any] = {"rounds": 3, "learning_rate": 0.2}
@@ -44,22 +36,19 @@ def auc(found: Predicted, case: Case) -> float:
     ("method", "private"),
     [
         (FedAvgMethod(**QUICK), False),
-        (FedProxMethod(**QUICK), False),
         (FedAvgMethod(**QUICK, hidden=4), False),
         (FedAvgMethod(**QUICK, epsilon=1.0, clip=0.1), True),
-        (FedProxMethod(**QUICK, epsilon=1.0, clip=0.1), True),
         (FedAvgMethod(**QUICK, epsilon="federation", clip=0.1), True),
     ],
-    ids=lambda value: value.name if isinstance(value, federated.FederatedMethod) else "",
+    ids=lambda value: value.name if isinstance(value, FedAvgMethod) else "",
 )
-def test_it_predicts_and_says_what_it_cost(case: Case, method: federated.FederatedMethod, private: bool) -> None:
+def test_it_predicts_and_says_what_it_cost(case: Case, method: FedAvgMethod, private: bool) -> None:
     found = method.predict(case, None)
     assert (method.private, found.absent) == (private, "")
     for probabilities, rows in ((found.test, len(case.test_y)), (found.home, len(case.home_y))):
         assert probabilities is not None and probabilities.shape == (rows, 2)
         assert probabilities.sum(axis=1) == pytest.approx(np.ones(rows))
     expected = {"rounds", "learning_rate", "parties", "parties_left_out"}
-    expected |= {"proximal_mu"} if method.name == "fedprox" else set()
     assert found.figures.keys() == expected | ({"epsilon", "delta", "clip"} if private else set())
     assert (found.figures["rounds"], found.figures["parties"], found.figures["parties_left_out"]) == (3, 16, 0)
     again = method.predict(case, None)
@@ -125,9 +114,8 @@ def test_without_privacy_rounds_are_a_number(case: Case, monkeypatch: pytest.Mon
     assert FedAvgMethod(learning_rate=0.2).predict(case, None).figures["rounds"] == 2
 
 
-@pytest.mark.parametrize("method", [FedAvgMethod(**QUICK), FedProxMethod(**QUICK, proximal_mu=0.0)])
-def test_what_decides_is_division_and_keys_alone_without_privacy(case: Case, method: federated.FederatedMethod) -> None:
-    assert method.depends_on(case) == {}
+def test_what_decides_is_division_and_keys_alone_without_privacy(case: Case) -> None:
+    assert FedAvgMethod(**QUICK).depends_on(case) == {}
 
 
 def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,8 +147,6 @@ def test_without_a_round_that_gave_a_model_there_is_none(case: Case, monkeypatch
         ({"rounds": 0}, "rounds"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"hidden": -1}, "hidden"),
-        ({"proximal_mu": 0.1}, "proximal_mu"),
-        ({"name": "fedprox"}, "name"),
     ],
 )
 def test_keys_that_make_no_sense_are_refused(keys: dict[str, Any], told: str) -> None:
@@ -175,90 +161,3 @@ def test_whatever_a_party_has_it_takes_part(case: Case) -> None:
     found = FedAvgMethod(**QUICK, epsilon=1.0, clip=0.1).predict(replace(case, partition=partition, home={}), None)
     assert (found.figures["parties"], found.figures["parties_left_out"]) == (16, 0)
     assert found.home is None
-
-
-def opposed(rows: int = 60) -> list[TrainingRows]:
-    """Two parties that answer the same rows with opposite classes, by the first column's sign; a third agrees with the
-    first."""
-    generator = np.random.default_rng(5)
-    parts = []
-    for sign in (1, -1, 1):
-        x = generator.standard_normal((rows, 2)).astype(np.float32)
-        parts.append(TrainingRows(x, (sign * x[:, 0] > 0).astype(np.int64)))
-    return parts
-
-
-@pytest.mark.parametrize("way", ["fine_tuned", "ditto"])
-def test_a_model_of_ones_own_at_home_is_right_where_the_average_is_wrong(case: Case, way: Any) -> None:
-    parties, network = opposed(), AveragedNetwork.of(2, 2, 0)
-    setting = federated.AveragingSetting(
-        FedAvgMethod(**QUICK, personal=way), parties, network, case.pool_x, case.pool_y, 0
-    )
-    average = setting.federated(0.2, None, 5).model
-    chosen, models = setting.personal(average, 0.2)
-
-    def right(model: np.ndarray) -> float:
-        return float((network.probabilities(model, parties[1].x).argmax(axis=1) == parties[1].y).mean())
-
-    assert right(average) < 0.3 and right(models[1]) > 0.9
-    assert chosen.epochs == 20
-
-
-def test_at_home_the_average_stays_where_training_on_it_does_not_help(case: Case) -> None:
-    """Labels by lot: whatever is learned from one half is worth nothing on the other."""
-    generator, network = np.random.default_rng(0), AveragedNetwork.of(8, 2, 0)
-    parties = [
-        TrainingRows(generator.standard_normal((10, 8)).astype(np.float32), generator.integers(0, 2, 10))
-        for _ in range(20)
-    ]
-    method = FedAvgMethod(**QUICK, personal="fine_tuned")
-    setting = federated.AveragingSetting(method, parties, network, case.pool_x, case.pool_y, 0)
-    chosen, models = setting.personal(np.zeros(network.size), 1.0)
-    assert chosen.epochs == 0 and all((model == 0).all() for model in models)
-
-
-def test_a_party_of_one_row_has_a_model_at_home(case: Case) -> None:
-    parties, network = [TrainingRows(np.ones((1, 2), np.float32), np.array([1]))], AveragedNetwork.of(2, 2, 0)
-    setting = federated.AveragingSetting(
-        FedAvgMethod(**QUICK, personal="ditto"), parties, network, case.pool_x, case.pool_y, 0
-    )
-    assert np.isfinite(setting.personal(np.zeros(network.size), 0.2)[1][0]).all()
-
-
-def test_mu_is_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = iter([0.6, 0.8, 0.7, 0.5])
-    monkeypatch.setattr(federated.AveragingSetting, "_on_the_pool", lambda setting, model: next(values))
-    found = FedProxMethod(**QUICK).predict(case, None)
-    assert found.figures["proximal_mu"] == federated.PROXIMAL[1]
-    assert FedProxMethod(**QUICK, proximal_mu=0.3).predict(case, None).figures["proximal_mu"] == 0.3
-
-
-def test_one_step_of_scaffold_in_each_round_is_one_of_averaging() -> None:
-    """Control variates cancel: both are gradient descent on all rows."""
-    parties, network = opposed(), AveragedNetwork.of(2, 2, 0)
-    training = LocalTraining(0.5, batch=1000)
-    corrected = scaffold(parties, network, training, 6, 3)
-    averaged = federate(parties, network, training, Rounds(6), 3).model
-    assert corrected == pytest.approx(averaged, abs=1e-6)
-
-
-def test_scaffold_comes_nearer_to_the_optimum_of_all_rows_where_parties_differ() -> None:
-    generator, network = np.random.default_rng(1), AveragedNetwork.of(3, 2, 0)
-    parties = []
-    for shift in (-2.0, 0.0, 2.0):
-        x = (generator.standard_normal((80, 3)) + shift).astype(np.float32)
-        parties.append(TrainingRows(x, (x @ [1.0, -0.5, shift] + generator.logistic(size=80) > 0).astype(np.int64)))
-    pooled_x, pooled_y = np.concatenate([p.x for p in parties]), np.concatenate([p.y for p in parties])
-
-    def slope(model: np.ndarray) -> float:
-        return float(np.linalg.norm(network.gradient(model, pooled_x.astype(np.float64), pooled_y)))
-
-    training = LocalTraining(0.1, batch=1000, epochs=30)
-    corrected = scaffold(parties, network, training, 60, 0)
-    averaged = federate(parties, network, training, Rounds(60), 0).model
-    assert slope(corrected) < 0.1 * slope(averaged)
-
-
-def test_a_scaffold_that_diverges_is_absent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consilium.simulations.methods.scaffold.scaffold", lambda *_: np.full(3, np.nan))
-    assert "diverged" in Scaffold(rounds=1).predict(case, None).absent

@@ -13,8 +13,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from consilium.accounting.curves.gdp import epsilon_of
-from consilium.accounting.curves.subsampled import subsampled_epsilon
 from consilium.coordinator.privacy import promised_to_student
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
@@ -22,7 +20,6 @@ from consilium.simulations.artifact import from_bytes, to_bytes
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.methods.kinds import METHODS, method_of
-from consilium.simulations.methods.knn import _Voters
 from consilium.simulations.methods.manual_labels import by_lot
 from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
@@ -41,15 +38,7 @@ GIVEN = (
     {"name": "private_gradient", "rounds": 3, "clip": 0.1, "step": 0.3},
     {"name": "hand_labels", "labels": 60},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
-    {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
-    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "fine_tuned"},
-    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "ditto"},
-    {"name": "scaffold", "rounds": 3, "learning_rate": 0.2},
-    "distilled",
-    {"name": "noisy_distilled", "epsilon": 30.0},
-    {"name": "private_alone", "epsilon": 300.0},
-    {"name": "private_knn", "epsilon": 30.0},
 )
 
 
@@ -66,14 +55,11 @@ def predicted(given: object, case: Case | None = None) -> Predicted:
 def test_what_every_method_gives(given: object) -> None:
     case, ensemble = taught(SHARE, CONFIDENT)
     method = method_of(given)
-    if method.name == "private_knn":  # which is accounted for a record alone
-        assert "unit is party" in method.predict(case, None).absent
-        case = other("federation.privacy.unit=record")
     found = method.predict(case, ensemble if method.needs_ensemble else None)
     assert not found.absent
     for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
         if probabilities is None:
-            assert method.name in ("local", "private_alone")  # which have no one model for public rows
+            assert method.name == "local"  # which have no one model for public rows
             continue
         assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
         assert (probabilities >= 0).all()
@@ -109,7 +95,6 @@ def test_every_method_is_in_the_table() -> None:
         ("private_gradient", (), "party", None),
         ({"name": "fedavg", "epsilon": "federation"}, ("federation.privacy.unit=record",), "party", None),
         ({"name": "fedavg", "epsilon": 1.0}, ("federation.privacy.unit=record",), "party", 1.0),
-        ({"name": "fedprox", "epsilon": 1.0}, (), "party", 1.0),
     ],
     ids=str,
 )
@@ -305,16 +290,13 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     for given in GIVEN:
         found = method_of(given).predict(bare, ensemble)
         assert (found.test, found.home) == (None, None)
-        assert bool(found.absent) == (method_of(given).name == "private_knn")  # whose unit it is not
+        assert not found.absent
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (
-            "fedsgd",
-            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, noisy",
-        ),
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, pate, improved"),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         (7, "methods: no method 7. Choose one of local"),
@@ -328,38 +310,3 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 def test_what_is_no_method(given: object, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         method_of(given)
-
-
-def test_one_private_row_more_moves_the_votes_of_neighbours_by_one_place() -> None:
-    """Also where many rows are equally near."""
-    generator = np.random.default_rng(0)
-    x, queries = generator.integers(0, 2, (60, 3)).astype(float), generator.integers(0, 2, (40, 3)).astype(float)
-    votes = np.eye(3)[generator.integers(0, 3, 60)]
-    for removed in range(60):
-        rest = np.arange(60) != removed
-        counts = [
-            _Voters(x[rows], votes[rows], queries).counts(1.0, [5, 20], np.random.default_rng(1))
-            for rows in (np.ones(60, dtype=bool), rest)
-        ]
-        assert np.linalg.norm(counts[0] - counts[1], axis=2).max() <= math.sqrt(2) + 1e-9
-
-
-@pytest.mark.parametrize("unit", ["party", "record"])
-def test_distillation_with_noise_has_the_noise_of_its_promise(unit: str) -> None:
-    """One Gaussian release of all votes: distance over deviation is the mu of the promise."""
-    case = other(f"federation.privacy.unit={unit}", "federation.teachers_per_party=1")
-    found = method_of({"name": "noisy_distilled", "epsilon": 2.0, "rows": 50}).predict(
-        case, taught(SHARE, CONFIDENT)[1]
-    )
-    # of a party with one teacher, and of a record of its own: the votes on 50 rows of one of the parties turn round
-    moved = math.sqrt(2 * 50) / len(case.parties)
-    cost = epsilon_of((moved / found.figures["noise_deviation"]) ** 2, case.config.privacy.delta)
-    assert (found.figures["rows"], cost) == (50, pytest.approx(2.0, rel=1e-3))
-
-
-def test_private_neighbours_have_the_noise_of_their_promise() -> None:
-    case = other("federation.privacy.unit=record")
-    figures = method_of({"name": "private_knn", "epsilon": 2.0}).predict(case, None).figures
-    privacy, sigma = case.config.privacy, figures["noise_deviation"] / math.sqrt(2)
-    cost = subsampled_epsilon(figures["share"], sigma, int(figures["rows"]), privacy.neighbouring, privacy.delta)
-    assert 1.98 < cost <= 2.0

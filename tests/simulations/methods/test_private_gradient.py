@@ -16,7 +16,6 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.simulations.methods import private_gradient
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.private_gradient import (
-    PrivateAlone,
     PrivateGradient,
     Setting,
     UnitRows,
@@ -156,26 +155,3 @@ def test_what_is_set_is_not_chosen_and_too_much_is_not_begun(monkeypatch: pytest
     assert (figures["rounds"], figures["clip"], figures["step"]) == (2, 0.5, 0.2)
     monkeypatch.setattr(private_gradient, "MOST_NUMBERS", 1000)
     assert "above the 1,000" in PrivateGradient().predict(case, None).absent
-
-
-def test_alone_each_party_has_the_descent_on_its_own_rows() -> None:
-    """And with less epsilon less is learned: noise at the scale of one party's rows."""
-    case, _ = taught(0.2)
-    found = {epsilon: PrivateAlone(epsilon=epsilon).predict(case, None) for epsilon in (0.3, 1000.0)}
-    assert found[0.3].figures["auc"] < 0.6 < found[1000.0].figures["auc"]
-    assert found[1000.0].figures["auc_p10"] <= found[1000.0].figures["auc"] <= found[1000.0].figures["auc_p90"]
-    assert found[0.3].test is None and found[0.3].figures["epsilon"] == 0.3
-    home = np.asarray(found[1000.0].home)
-    assert home.shape == (len(case.home_y), 2) and len(np.unique(case.home_party)) > 5
-
-
-def test_alone_a_record_of_one_party_changes_no_other_partys_model() -> None:
-    case, _ = taught(0.2)
-    before = PrivateAlone(epsilon=8.0).predict(case, None)
-    first = case.partition.parties[case.parties[0]]
-    flipped = case.dataset.y.copy()
-    flipped[first] = 1 - flipped[first]
-    after = PrivateAlone(epsilon=8.0).predict(replace(case, dataset=replace(case.dataset, y=flipped)), None)
-    if (before.figures["clip"], before.figures["step"]) == (after.figures["clip"], after.figures["step"]):
-        others = case.home_party != 0
-        np.testing.assert_array_equal(np.asarray(before.home)[others], np.asarray(after.home)[others])

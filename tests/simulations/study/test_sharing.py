@@ -12,7 +12,7 @@ from consilium.accounting.curves import discrete, gdp
 from consilium.accounting.events import HistogramEvent
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.models.specs import RandomForestStudent
+from consilium.models.specs import GraphStudent
 from consilium.simulations.methods.manual_labels import HandLabels
 from consilium.simulations.study.tasks import StepDesk
 from tests.simulations.methods.cases import few, taught
@@ -34,8 +34,8 @@ def test_hand_labels_are_learned_once_for_every_mechanism(monkeypatch: pytest.Mo
 def test_hand_labels_of_another_division_student_or_mode_are_others() -> None:
     case, desk = taught(0.0)[0], StepDesk()
     first = desk.labelled(case, PARAMS)
-    trees = case.scenario.student.model_copy(update={"trainer": RandomForestStudent(name="random_forest")})
-    changed = replace(case, scenario=case.scenario.model_copy(update={"student": trees}))
+    graph = case.scenario.student.model_copy(update={"trainer": GraphStudent()})
+    changed = replace(case, scenario=case.scenario.model_copy(update={"student": graph}))
     others = [desk.labelled(changed, PARAMS), desk.labelled(case, {**PARAMS, "mode": "full"}),
               desk.labelled(case, {**PARAMS, "division": "another"})]  # fmt: skip
     assert all(other is not first for other in others)
