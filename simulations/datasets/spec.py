@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -87,23 +85,6 @@ class PublicSpec(Frozen):
         return self
 
 
-class SubgroupColumn(Frozen):
-    """A column of numbers with the cuts of its groups: an entry of `data.subgroups`."""
-
-    column: str = Field(min_length=1, description="of the table; it may be no feature")
-    cuts: tuple[float, ...] = Field(
-        default=(), description="a group begins at each; left out: the thirds of the public rows"
-    )
-
-    @model_validator(mode="after")
-    def _cuts_ascend(self) -> SubgroupColumn:
-        if any(not low < high for low, high in pairwise(self.cuts)):
-            raise ValueError("cuts ascend")
-        if not all(map(math.isfinite, self.cuts)):
-            raise ValueError("cuts are finite")
-        return self
-
-
 class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
@@ -159,11 +140,6 @@ class SourceSpec(Frozen):
     public: PublicSpec | None = Field(
         default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
     )
-    subgroups: tuple[str | SubgroupColumn, ...] = Field(
-        default=(),
-        description='columns whose groups are judged apart, `["sex", "age"]`; of numbers the thirds of the public rows,'
-        ' or `{ column = "age", cuts = [65, 80] }`.',
-    )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
     label_cost: str = Field(
@@ -203,14 +179,6 @@ class SourceSpec(Frozen):
             raise ValueError(f"not a known data set, choose from {', '.join(named)}")
         return value
 
-    @field_validator("subgroups")
-    @classmethod
-    def _columns_once(cls, value: tuple[str | SubgroupColumn, ...]) -> tuple[str | SubgroupColumn, ...]:
-        columns = [(entry if isinstance(entry, str) else entry.column).casefold() for entry in value]
-        if len(set(columns)) < len(columns):
-            raise ValueError("each column once")
-        return value
-
     @field_validator("label_cost")
     @classmethod
     def _is_part_of_a_sentence(cls, value: str) -> str:
@@ -228,7 +196,7 @@ class SourceSpec(Frozen):
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
-        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost", "subgroups"}
+        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
@@ -259,4 +227,4 @@ KEYS = {
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
     "stroke": {"public", "owner"},
 }
-"""Which keys each set has, beside `set`, `classes`, `label_cost` and `subgroups`."""
+"""Which keys each set has, beside `set`, `classes` and `label_cost`."""

@@ -21,7 +21,6 @@ from consilium.simulations.study.report.lengths import folded_to_fit
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.parts import as_part
-from consilium.simulations.study.report.subgroups import subgroups_part
 from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
 from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
 from consilium.simulations.study.summaries.sentences import answers_of, findings_of
@@ -87,7 +86,6 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
         contrasts_part(view),
         division_part(view, matrices),
         fairness_part(view),
-        subgroups_part(view),
         votes_part(view, matrices),
         privacy_part(view),
         influence_part(view),

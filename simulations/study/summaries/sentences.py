@@ -21,7 +21,6 @@ from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
 from consilium.simulations.study.summaries.left_out import left_out_sentences
 from consilium.simulations.study.summaries.questions import Family, Kind, Likeness, MeanContrast, compared, questions
-from consilium.simulations.study.summaries.subgroups import cost_sentences
 from consilium.simulations.study.summaries.tidy import (
     axis_names,
     less_is_better,
@@ -204,7 +203,7 @@ def findings_of(view: StudyView) -> list[str]:
         if question.kind == "methods":
             sentences += _rivals(view, question)
     sentences += [*_changes(view, families, "divisions"), *_changes(view, families, "ends")]
-    sentences += [*_floors(view), *_shifts(view), *_losers(view), *cost_sentences(view)]
+    sentences += [*_floors(view), *_shifts(view), *_losers(view)]
     sentences += [*_privacy(view), *_across(view)]
     return sentences
 

@@ -20,7 +20,6 @@ from consilium.report.words import (
     range_text,
     value_text,
 )
-from consilium.simulations.artifact import AGAINST_REST
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 
@@ -43,7 +42,6 @@ METRIC_KINDS = {
     "log_loss": MetricKind(less=True),
     "net_benefit": MetricKind("net benefit at the rate of the class"),
     "calibration_level": MetricKind("calibration in the large"),
-    "observed_less_predicted": MetricKind("observed less predicted risk"),
     "ambiguity_02": MetricKind("gap below 2%"),
     "ambiguity_10": MetricKind("gap below 10%"),
     "ambiguity_20": MetricKind("gap below 20%"),
@@ -113,8 +111,6 @@ def metric_words(metric: str) -> str:
     """
     if metric.startswith(_HOME):
         return f"{metric_words(metric.removeprefix(_HOME))} at home"
-    if metric.endswith(AGAINST_REST):
-        return f"{metric_words(metric.removesuffix(AGAINST_REST))} against the rest"
     words = METRIC_KINDS.get(metric, MetricKind()).words
     return words or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
