@@ -62,7 +62,7 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
         where they have one class), balanced_accuracy, brier and ece (`student.calibration`), with intervals over test
         rows, ece without one. Of two classes net_benefit of the second one's risk at its rate among these rows, where
         acting on all and on none are worth 0; calibration_level and calibration_slope, in the mean over the owners of
-        these rows where whole owners were held out (internal-external validation), with _tau between them and _i2. Of a
+        these rows where whole owners were held out, with _tau between them and _i2. Of a
         method whose luck was drawn several times (`TEST_DRAWS`) these are means over the
         draws, and the spread of the draws is in the intervals. At home, over all rows that parties hold out:
         home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of one party; intervals as if other

@@ -50,11 +50,6 @@ class PublicSpec(Frozen):
     )
     share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
     owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
-    fold: tuple[int, int] | None = Field(
-        default=None,
-        description="of `owner`: `[2, 5]` is the second of five folds of whole owners with about equally many rows, the"
-        " same for every seed",
-    )
     rows: tuple[PositiveInt, PositiveInt] | None = Field(
         default=None,
         description="of `owner`: `[2500, 1000]` asks about so many rows and holds so many out, of other owners; owners"
@@ -70,14 +65,12 @@ class PublicSpec(Frozen):
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
-        allowed = {"owner": {"share", "owners", "fold", "rows"}, "share": {"share"}, "file": {"file", "test"}}
+        allowed = {"owner": {"share", "owners", "rows"}, "share": {"share"}, "file": {"file", "test"}}
         foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
-        if len({"owners", "share", "fold", "rows"} & keys_set(self)) > 1:
-            raise ValueError("give one of share, owners, fold and rows")
-        if self.fold is not None and (self.fold[1] < 2 or not 1 <= self.fold[0] <= self.fold[1]):
-            raise ValueError("fold is the number of a fold, from 1 on, and of how many, at least 2")
+        if len({"owners", "share", "rows"} & keys_set(self)) > 1:
+            raise ValueError("give one of share, owners and rows")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
         if self.by == "time" and (self.after is None) == (self.before is None):

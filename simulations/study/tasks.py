@@ -302,13 +302,7 @@ def _teachers(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
 
 
 def _influence(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
-    case = desk.case(step.params["scenario"], step.params, read)
-    ensemble = desk.ensemble(step.needs["ensemble"], read)
-    predicted = desk.predicted(step.needs["predicted"], read)
-    if predicted.absent:
-        return rows_bytes([])
-    label = step.params["label"]
-    return rows_bytes([row._replace(method=label) for row in influence_rows(case, ensemble, predicted)])
+    return rows_bytes(influence_rows(_taught(step, read, desk), desk.ensemble(step.needs["ensemble"], read)))
 
 
 def _gain(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

@@ -55,7 +55,15 @@ METRIC_KINDS = {
         MetricKind(kind="share"),
     ),
     **dict.fromkeys(
-        ("answered", "asked", "hand_labels_above", "home_rows", "labels", "labels_flipped_mean", "labels_flipped_most"),
+        (
+            "answered",
+            "asked",
+            "hand_labels_above",
+            "home_rows",
+            "labels",
+            "winners_flipped_mean",
+            "winners_flipped_most",
+        ),
         MetricKind(kind="count"),
     ),
     **dict.fromkeys(
@@ -85,7 +93,6 @@ _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
     "js": "Jensen-Shannon",
-    "tv": "total variation",
     "mmd2": "squared MMD",
     "c2st": "two-sample",
     "gini": "Gini",
@@ -118,7 +125,7 @@ def metric_words(metric: str) -> str:
 def figure_text(metric: str, value: float) -> str:
     """A value of a metric: `value_text`, of a mean of counts a whole number from 10 on.
 
-    >>> figure_text("hand_labels", 11.4), figure_text("labels_flipped_mean", 0.48), figure_text("auc", 0.8)
+    >>> figure_text("hand_labels", 11.4), figure_text("winners_flipped_mean", 0.48), figure_text("auc", 0.8)
     ('11', '0.480', '0.800')
     >>> figure_text("epsilon", 0.79929)
     '0.800'

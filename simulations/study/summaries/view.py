@@ -97,8 +97,7 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. left_out: see `StudyFiles.left_out`. row_scores: None where nobody
-    kept them.
+    logarithmic: axes that were said to be. row_scores: None where nobody kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -113,7 +112,6 @@ class StudyView:
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
     logarithmic: frozenset[str] = frozenset()
     row_scores: RowScores | None = field(repr=False, default=None)
-    left_out: str = ""
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
         """Over seeds; None where there is no such figure."""
@@ -187,7 +185,6 @@ def study_view(
     reference: str | None = None,
     logarithmic: Collection[str] = (),
     row_scores: RowScores | None = None,
-    left_out: str = "",
 ) -> StudyView:
     """results: `results.parquet`. first: of axes their points in the order of the study's file.
 
@@ -222,5 +219,4 @@ def study_view(
         means,
         frozenset(logarithmic),
         row_scores,
-        left_out,
     )
