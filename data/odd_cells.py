@@ -45,14 +45,6 @@ MISSING_AMONG_NUMBERS = frozenset(
     )
 )
 """Texts that mean it beside numbers; a category may have them as values."""
-STAND_INS = frozenset(
-    float(sign + digit * length)
-    for sign in ("", "-")
-    for digit in "789"
-    for length in range(1, 7)
-    if sign or length > 1
-) | {-1.0}
-"""Numbers that often stand for "missing"."""
 LEAST_NUMBERS = 10
 """Different numbers from which on a column is a measurement, as for `encoding.infer`."""
 DATES = (
@@ -73,7 +65,6 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '’\u00a0\u202f])\d{3}(\1\d{3})*([.,
 _UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*((?:[%‰°µμ]|[^\W\d_])[^\s\d]{0,9}(?:\s?[/^][^\s]{1,6})?)")
 _BOUND = re.compile(r"(?:[<>≤≥]=?|=<|=>)\s*([+-]?\d+(?:[.,]\d+)?)|([+-]?\d+(?:[.,]\d+)?)\s*\+")
 _PRICE = re.compile(r"(?:[€$£¥]|CHF|EUR|USD|GBP)\s*([+-]?\d.*)")
-_TWO = re.compile(r"\d+(?:[.,]\d+)?\s*[/|]\s*\d+(?:[.,]\d+)?")
 _ORDINALS = {"st", "nd", "rd", "th"}
 MOST_UNITS = 3
 
@@ -114,8 +105,6 @@ def _odd(text: str) -> OddCell:
         inner = _odd(match[1]) if re.fullmatch(r"[+-]?\d+(\.\d+)?", match[1]) is None else OddCell("", float(match[1]))
         if not math.isnan(inner.number):
             return OddCell("unit", inner.number, text[: len(text) - len(match[1])].strip())
-    if _TWO.fullmatch(text):
-        return OddCell("two")
     if small in MISSING_AMONG_NUMBERS:
         return OddCell("none")
     if small.lstrip("+-") in ("inf", "infinity"):
@@ -170,21 +159,3 @@ class CellColumn:
 
     def total(self, texts: Iterable[str]) -> int:
         return sum(self.counts[text] for text in texts)
-
-
-def stand_ins(values: np.ndarray) -> list[float]:
-    """Numbers that stand for missing: at an end, twice or more, far from the others or the only ones below 0."""
-    known, times = np.unique(values[~np.isnan(values)], return_counts=True)
-    suspects: list[float] = []
-    while len(known) > LEAST_NUMBERS // 2:
-        for end, rest in ((-1, slice(None, -1)), (0, slice(1, None))):
-            value, others = float(known[end]), known[rest]
-            gap, spread = abs(value - float(others[end])), float(others[-1] - others[0])
-            below = end == 0 and value < 0 <= others[0] and value <= -1 and len(others) >= LEAST_NUMBERS
-            if value in STAND_INS and times[end] > 1 and (gap > spread / 2 or below):
-                suspects.append(value)
-                known, times = known[rest], times[rest]
-                break
-        else:
-            break
-    return suspects

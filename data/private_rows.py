@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consilium.data import faults
-from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells
-from consilium.data.check import Roles, check_table
+from consilium.data.cells import Column, ValueState, Wanted, read_cells
 from consilium.data.faults import DataReport, Problem
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, TornRows, in_file, is_pattern, open_table
 from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
-from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import DataError
 from consilium.protocol.images import represent
 from consilium.protocol.schema import Schema
@@ -286,38 +284,6 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
     except OSError as error:
         problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
     return None, DataReport((*problems, problem))
-
-
-DOUBTED = ("constant", "identifier", "later", "missing-codes", "nearly-empty", "says-label", "spelling", "stand-in")
-"""What `check_table` says of one column, and `read_rows` does not."""
-
-
-def doubts_of(path: Path, schema: Schema, rules: DataRules) -> tuple[Problem, ...]:
-    """What is odd about the columns that the mapping names: their spellings, stand-ins for missing values, columns that
-    say the label. No value is part of it. Nothing where the file cannot be read, which `read_rows` says."""
-    if path.suffix.lower() == ".npz":
-        return ()
-    try:
-        paths = data_files(path)
-        names = () if rules.columns or not schema.columns else open_table(paths[0], rules.csv, HINTS).names
-        fields = fields_of(schema, rules, takes_columns(schema, rules, names))
-        wanted = {item.wanted.column: item.wanted for item in fields if not item.nothing}
-        label = rules.label.column.strip()
-        cells: dict[str, CellRule] = {
-            name: rules.columns[item.name] for name, item in wanted.items() if item.name in rules.columns
-        }
-        cells[label] = CellRule(values=rules.label.classes, missing_codes=rules.label.missing_codes)
-        rule = TableRule(csv=rules.csv, columns=cells, only=(*wanted, label), missing=rules.missing.codes)
-        table = read_raw(paths, rule, HINTS)
-    except (DataError, OSError, MemoryError):
-        return ()
-    checked = check_table(table.frame, table.lines, Roles(label=label), quote=False)
-    problems = []
-    for finding in checked.findings:
-        if finding.code in DOUBTED and finding.column in wanted:
-            first = f" ({finding.count} of {checked.rows} rows, first: {finding.places[0]})" if finding.places else ""
-            problems.append(Problem(wanted[finding.column].where, finding.fault + first, finding.action))
-    return tuple(problems)
 
 
 class _Fit:

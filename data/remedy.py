@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from consilium.data.loose import Grade, TableFinding
 from consilium.protocol.errors import DataError
 
@@ -38,17 +36,14 @@ class Remedy:
 class TableCheck:
     """findings: what the file must mend first, by column. plain: columns of which there is nothing to say.
 
-    numbers: columns of numbers as the remedy reads them, float64 (rows,), NaN where a value is missing; owners and
-    label likewise, text (rows,), null where one is missing; None where no column is named, or is no label.
+    owners: as the remedy reads them, text (rows,), null where one is missing; None where no column is named.
     """
 
     rows: int
     findings: tuple[TableFinding, ...]
     remedy: Remedy = field(repr=False)
     plain: tuple[str, ...]
-    numbers: dict[str, np.ndarray] = field(repr=False)
     owners: pl.Series | None = field(repr=False)
-    label: pl.Series | None = field(repr=False)
 
     @property
     def to_mend(self) -> tuple[TableFinding, ...]:

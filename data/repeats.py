@@ -1,4 +1,4 @@
-"""Rows that stand in a table again: at another owner, as copies, or with another label.
+"""Rows that stand in a table again: at another owner, or as copies.
 
 Each is said only where so many rows hardly agree by chance. Results are places of rows, int (n,), empty where nothing
 is to be said.
@@ -42,18 +42,6 @@ def copies(texts: Mapping[str, pl.Series], owner: str) -> np.ndarray:
     again = ~frame.is_unique().to_numpy()
     again[again] = ~frame.filter(again).select(pl.struct(pl.all()).is_first_distinct()).to_series()
     return np.flatnonzero(again) if _beyond_chance(again.sum(), _but(texts, owner)) else _NONE
-
-
-def contradictions(texts: Mapping[str, pl.Series], label: pl.Series, owner: str) -> np.ndarray:
-    """Rows of which another one has another label, text (rows,), and is equal in all columns, which hold no label."""
-    import polars as pl
-
-    if not texts:
-        return _NONE
-    rows = pl.DataFrame([column.rename(name) for name, column in texts.items()]).hash_rows(seed=0)
-    pairs = pl.DataFrame({"row": rows, "label": label})
-    unsure = (pairs.select(pl.col("label").drop_nulls().n_unique().over("row")).to_series() > 1).to_numpy()
-    return np.flatnonzero(unsure) if _beyond_chance(unsure.sum(), _but(texts, owner)) else _NONE
 
 
 def _but(texts: Mapping[str, pl.Series], owner: str) -> list[pl.Series]:

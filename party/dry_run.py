@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.data.faults import DataReport, Problem
-from consilium.data.private_rows import Rows, doubts_of, read_rows, there
+from consilium.data.private_rows import Rows, read_rows, there
 from consilium.party.home import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.teach import (
@@ -164,8 +164,6 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         raise PathError(f"{home / settings.data} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
         rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
-        doubts = doubts_of(home / settings.data, federation.rows, settings.rules)
-        report = replace(report, remarks=(*report.remarks, *doubts))
     if rows is not None:
         secret, lasting = _secret(settings.name, home, federation)
         smallest = min(map(len, split(rows.identities, federation.teachers_per_party, secret)))

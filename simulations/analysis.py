@@ -26,7 +26,6 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.judge_subgroups import by_subgroup
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -354,7 +353,7 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     guarantee covers them.
 
     test: class -> test rows. student: see `student_figures`. intervals: of its metrics. labels: true class by released
-    label, of the answered queries. subgroups: see `by_subgroup`, where the scenario names some.
+    label, of the answered queries.
     """
     truth, names = judged.truth, case.classes
     rows, released = _released(space, names)
@@ -364,7 +363,6 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
         "student": student_figures(judged.probabilities, truth.test_y, names),
         "intervals": metric_intervals(judged.probabilities, truth.test_y, names),
         "labels": confusion(truth.labels[rows], released, len(names)),
-        **({"subgroups": by_subgroup(case, judged.probabilities)} if case.dataset.subgroups else {}),
     }
 
 

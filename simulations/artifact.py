@@ -14,22 +14,6 @@ Arrays = dict[str, np.ndarray]
 """By name; texts are arrays of str. Nothing in them is pickled."""
 UNIT_SCORES = "row_scores."
 """Names of what units of test rows add to figures begin so, see `study.row_scores`."""
-SUBGROUP = "subgroup"
-"""Scope of figures of groups of rows."""
-AGAINST_REST = "_against_rest"
-"""Behind a figure of a subgroup: what it has more than the figure of all other test rows."""
-BEHIND = "|"
-
-
-def subgroup_key(cell: str, subgroup: str, against_rest: bool) -> str:
-    """Of what test rows add to a subgroup's figures in a cell, or to their difference to the rest."""
-    return f"{cell} {subgroup}{AGAINST_REST * against_rest}".strip()
-
-
-def in_subgroup(subgroup: str, against_rest: bool, arrays: Arrays) -> Arrays:
-    """`unit_arrays` of the rows of a subgroup, under names that tell them from those of all test rows."""
-    before = subgroup_key("", subgroup, against_rest)
-    return {f"{UNIT_SCORES}{before}{BEHIND}{name.removeprefix(UNIT_SCORES)}": array for name, array in arrays.items()}
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:

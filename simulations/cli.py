@@ -133,7 +133,7 @@ def run(
 
             started = stack.enter_context(running_workers())  # their libraries load beside this process's own
         from consilium.protocol.config_files import validate
-        from consilium.simulations.engines.cluster_probe import RaySpec
+        from consilium.simulations.engines.ray_spec import RaySpec
         from consilium.simulations.progress import following
         from consilium.simulations.run import resume_run, run_scenario
         from consilium.simulations.scenario import load_scenario

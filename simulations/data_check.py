@@ -18,7 +18,7 @@ from consilium.report.words import many
 
 if TYPE_CHECKING:
     from consilium.data.check import Roles
-    from consilium.data.loose import LooseTable, TableFinding
+    from consilium.data.loose import LooseTable
     from consilium.data.remedy import TableCheck
 
 app = typer.Typer(
@@ -84,7 +84,7 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
         if name not in table.frame.columns:
             raise DataError(f"{pattern} has no column {name!r}, which --{role} names", meant(name, table.frame.columns))
     check = check_table(table.frame, table.lines, roles)
-    findings = [*table.findings, *check.findings, *_other_units(check)]
+    findings = [*table.findings, *check.findings]
     findings.sort(key=lambda finding: list(Grade).index(finding.grade))
     return CheckedFiles(pattern, roles, table, replace(check, findings=tuple(findings)))
 
@@ -121,39 +121,6 @@ def meant(name: str, columns: list[str]) -> str:
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     return f"{hint}It has {', '.join(columns[:20])}{more}"
-
-
-def _other_units(check: TableCheck) -> Iterator[TableFinding]:
-    """Single owners that write another unit than is usual, by the rule of studies (`recorded.units_part`)."""
-    import numpy as np
-
-    from consilium.data.loose import SHOWN, Grade, TableFinding
-    from consilium.data.units import in_two_units
-    from consilium.simulations.study.measures.between import OwnerRows
-    from consilium.simulations.study.measures.recorded import lacking_cells, units_part
-
-    noted = {finding.column for finding in check.findings if finding.code == "two-units"}
-    names = [name for name in check.numbers if name not in (*check.remedy.drop, *noted)]
-    if check.owners is None or not names or check.owners.n_unique() < 3:
-        return
-    known = check.owners.is_not_null().to_numpy()
-    y = np.zeros(check.rows, dtype=np.int64)
-    if check.label is not None and check.label.n_unique() < 10:
-        known &= check.label.is_not_null().to_numpy()
-        y = np.unique(check.label.fill_null("").to_numpy().astype(str), return_inverse=True)[1]
-    x = np.column_stack([check.numbers[name] for name in names])[known]
-    rows = OwnerRows.of(x, y[known], check.owners.to_numpy()[known].astype(str), names, None, None, 0)
-    missing = np.isnan(rows.x) | lacking_cells(rows)[rows.owner]
-    cells = units_part(rows, np.where(missing, np.nan, rows.x)).cells
-    for place in np.flatnonzero(cells.any(axis=0)):
-        owners = [str(rows.names[owner]) for owner in np.flatnonzero(cells[:, place])]
-        more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
-        theirs, values = check.owners.is_in(owners).fill_null(False).to_numpy(), check.numbers[names[place]]
-        seen = ~np.isnan(values)
-        fault, action = in_two_units(
-            names[place], values[theirs & seen], values[~theirs & seen], ", ".join(owners[:SHOWN]) + more
-        )
-        yield TableFinding("other-unit", Grade.LOOK, names[place], fault, action, len(owners))
 
 
 _TRAINER = "logistic_regression"

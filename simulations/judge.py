@@ -37,9 +37,9 @@ class Row(NamedTuple):
     """One figure of one cell.
 
     method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
-    teachers and their votes without noise. scope: "run", "class", "party", "group" (of parties) or "subgroup" (of
-    rows, see `judge_subgroups`); name: which of them ("" for "run"). metric: such as "auc", "hellinger";
-    value; low and high: its interval within the cell, None where it has none. Intervals over seeds are the report's.
+    teachers and their votes without noise. scope: "run", "class", "party" or "group" (of parties); name: which
+    of them ("" for "run"). metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None
+    where it has none. Intervals over seeds are the report's.
     """
 
     method: str
@@ -62,7 +62,7 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
         where they have one class), balanced_accuracy, brier and ece (`student.calibration`), with intervals over test
         rows, ece without one. Of two classes net_benefit of the second one's risk at its rate among these rows, where
         acting on all and on none are worth 0; calibration_level and calibration_slope, in the mean over the owners of
-        these rows where whole owners were held out (internal-external validation), with _tau between them and _i2. Of a
+        these rows where whole owners were held out, with _tau between them and _i2. Of a
         method whose luck was drawn several times (`TEST_DRAWS`) these are means over the
         draws, and the spread of the draws is in the intervals. At home, over all rows that parties hold out:
         home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of one party; intervals as if other
@@ -252,11 +252,9 @@ def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
     return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 
-def unit_arrays(case: Case, scores: Mapping[str, np.ndarray], places: np.ndarray | None = None) -> Arrays:
-    """For an artifact. scores: see `by_row`; there are test rows. places: int64 (some,), of which test rows these are,
-    None of all."""
+def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
+    """For an artifact. scores: see `by_row`; there are test rows."""
     unit, which = _units(case)
-    which = which if places is None else which[places]
     ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
     arrays: Arrays = {"unit": np.array(unit), "ids": ids, "rows": rows.astype(np.int32)}
     for metric, row_scores in scores.items():

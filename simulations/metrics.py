@@ -255,21 +255,6 @@ def pooled_effect(values: np.ndarray, errors: np.ndarray) -> PooledEffect | None
     return PooledEffect(mean, [mean - half, mean + half], math.sqrt(tau2), max(0.0, 1 - freedom / q) if q > 0 else 0.0)
 
 
-def prediction_interval(effect: PooledEffect, places: int) -> Interval | None:
-    """What a further place may have: Higgins, Thompson, Spiegelhalter 2009, of so many places as the effect is of. None
-    of fewer than 3.
-
-    >>> effect = pooled_effect(np.array([0.0, 0.5, 1.0]), np.array([0.1, 0.1, 0.1]))
-    >>> [round(end, 2) for end in prediction_interval(effect, 3)]
-    [-6.73, 7.73]
-    """
-    if places < 3:
-        return None
-    error = (effect.interval[1] - effect.mean) / float(stdtrit(places - 1, (1 + LEVEL) / 2))
-    half = float(stdtrit(places - 2, (1 + LEVEL) / 2)) * math.hypot(effect.tau, error)
-    return [effect.mean - half, effect.mean + half]
-
-
 def net_benefit_scores(risks: np.ndarray, positive: np.ndarray, threshold: float) -> np.ndarray:
     """float64 (n,) whose mean is the net benefit (Vickers, Elkin 2006) of acting where risks float64 (n,) are above the
     threshold: true positives, less false ones at the odds of the threshold; `positive` bool (n,).

@@ -47,8 +47,7 @@ class Replayed:
     towards whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
     sanitised: what the closing released, None where none is planned. batches: the ledger's.
     rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
-    (NO_LABEL where there is none), as in labels.parquet. voted_rows, voted_batch: int64 (m,), on which rows the parties
-    voted, in their order, and in which batch of the ledger: the noise of a batch is drawn for all of its rows.
+    (NO_LABEL where there is none), as in labels.parquet.
     """
 
     promised: Guarantee
@@ -62,8 +61,6 @@ class Replayed:
     rows: np.ndarray = field(repr=False)
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-    voted_rows: np.ndarray = field(repr=False)
-    voted_batch: np.ndarray = field(repr=False)
 
     @property
     def metrics(self) -> dict[str, Any] | None:
@@ -115,8 +112,6 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
         rows=np.array(learned.record.rows, dtype=np.int64),
         outcomes=np.array(learned.record.outcomes, dtype=np.int64),
         labels=np.array(learned.record.labels, dtype=np.int64),
-        voted_rows=np.concatenate(collector.rows),
-        voted_batch=np.repeat(np.arange(len(collector.rows)) + 1, [len(rows) for rows in collector.rows]),
     )
 
 
@@ -129,14 +124,13 @@ def check_can_run(case: Case) -> None:
 
 
 class RecordedVotes:
-    """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
+    """A `Collector` without parties: it adds up what they said."""
 
     def __init__(self, case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> None:
         self._case, self._votes, self._noise = case, votes, noise
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(case.pool_ids):
             self._row.setdefault(query_id, row)
-        self.rows: list[np.ndarray] = []
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -147,8 +141,6 @@ class RecordedVotes:
         """
         case, ids = self._case, query_ids(queries)
         rows = np.array([self._row[query_id] for query_id in ids])
-        if phase == 1:
-            self.rows.append(rows)
         digest, classes = case.config.digest(), len(case.classes)
         votes = self._votes.totals(rows, case.parties, digest, ids, classes)
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None

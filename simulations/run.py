@@ -32,10 +32,10 @@ from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.block_server import server
-from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
+from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import completed, without_near_rows
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
-from consilium.simulations.population.subgroups import subgroups_of
 from consilium.simulations.shipped import Shipped
 from consilium.student.config import StudentSpec
 
@@ -184,7 +182,7 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     """The scenario's data set, and who has which of its rows.
 
     First the rows are divided, then they become numbers by what the pool says, and parties' rows are changed as
-    `data.shift` says. Subgroups are of what stood there before. source: rows that are in memory already, instead of
+    `data.shift` says. source: rows that are in memory already, instead of
     those that `[data]` names.
 
     Raises
@@ -197,8 +195,6 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     dataset = completed(scenario.data, shifted(scenario.data, numbers, partition, seed), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.public_least_distance)
-    if scenario.data.subgroups:
-        dataset = replace(dataset, subgroups=subgroups_of(scenario.data, source, numbers, partition.queries))
     return dataset, partition
 
 

@@ -27,8 +27,8 @@ from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
-from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.ray import OWN_RAY
+from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.progress import Tell, following, following_with
 from consilium.simulations.run import run_scenario, unwatched

@@ -219,8 +219,7 @@ class StudyResults:
 
     def _view(self) -> StudyView:
         order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
-        left_out = next((axis["name"] for axis in self.told["axes"] if axis.get("leave_out")), "")
-        return study_view(self.frame, order, row_scores=self.row_scores, left_out=left_out)
+        return study_view(self.frame, order, row_scores=self.row_scores)
 
     def cite(self) -> dict[str, Any]:
         """Versions, seeds, hashes."""

@@ -65,15 +65,6 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Subgroups:
-    """Rows by one column. names: of the groups. group: int64 (rows,), index into `names`."""
-
-    column: str
-    names: tuple[str, ...]
-    group: np.ndarray = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Dataset:
     """Rows with their natural owner, as numbers. It is a `Source` of itself: nothing of it depends on what is public.
 
@@ -82,7 +73,7 @@ class Dataset:
     are names. `patient` int64 (rows,): whose each row is; `time` float64 (rows,): when it was, NaN where missing. They
     are None where the set does not say. `public` is None where the set has no public part of its own: then owners are
     held out. Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before
-    that is known, a missing value is NaN in `x`. subgroups: of the division that they are judged in, by column.
+    that is known, a missing value is NaN in `x`.
     """
 
     name: str
@@ -100,7 +91,6 @@ class Dataset:
     schema: Schema | None = None
     patient: np.ndarray | None = field(default=None, repr=False)
     time: np.ndarray | None = field(default=None, repr=False)
-    subgroups: tuple[Subgroups, ...] = ()
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """Itself."""

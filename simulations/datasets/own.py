@@ -71,7 +71,7 @@ def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> Dat
     checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
     solved = ("label-missing",) if spec.unlabelled == "drop" else ()
     solved += ("rows-copied",) if spec.duplicates == "drop" else ()
-    solved += ("label-spelling", "label-no-classes") if spec.label_values else ()
+    solved += ("label-no-classes",) if spec.label_values else ()
     findings = (finding for finding in (*loose.findings, *checked.findings) if finding.code not in solved)
     checked = replace(checked, findings=tuple(findings))
     options = "".join(f" --{role} {name}" for role, name in roles_in(spec, loose.frame.columns).named.items())

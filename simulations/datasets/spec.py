@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -52,11 +50,6 @@ class PublicSpec(Frozen):
     )
     share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
     owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
-    fold: tuple[int, int] | None = Field(
-        default=None,
-        description="of `owner`: `[2, 5]` is the second of five folds of whole owners with about equally many rows, the"
-        " same for every seed",
-    )
     rows: tuple[PositiveInt, PositiveInt] | None = Field(
         default=None,
         description="of `owner`: `[2500, 1000]` asks about so many rows and holds so many out, of other owners; owners"
@@ -72,35 +65,16 @@ class PublicSpec(Frozen):
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
-        allowed = {"owner": {"share", "owners", "fold", "rows"}, "share": {"share"}, "file": {"file", "test"}}
+        allowed = {"owner": {"share", "owners", "rows"}, "share": {"share"}, "file": {"file", "test"}}
         foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
-        if len({"owners", "share", "fold", "rows"} & keys_set(self)) > 1:
-            raise ValueError("give one of share, owners, fold and rows")
-        if self.fold is not None and (self.fold[1] < 2 or not 1 <= self.fold[0] <= self.fold[1]):
-            raise ValueError("fold is the number of a fold, from 1 on, and of how many, at least 2")
+        if len({"owners", "share", "rows"} & keys_set(self)) > 1:
+            raise ValueError("give one of share, owners and rows")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
         if self.by == "time" and (self.after is None) == (self.before is None):
             raise ValueError('by = "time" needs either after or before')
-        return self
-
-
-class SubgroupColumn(Frozen):
-    """A column of numbers with the cuts of its groups: an entry of `data.subgroups`."""
-
-    column: str = Field(min_length=1, description="of the table; it may be no feature")
-    cuts: tuple[float, ...] = Field(
-        default=(), description="a group begins at each; left out: the thirds of the public rows"
-    )
-
-    @model_validator(mode="after")
-    def _cuts_ascend(self) -> SubgroupColumn:
-        if any(not low < high for low, high in pairwise(self.cuts)):
-            raise ValueError("cuts ascend")
-        if not all(map(math.isfinite, self.cuts)):
-            raise ValueError("cuts are finite")
         return self
 
 
@@ -159,11 +133,6 @@ class SourceSpec(Frozen):
     public: PublicSpec | None = Field(
         default=None, description="which rows are public; left out: whole owners, as `public_share` says. See below"
     )
-    subgroups: tuple[str | SubgroupColumn, ...] = Field(
-        default=(),
-        description='columns whose groups are judged apart, `["sex", "age"]`; of numbers the thirds of the public rows,'
-        ' or `{ column = "age", cuts = [65, 80] }`.',
-    )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
     attribution: str = Field(default="", max_length=1000, description="whose they are, for the report")
     label_cost: str = Field(
@@ -203,14 +172,6 @@ class SourceSpec(Frozen):
             raise ValueError(f"not a known data set, choose from {', '.join(named)}")
         return value
 
-    @field_validator("subgroups")
-    @classmethod
-    def _columns_once(cls, value: tuple[str | SubgroupColumn, ...]) -> tuple[str | SubgroupColumn, ...]:
-        columns = [(entry if isinstance(entry, str) else entry.column).casefold() for entry in value]
-        if len(set(columns)) < len(columns):
-            raise ValueError("each column once")
-        return value
-
     @field_validator("label_cost")
     @classmethod
     def _is_part_of_a_sentence(cls, value: str) -> str:
@@ -228,7 +189,7 @@ class SourceSpec(Frozen):
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
-        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost", "subgroups"}
+        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
@@ -259,4 +220,4 @@ KEYS = {
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},
     "stroke": {"public", "owner"},
 }
-"""Which keys each set has, beside `set`, `classes`, `label_cost` and `subgroups`."""
+"""Which keys each set has, beside `set`, `classes` and `label_cost`."""

@@ -27,13 +27,11 @@ if TYPE_CHECKING:
 class TableSource(RowSource):
     """A `Source` of raw columns.
 
-    frame: the columns that are features, as they were read. declared: what somebody says of them. beside: columns of
-    subgroups that are no features; None of none.
+    frame: the columns that are features, as they were read. declared: what somebody says of them.
     """
 
     frame: pl.DataFrame = field(repr=False)
     declared: DeclaredColumns = field(repr=False)
-    beside: pl.DataFrame | None = field(repr=False, default=None)
 
     @classmethod
     def of_frame(
@@ -72,10 +70,7 @@ class TableSource(RowSource):
         if spec.duplicates == "drop":
             parts = parts.without_copies()
         frame, _, fields = roles_of(parts, spec)
-        features = frame.drop([*roles, *spec.drop])
-        columns = [entry if isinstance(entry, str) else entry.column for entry in spec.subgroups]
-        apart = [column for column in columns if column in frame.columns and column not in features.columns]
-        return cls(**fields, frame=features, declared=spec.columns, beside=frame.select(apart) if apart else None)
+        return cls(**fields, frame=frame.drop([*roles, *spec.drop]), declared=spec.columns)
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""

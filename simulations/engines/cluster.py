@@ -24,7 +24,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import replace_private
 from consilium.simulations.engines.cluster_node import AppOnNode, Forget
-from consilium.simulations.engines.cluster_probe import ClusterSettings
+from consilium.simulations.engines.ray_spec import ClusterSettings
 from consilium.simulations.engines.travelling_homes import RECORD, Brought, Homes, Parcel
 
 PAUSE = 0.1

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from consilium.node.flower import require_flower
 from consilium.simulations.engines.block_app import app
-from consilium.simulations.engines.cluster_probe import ClusterSettings
+from consilium.simulations.engines.ray_spec import ClusterSettings
 
 VCE = "flwr.server.superlink.fleet.vce"
 BACKEND, LOOP, ACTORS = f"{VCE}.backend.raybackend", f"{VCE}.vce_api", "flwr.simulation.ray_transport.ray_actor"

@@ -16,9 +16,9 @@ from consilium.node.flower import QUIET, flower_environment
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.cluster_probe import FIGURES, ClusterSettings, RaySpec, check_cluster
 from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.simulations.engines.process import search_path
+from consilium.simulations.engines.ray_spec import FIGURES, ClusterSettings, RaySpec, check_answers, no_cluster
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
@@ -34,12 +34,14 @@ def check_ray(spec: RaySpec) -> None:
 
     Raises
     ------
-    EngineError : Ray is not installed, or the cluster that is named cannot compute this run.
+    EngineError : Ray is not installed, or nobody answers where the cluster is said to be.
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
     if spec.address:
-        check_cluster(spec)
+        if "://" in spec.address:
+            raise no_cluster(spec.address, "it is not HOST:PORT; Ray Client cannot run Flower")
+        check_answers(spec.address)
 
 
 def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY) -> None:

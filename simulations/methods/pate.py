@@ -29,8 +29,7 @@ class Pate(StudyMethod):
     the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
     student was told could be published.
     arrays: asked_rows, outcome, labels, int64 (n,), in the order asked, with the rows that came after the last answer;
-    voted_rows, voted_batch, see `replay.Replayed`; by class (of how many, `base.BY_CLASS`): labels_right, abstained,
-    answered.
+    by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
     """
 
     title: ClassVar[str] = STUDENT
@@ -102,8 +101,6 @@ def _arrays(case: Case, replayed: Replayed) -> dict[str, np.ndarray]:
         "asked_rows": replayed.rows,
         "outcome": replayed.outcomes,
         "labels": replayed.labels,
-        "voted_rows": replayed.voted_rows,
-        "voted_batch": replayed.voted_batch,
         **{BY_CLASS + name: counts for name, counts in by_class.items()},
     }
 

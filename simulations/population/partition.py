@@ -109,7 +109,7 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     """The data set's own public part if it has one, and no owner is held out; else what `public` says.
 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
-    does not depend on the seed; or they are those that are named, or of a fold. By share, or where all rows have one
+    does not depend on the seed; or they are those that are named. By share, or where all rows have one
     owner, rows are drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is
     asked, the other half is the test set; no patient is in both. By numbers of rows, what is asked and the test set
     are of different owners. Nothing looks at more than owners, patients and sizes, so every way to divide the rows of
@@ -117,7 +117,7 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
 
     Raises
     ------
-    DataError : fewer than two rows would be public. ConfigError : there is no such owner, or more folds than owners.
+    DataError : fewer than two rows would be public. ConfigError : there is no such owner.
     """
     generator = np.random.default_rng([seed, _PUBLIC])
     nobody = np.zeros(0, dtype=np.int64)
@@ -126,19 +126,14 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
             return PublicPart(source.public.queries, source.public.test, nobody)
         rows = generator.permutation(source.public.queries)
         return PublicPart(*_halves(source, rows, "data.public"), nobody)
-    if public.by == "share" or (not public.owners and public.fold is None and len(np.unique(source.owner)) == 1):
+    if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
         units = _units(source)
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
         return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
     if public.rows is not None:
         return _of_size(source, public.rows, generator)
-    if public.fold is not None:
-        owners = _of_fold(source, *public.fold)
-    elif public.owners:
-        owners = _named(source, public.owners)
-    else:
-        owners = _drawn(source, public.share, least_rows, generator)
+    owners = _named(source, public.owners) if public.owners else _drawn(source, public.share, least_rows, generator)
     rows = generator.permutation(np.flatnonzero(np.isin(source.owner, owners)))
     return PublicPart(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
 
@@ -184,18 +179,6 @@ def _drawn(source: Source, share: float, least_rows: int, generator: np.random.G
     large = owners_of_size(source, least_rows)
     small = np.setdiff1d(np.unique(source.owner), large)
     return np.concatenate([generator.permutation(group)[: round(share * len(group))] for group in (large, small)])
-
-
-def _of_fold(source: Source, fold: int, folds: int) -> np.ndarray:
-    """Ids of the owners of a fold, counted from 1: the largest are dealt first, to and fro."""
-    owners, sizes = np.unique(source.owner, return_counts=True)
-    if folds > len(owners):
-        raise ConfigError(
-            f"data.public.fold: {folds} folds of {len(owners)} {source.owner_label}s", f"Make at most {len(owners)}"
-        )
-    order = np.argsort(-sizes, kind="stable")
-    turn, place = np.divmod(np.arange(len(owners)), folds)
-    return np.sort(owners[order[np.where(turn % 2, folds - 1 - place, place) == fold - 1]])
 
 
 def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:

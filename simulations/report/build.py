@@ -220,7 +220,6 @@ def _model_card(data: ReportData) -> PagePart:
     words = sentences({**card, "parties": data.invited} if data.public else card)
     links = {
         "Model details": Markup("SHA-256 of its file: <code>{}</code>").format(card["model"]["sha256"]),
-        "Factors": _see("subgroups", "The student by group") if data.open_figures.get("subgroups") else "",
         "Quantitative analyses": Markup("{}; {}").format(
             _see("results", "What came out"), _see("classes", "Class by class")
         ),

@@ -12,7 +12,6 @@ from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PageP
 from consilium.report.words import plural, share_text, with_interval
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import STUDENT_LABEL, ModelRow, model_rows
-from consilium.simulations.report.subgroups import subgroups_exhibit
 from consilium.student.card import operating_words
 
 SHADES = 5
@@ -71,7 +70,6 @@ def classes_part(data: ReportData) -> PagePart:
             (f"What the {plural(word)} take for something else", "of the votes", "the votes goes to the other class"),
             secret=True,
         ),
-        subgroups_exhibit(data),
         _probabilities(data),
     ]
     look = "columns broad" if len(data.classes) > FEW else "columns"

@@ -20,9 +20,6 @@ from consilium.simulations.study.sources import is_everywhere, packed, source_di
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import StepFailure, StudyStep, address, failure_of
 
-_INFLUENCED = "pate"
-"""The method whose labels are looked at without each party."""
-
 
 @dataclass(frozen=True)
 class PlotRows:
@@ -73,6 +70,8 @@ class Graph:
             yield ResultStep(plot, "division", self._add("division", plot, {}, decides))
         if "teachers" in study.measures:
             yield ResultStep(plot, "teachers", self._add("teachers", plot, {}, trained, trained))
+        if "influence" in study.measures:
+            yield ResultStep(plot, "teachers", self._add("influence", plot, {}, trained, trained))
         for method in self.compared:
             label, needs = {"label": method.label}, {"predicted": self.predict(plot, method, settled)}
             yield ResultStep(plot, method.label, self._add("judge", plot, label, {**label, **needs}, needs))
@@ -81,11 +80,6 @@ class Graph:
                 learning = {"student": scenario["student"], "query_budget": scenario["federation"]["query_budget"]}
                 decides = {**label, **needs, **learning, "mode": study.hand_labels}
                 yield ResultStep(plot, method.label, self._add("worth", plot, params, decides, needs))
-            if "influence" in study.measures and method.table["name"] == _INFLUENCED:
-                needs = {**needs, **trained}
-                decides = {**label, **needs, "depends": settled["depends"][method.label]}
-                params = {**label, "scenario": scenario}
-                yield ResultStep(plot, method.label, self._add("influence", plot, params, decides, needs))
 
     def predict(self, plot: Plot, method: ComparedMethod, settled: Mapping[str, Any]) -> str:
         """What a method predicts."""
@@ -103,13 +97,11 @@ class Graph:
 
     def likely(self, plot: Plot) -> list[str]:
         """Labels of the steps that follow once the plot is settled."""
-        measures = self.spec.study.measures
-        kinds = [measure for measure in measures if measure != "influence"]
+        kinds: list[str] = [*self.spec.study.measures]
         for method in self.compared:
             name = method.table["name"]
             worth = self.spec.study.hand_labels != "none" and method.method.private
             kinds += [f"predict {name}", "judge", *(["worth"] if worth else [])]
-            kinds += ["influence"] if name == _INFLUENCED and "influence" in measures else []
         return [_label(kind, plot) for kind in kinds]
 
     def division(self, plot: Plot) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from consilium.models.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
-from consilium.simulations.engines.cluster_probe import check_answers, no_cluster
+from consilium.simulations.engines.ray_spec import check_answers, no_cluster
 from consilium.simulations.study.cache import Shelf
 from consilium.simulations.study.schedule import WorkerDied
 from consilium.simulations.study.tasks import BatchDone, StepDesk, StudyStep, compute_batch

@@ -98,11 +98,6 @@ class StudyFiles:
         """Axes that are."""
         return frozenset(str(axis.get("name")) for axis in tables(self.facts, "axes") if axis.get("scale") == "log")
 
-    @property
-    def left_out(self) -> str:
-        """The axis along which each owner, or fold of owners, is left out in turn; "" where there is none."""
-        return next((str(axis.get("name")) for axis in tables(self.facts, "axes") if axis.get("leave_out")), "")
-
     def arrays(self, case: str) -> Arrays:
         """Matrices of one case; none where the study kept none. Raises DataError: the file is damaged."""
         path = self.matrices.get(case)

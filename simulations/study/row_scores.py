@@ -17,10 +17,10 @@ import polars as pl
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.simulations.artifact import AGAINST_REST, BEHIND, UNIT_SCORES, Arrays, subgroup_key
+from consilium.simulations.artifact import UNIT_SCORES, Arrays
 
 ROW_SCORES = "row_scores.parquet"
-_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier", "observed_less_predicted")
+_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier")
 """Figures of runs on test rows that are means over these, at least to first order."""
 
 
@@ -57,14 +57,12 @@ class RowScores:
                 f"{path} cannot be read: {type(error).__name__}", "Run the study again: it goes on"
             ) from None
 
-    def of(self, cell: str, metric: str, subgroup: str = "") -> UnitScores | None:
-        """None where the figure is no mean over test rows, or the cell has none of it. subgroup: whose figure it is;
-        of what it has more than the rest with `AGAINST_REST` behind the metric."""
-        figure = metric.removesuffix(AGAINST_REST)
-        place = self._places.get(subgroup_key(cell, subgroup, figure != metric))
-        if place is None or figure not in _METRICS or figure not in self._frame.columns:
+    def of(self, cell: str, metric: str) -> UnitScores | None:
+        """None where the figure is no mean over test rows, or the cell has none of it."""
+        place = self._places.get(cell)
+        if place is None or metric not in _METRICS or metric not in self._frame.columns:
             return None
-        if (scores := self._frame[figure][place]) is None:
+        if (scores := self._frame[metric][place]) is None:
             return None
         ids, rows = (self._frame[name][place].to_numpy().astype(np.int64) for name in ("ids", "rows"))
         space, unit = (str(self._frame[name][place]) for name in ("space", "unit"))
@@ -72,18 +70,13 @@ class RowScores:
 
 
 def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
-    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`, those of subgroups under
-    names that `in_subgroup` gives."""
+    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
     entries = []
     for cell, (data, arrays) in sorted(cells.items()):
-        by_key: dict[str, Arrays] = {}
-        for name, array in arrays.items():
-            before, _, field_name = name.removeprefix(UNIT_SCORES).rpartition(BEHIND)
-            by_key.setdefault(f"{cell} {before}".strip(), {})[field_name] = array
-        for key, scores in by_key.items():
-            unit = str(scores["unit"])
-            lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
-            entries.append({"cell": key, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
+        scores = {name.removeprefix(UNIT_SCORES): array for name, array in arrays.items()}
+        unit = str(scores["unit"])
+        lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
+        entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
     with replacing(folder / ROW_SCORES, mode=0o600) as file:
         pl.DataFrame(entries, schema=_SCHEMA).write_parquet(file, compression="zstd", statistics=True)
 

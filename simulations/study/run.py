@@ -433,8 +433,7 @@ def _axis(spec: StudySpec, place: int, cases: list[Plot]) -> dict[str, Any]:
     values = list(dict.fromkeys(plot.axes[axis.column] for plot in cases))
     scale = axis.range.scale if axis.range is not None else None
     numeric = all(as_number(value) is not None for value in values)
-    shown = {"name": axis.column, "key": axis.key, "values": values, "numeric": numeric, "scale": scale}
-    return shown | ({"leave_out": True} if axis.leave_out else {})
+    return {"name": axis.column, "key": axis.key, "values": values, "numeric": numeric, "scale": scale}
 
 
 def _draw(out: Path) -> dict[str, Any]:

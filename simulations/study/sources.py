@@ -7,12 +7,10 @@ import pickle
 
 import numpy as np
 
-from consilium.data.cells import texts_of
 from consilium.protocol.digests import canonical_digest
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import OWN
 from consilium.simulations.datasets.spec import IN_PACKAGE, NAMES, SourceSpec
-from consilium.simulations.datasets.table import TableSource
 
 
 def source_digest(source: Source) -> str:
@@ -32,10 +30,8 @@ def source_digest(source: Source) -> str:
         "queries": None if public is None else public.queries,
         "test": None if public is None else public.test,
     }
-    beside = source.beside if isinstance(source, TableSource) else None
     return canonical_digest(
         {
-            **({} if beside is None else {"beside": {column.name: texts_of(column).to_list() for column in beside}}),
             "arrays": {name: _of_array(array) for name, array in arrays.items()},
             "names": [source.name, source.classes, dataset.classes, dataset.features, source.owner_names],
             "schema": None if dataset.schema is None else dataset.schema.model_dump(mode="json"),

@@ -59,26 +59,17 @@ class StudyAxis(Frozen):
     points: dict[str, dict[str, Any]] = Field(
         default={}, description="by name, tables as in a scenario file; `scenario` in a point names another base for it"
     )
-    leave_out: int | tuple[str, ...] | None = Field(
-        default=None,
-        description="owners by name, each public and left out of all training in turn; or a number of folds of whole"
-        " owners. See [internal-external validation](#internal-external-validation)",
-    )
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
-        present = [name for name in ("values", "range", "points", "leave_out") if getattr(self, name)]
+        present = [name for name in ("values", "range", "points") if getattr(self, name)]
         if len(present) != 1:
-            others = "values, range, points and leave_out"
-            raise ValueError(f"needs one of {others}, has {' and '.join(present) or 'none'}")
-        sets_keys = bool(self.points or self.leave_out)
-        if sets_keys and self.key:
-            raise ValueError("points and leave_out set keys of their own: leave key out, and give a name")
-        if sets_keys and not self.name:
-            raise ValueError("points need a name for the axis, and so does leave_out")
-        if self.leave_out and (count := self.leave_out if isinstance(self.leave_out, int) else len(self.leave_out)) < 2:
-            raise ValueError(f"leave_out leaves {count} out: two folds or owners at least")
-        if not sets_keys and not self.key:
+            raise ValueError(f"needs one of values, range and points, has {' and '.join(present) or 'none'}")
+        if self.points and self.key:
+            raise ValueError("points set keys of their own: leave key out, and give a name")
+        if self.points and not self.name:
+            raise ValueError("points need a name for the axis")
+        if not self.points and not self.key:
             raise ValueError("values and range need a key")
         if self.column in (*COLUMNS, *FACTS):
             raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
@@ -157,8 +148,6 @@ class StudySpec(Frozen):
         columns = [axis.column for axis in self.axis]
         if twice := {column for column in columns if columns.count(column) > 1}:
             raise ValueError(f"two axes are called {min(twice)!r}: give one another name")
-        if sum(axis.leave_out is not None for axis in self.axis) > 1:
-            raise ValueError("two axes leave owners out, and which rows are public is decided once")
         for number, exception in enumerate(self.exceptions, 1):
             if unknown := set(exception) - set(columns):
                 raise ValueError(f"except {number} names {min(unknown)!r}, and there is no such axis")
@@ -215,8 +204,6 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     """
     if axis.points:
         return dict(axis.points)
-    if axis.leave_out:
-        return _left_out(axis)
     values = axis.values if axis.range is None else spread(axis.range)
     points: dict[str, dict[str, Any]] = {}
     for value in values:
@@ -225,18 +212,6 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
         points[label] = nested(axis.key, value)
     return points
-
-
-def _left_out(axis: StudyAxis) -> dict[str, dict[str, Any]]:
-    """A point for each owner, or fold of owners, that is public and so left out of all training."""
-    if isinstance(axis.leave_out, int):
-        folds = axis.leave_out
-        public = {f"fold {fold} of {folds}": {"fold": [fold, folds]} for fold in range(1, folds + 1)}
-    else:
-        public = {owner: {"owners": [owner]} for owner in axis.leave_out or ()}
-        if len(public) < len(axis.leave_out or ()):
-            raise ConfigError(f"axis {axis.column}: leave_out names an owner twice", "Name each once")
-    return {name: {"data": {"public": {"by": "owner", **rule}}} for name, rule in public.items()}
 
 
 def spread(numbers: AxisRange) -> list[float | int]:

@@ -28,7 +28,6 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
-from consilium.simulations.judge_subgroups import subgroup_row_scores, subgroup_rows
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
@@ -275,8 +274,7 @@ def _judge(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if predicted.absent:
         return rows_bytes([], {ABSENT: np.array(predicted.absent)})
     case = _taught(step, read, desk)
-    label, scores = step.params["label"], judged_row_scores(case, predicted) | subgroup_row_scores(case, predicted)
-    return rows_bytes([*judged(label, case, predicted), *subgroup_rows(label, case, predicted)], scores)
+    return rows_bytes(judged(step.params["label"], case, predicted), judged_row_scores(case, predicted))
 
 
 def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
@@ -304,13 +302,7 @@ def _teachers(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
 
 
 def _influence(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
-    case = desk.case(step.params["scenario"], step.params, read)
-    ensemble = desk.ensemble(step.needs["ensemble"], read)
-    predicted = desk.predicted(step.needs["predicted"], read)
-    if predicted.absent:
-        return rows_bytes([])
-    label = step.params["label"]
-    return rows_bytes([row._replace(method=label) for row in influence_rows(case, ensemble, predicted)])
+    return rows_bytes(influence_rows(_taught(step, read, desk), desk.ensemble(step.needs["ensemble"], read)))
 
 
 def _gain(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -14,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consilium.data.cells import CellRule
-from consilium.data.check import LEAST_ROWS, MOST_CODES, MOST_TEACHERS, Roles, area, check_table
+from consilium.data.check import LEAST_ROWS, MOST_CODES, MOST_TEACHERS, Roles, check_table
 from consilium.data.files import BadTable, Lines, in_file
 from consilium.data.loose import Grade, read_loosely
 from consilium.data.remedy import TableCheck, all_at_once
-from consilium.data.spelling import alike, slips, spellings
 from consilium.data.table import TableRule, ruled
 from consilium.protocol.errors import DataError, PathError
 from consilium.simulations.council import defaults
@@ -27,8 +25,8 @@ from tests.data.messy import ROWS, clean
 ROLES = Roles(label="ill", owner="hospital")
 
 
-def checked(frame: pl.DataFrame, roles: Roles = ROLES, quote: bool = True) -> TableCheck:
-    return check_table(frame, Lines.of_rows("the table", frame.height), roles, quote)
+def checked(frame: pl.DataFrame, roles: Roles = ROLES) -> TableCheck:
+    return check_table(frame, Lines.of_rows("the table", frame.height), roles)
 
 
 def codes(frame: pl.DataFrame, roles: Roles = ROLES) -> set[tuple[str, str]]:
@@ -56,52 +54,28 @@ CASES: dict[str, tuple[pl.DataFrame, tuple[str, str]]] = {
     "a unit": (changed("dose", {row: "12 mg" for row in SOME}), ("dose", "number-with-unit")),
     "a decimal comma": (changed("bmi", {row: "27,1" for row in SOME}), ("bmi", "decimal-comma")),
     "a price": (added(cost=[f"€ {1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "number-with-unit")),
-    "two numbers": (added(rr=[f"{90 + row}/{50 + row % 50}" for row in range(ROWS)]), ("rr", "two-numbers")),
     "an error of a spreadsheet": (changed("age", {row: "#NV" for row in SOME}), ("age", "missing-codes")),
-    "a label that nobody knows": (changed("ill", {row: "unk" for row in range(40)}), ("ill", "label-unknown")),
     "thousands": (added(cost=[f"{1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "thousands")),
     "a bound": (changed("age", {row: "> 89" for row in SOME}), ("age", "bound")),
     "text": (changed("age", {row: "old" for row in SOME}), ("age", "text-in-numbers")),
     "missing": (changed("age", {row: "n/a" for row in SOME}), ("age", "missing-codes")),
-    "999": (changed("age", {row: "999" for row in SOME}), ("age", "stand-in")),
-    "-9": (changed("age", {row: "-9" for row in SOME}), ("age", "stand-in")),
     "infinite": (changed("bmi", {row: "inf" for row in SOME}), ("bmi", "text-in-numbers")),
-    "case": (changed("smoker", {row: "Yes" for row in SOME}), ("smoker", "spelling")),
-    "a letter": (changed("sex", dict(enumerate("MFMF"))), ("sex", "spelling")),
-    "plural": (added(kind=["smoker", "smokers", "drinker"] * (ROWS // 3)), ("kind", "spelling")),
-    "accent": (added(town=["Zürich", "Zurich", "Bern"] * (ROWS // 3)), ("town", "spelling")),
     "dates": (added(day=["31.12.2024", "01.02.2023"] * (ROWS // 2)), ("day", "dates")),
-    "counted rows": (added(place=[float(row) for row in range(ROWS)]), ("place", "identifier")),
     "free text": (added(note=[f"came on day {row}" for row in range(ROWS)]), ("note", "identifier")),
-    "one value": (added(land=["CH"] * ROWS), ("land", "constant")),
     "no value": (added(land=[""] * ROWS).with_columns(pl.lit(None, pl.String).alias("land")), ("land", "empty")),
     "few values": (added(scan=["seen", "not"] + ["NA"] * (ROWS - 2)), ("scan", "nearly-empty")),
-    "the label": (
-        clean().with_columns(pl.col("ill").replace({"yes": "died", "no": "left"}).alias("end")), ("end", "says-label"),
-    ),
-    "the label but for a few rows": (
-        clean().with_columns(
-            pl.when(pl.int_range(pl.len()) % 63 == 5).then(pl.lit("left")).otherwise(
-                pl.col("ill").replace({"yes": "died", "no": "left"})).alias("end")
-        ), ("end", "says-label"),
-    ),
-    "one of three classes": (
-        changed("ill", {row: "unclear" for row in range(40)}).with_columns(
-            pl.when(pl.col("ill") == "no").then(pl.lit("left")).otherwise(pl.lit("died")).alias("end")
-        ), ("end", "says-label"),
-    ),
-    "gaps": (
-        clean().with_columns(pl.when(pl.col("ill") == "yes").then(pl.col("age")).alias("day")), ("day", "says-label"),
-    ),
-    "a later name": (added(discharge_weight=[60.0 + row % 31 for row in range(ROWS)]), ("discharge_weight", "later")),
     "no label": (changed("ill", dict.fromkeys(SOME)), ("ill", "label-missing")),
-    "labels spelled": (changed("ill", {row: "Yes" for row in SOME}), ("ill", "label-spelling")),
     "three classes": (changed("ill", {row: "unclear" for row in range(40)}), ("ill", "label-many-classes")),
-    "a rare class": (changed("ill", {row: "unclear" for row in SOME}), ("ill", "label-rare")),
     "a measurement": (clean().with_columns(pl.col("bmi").alias("ill")), ("ill", "label-no-classes")),
     "one class": (changed("ill", dict.fromkeys(range(ROWS), "no")), ("ill", "label-one-class")),
     "owners spelled": (changed("hospital", {row: "anna  hospital" for row in SOME}), ("hospital", "owner-spelling")),
-    "a slip": (changed("hospital", {row: "Anna Hosptial" for row in SOME}), ("hospital", "owner-nearly")),
+    "owners with signs that nobody sees": (
+        changed("hospital", {row: "Anna\u200b Hospital\u00a0" for row in SOME}), ("hospital", "owner-spelling"),
+    ),
+    "owners with zeros": (
+        clean().with_columns(pl.Series("hospital", [f"Ward {row % 10:0{1 + row // 300}}" for row in range(ROWS)])),
+        ("hospital", "owner-spelling"),
+    ),
     "no owner": (changed("hospital", dict.fromkeys(SOME)), ("hospital", "owner-missing")),
     "a tiny owner": (changed("hospital", {row: "Zeta" for row in SOME}), ("hospital", "tiny-owners")),
     "two owners": (changed("hospital", {row: "AB"[row % 2] for row in range(ROWS)}), ("hospital", "few-owners")),
@@ -137,26 +111,6 @@ def test_what_only_looks_like_a_fault(case: str) -> None:
     assert codes(LEFT_ALONE[case]) == set()
 
 
-@pytest.mark.parametrize("share", [0.5, 0.2])
-def test_owners_with_another_unit(share: float) -> None:
-    """Two groups of owners are told apart, whichever is larger."""
-    many = pl.col("hospital").is_in(sorted(set(clean()["hospital"]))[: int(10 * share)])
-    other = pl.when(many).then((pl.col("glucose").cast(float) * 18).cast(str)).otherwise("glucose")
-    findings = checked(clean().with_columns(other.alias("glucose"))).findings
-    assert [(each.code, each.grade) for each in findings] == [("two-units", Grade.FILE)]
-    formula = "x / 18.016" if share < 0.5 else "x( / | \\* )18.016"
-    assert re.search(f"write {formula} there in the file", findings[0].action)
-
-
-def test_a_ratio_of_medians_is_no_conversion() -> None:
-    """Of numbers that no known pair of units explains."""
-    many = pl.col("hospital").is_in(sorted(set(clean()["hospital"]))[:4])
-    other = pl.when(many).then(pl.col("glucose").cast(float) * 3 + 20).otherwise(pl.col("glucose").cast(float))
-    (finding,) = checked(clean().with_columns(other.round(1).cast(str).alias("glucose"))).findings
-    assert "medians differ by a factor of about 6" in finding.fault
-    assert not re.search(r"\d", finding.action)
-
-
 def test_copies_of_rows() -> None:
     """Exact ones; rows of few columns agree by chance."""
     frame = pl.concat([clean(), clean().head(9)])
@@ -170,24 +124,12 @@ def test_copies_of_rows() -> None:
     assert checked(pl.concat([few, few.head(9)])).findings == ()
 
 
-def test_copies_that_differ_in_the_label() -> None:
-    """Another spelling of a class is no other label; rows of few columns agree by chance."""
-    other = pl.col("ill").replace({"yes": "no", "no": "yes"})
-    (finding,) = checked(pl.concat([clean(), clean().head(9).with_columns(other)])).findings
-    assert (finding.code, finding.column, finding.count, finding.grade) == ("rows-contradict", "ill", 18, Grade.LOOK)
-    assert finding.places[0] == "row 1"
-    spelt = clean().head(9).with_columns(pl.col("ill").str.to_uppercase())
-    assert [each.code for each in checked(pl.concat([clean(), spelt])).findings] == ["label-spelling"]
-    few = clean().select("smoker", "sex", "hospital", "ill")
-    assert checked(few).findings == ()
-
-
 @pytest.mark.parametrize("python", [True, False])
 def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
     """As TOML below `[data]`, or as arguments."""
     frame, _ = CASES["a bound"]
-    smoker = ['Y"es', "Yes", *frame["smoker"][2:]]
-    bad = checked(frame.with_columns(pl.Series("smoker", smoker), pl.Series("bmi", ["27,1", *frame["bmi"][1:]])))
+    dose = ['1"2', *frame["dose"][1:]]
+    bad = checked(frame.with_columns(pl.Series("dose", dose), pl.Series("bmi", ["27,1", *frame["bmi"][1:]])))
     error = all_at_once(DataError("", ""), "the table", bad, replaces=True, python=python)
     lines = [line for line in str(error).splitlines() if re.match("missing|cells", line)]
     if python:
@@ -200,25 +142,9 @@ def test_rows_for_each_teacher_are_those_of_a_plan() -> None:
     assert (LEAST_ROWS, MOST_TEACHERS) == (defaults.ROWS_PER_TEACHER, defaults.MOST_TEACHERS)
 
 
-def test_codes_that_differ_between_owners() -> None:
-    coded = pl.when(pl.col("hospital") == "Anna Hospital").then(pl.col("sex").replace({"male": "1", "female": "2"}))
-    frame = clean().with_columns(coded.otherwise("sex").alias("sex"))
-    assert codes(frame) == {("sex", "coded-otherwise")}
-
-
 def test_patients_at_two_owners() -> None:
     frame = added(who=[f"p{row // 2}" for row in range(ROWS)])
     assert ("who", "patient-twice") in codes(frame, Roles("ill", "hospital", patient="who"))
-
-
-def test_no_value_is_quoted_where_rows_are_private() -> None:
-    """Of all cases: neither texts nor JSON hold a cell that was changed."""
-    for frame, _ in CASES.values():
-        for finding in checked(frame, quote=False).findings:
-            text = json.dumps(finding.to_json()) + str(finding)
-            assert finding.values == ()
-            for cell in ("12 mg", "27,1", "> 89", "'old'", "n/a", "Yes", "smokers", "Zürich", "unclear", "Zeta"):
-                assert cell not in text
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
@@ -230,9 +156,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     assert finding.grade is Grade.MEND
 
 
-@pytest.mark.parametrize(
-    "case", ["a unit", "a decimal comma", "thousands", "a bound", "text", "missing", "999", "case"]
-)
+@pytest.mark.parametrize("case", ["a unit", "a decimal comma", "thousands", "a bound", "text", "missing"])
 def test_the_remedy_reads_the_table(case: str) -> None:
     """What the keys make of it has no fault any more."""
     frame, (column, _) = CASES[case]
@@ -244,7 +168,7 @@ def test_the_remedy_reads_the_table(case: str) -> None:
     rule = TableRule(columns=cells, missing=tuple(remedy.missing))
     read = ruled(frame, rule, Lines.of_rows("the table", frame.height), in_file("csv"))
     assert codes(read) == set()
-    assert read[column].null_count() == (len(SOME) if case in ("text", "missing", "999") else 0)
+    assert read[column].null_count() == (len(SOME) if case in ("text", "missing") else 0)
 
 
 def test_a_column_with_too_many_codes_is_left_out() -> None:
@@ -341,31 +265,3 @@ def test_files_one_below_the_other(tmp_path: Path) -> None:
     table = read_loosely([written(tmp_path, HEAD + b"1,a\n"), tmp_path / "b.csv"])
     assert table.frame.rows() == [("1", "a"), ("3", "c")]
     assert table.lines.place(1) == "line 2 of b.csv"
-
-
-def test_spellings_are_of_one_value() -> None:
-    counts = {"Yes": 3, "yes": 9, "Y": 1, "1": 1, "No": 2, "no": 8, "0": 1}
-    assert spellings(counts) == {"Yes": "yes", "Y": "yes", "1": "yes", "No": "no", "0": "no"}
-    assert spellings({"M": 4, "F": 4, "male": 9, "female": 9}) == {"M": "male", "F": "female"}
-    assert spellings({"0": 4, "1": 5, "2": 6}) == {}
-    assert spellings({"m": 4, "male": 3, "missing": 5}) == {}, "two words begin with it"
-
-
-@given(st.text(min_size=1))
-def test_alike_is_settled(text: str) -> None:
-    """What is left of a text has nothing more to lose in its case."""
-    assert alike(text).casefold() == alike(text) or alike(text) == text
-
-
-def test_slips_are_of_long_words() -> None:
-    assert list(slips(["Northfield", "Northfeild", "Ward A", "Ward B", "Center 1", "Center 2"])) == [
-        ("Northfeild", "Northfield")
-    ]
-
-
-def test_area_is_that_of_ranks() -> None:
-    generator = np.random.default_rng(0)
-    y, values = generator.random(200) < 0.4, generator.integers(0, 9, 200).astype(float)
-    pairs = values[y][:, None] - values[~y][None, :]
-    by_pairs = float((pairs > 0).mean() + (pairs == 0).mean() / 2)
-    assert area(values, y) == pytest.approx(max(by_pairs, 1 - by_pairs), abs=1e-12)

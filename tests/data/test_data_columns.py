@@ -12,7 +12,7 @@ import pytest
 from consilium.data.encoding import encode, infer
 from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, digest_of, doubts_of, read_rows
+from consilium.data.private_rows import Rows, digest_of, read_rows
 from consilium.data.table import TableRule, read_table
 from consilium.protocol.schema import Range, Schema
 
@@ -298,48 +298,3 @@ def test_patterns_that_name_no_files_of_one_kind(tmp_path: Path, name: str) -> N
     rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
     assert rows is None
     assert len(report.problems) == 1
-
-
-def odd_rows(rows: int = 60) -> str:
-    """Ages with a number for "missing", two spellings of one sex, a stage that says the label, one creatinine."""
-    lines = ["age,sex,stage,creatinine,label,copy"]
-    for row in range(rows):
-        label = ("well", "ill")[row % 2]
-        age = -4711 if row % 20 == 7 else 40 + row % 31
-        sex = ("female", "male", " Female")[row % 3]
-        lines.append(f"{age},{sex},{('I', 'II')[row % 2]},0.7,{label},{label}")
-    return "\n".join(lines).replace("-4711", "-999") + "\n"
-
-
-def test_doubts_are_of_the_columns_that_are_mapped_and_quote_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text(odd_rows())
-    doubts = doubts_of(path, SCHEMA, DataRules())
-    assert {(doubt.where, doubt.fault.partition(" (")[0]) for doubt in doubts} == {
-        ("age", "a number stands far from all others, as one for missing"),
-        ("sex", "one value is spelled in several ways"),
-        ("stage", "its values alone say the label: area under the curve 0.99 or more"),
-        ("creatinine", "it has one value only"),
-    }
-    text = "".join(map(str, doubts))
-    assert "-999" not in text and "Female" not in text and "0.7" not in text and "(3 of 60 rows, first: line 9)" in text
-    mapped = {"age": "age", "sex": "sex", "creatinine": "creatinine"}
-    rules = DataRules.model_validate({"columns": {**mapped, "stage": {"column": "age"}}})
-    assert not any("copy" in str(doubt) for doubt in doubts_of(path, SCHEMA, rules))
-
-
-def test_the_partys_own_rules_settle_doubts(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text(odd_rows())
-    columns = {"age": {"missing_codes": ["-999"]}, "sex": {"values": {"Female": "female"}}}
-    rules = DataRules.model_validate({"columns": {**columns, "stage": "stage", "creatinine": "creatinine"}})
-    assert {doubt.where for doubt in doubts_of(path, SCHEMA, rules)} == {"stage", "creatinine"}
-
-
-@pytest.mark.parametrize("content", ["", "age,sex\n1,f\n", "age,sex,stage,creatinine,label\n1,f\n", "\x00"])
-def test_what_cannot_be_read_gives_no_doubt(tmp_path: Path, content: str) -> None:
-    """`read_rows` says what is wrong with it."""
-    path = tmp_path / "data.csv"
-    path.write_text(content)
-    assert doubts_of(path, SCHEMA, DataRules()) == ()
-    assert doubts_of(tmp_path / "none.csv", SCHEMA, DataRules()) == ()

@@ -283,16 +283,3 @@ def test_made_up_queries_come_from_public_statistics_and_stay_in_range() -> None
     assert set(np.unique(rows[:, 0])) == {3.0, 4.0, 5.0, 6.0}
     assert abs(rows[:, 1].mean() + 3) < 0.15  # six standard errors
     assert abs(rows[:, 1].std() - 1) < 0.15
-
-
-def test_what_is_odd_in_a_column_is_a_doubt_without_its_values(tmp_path: Path, federation: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
-    x, y = make_rows(40, 0)
-    x[:, 0] = 0.4711
-    lines = [",".join(map(str, [*row, CLASSES[label]])) for row, label in zip(x, y, strict=True)]
-    (home / "rows.csv").write_text("\n".join([",".join([*FEATURES, "label"]), *lines]) + "\n")
-    change(home, data="rows.csv")
-    output, error = of_party("dry-run", "--data-only", home, federation)
-    assert error is None, output
-    assert f"DOUBT      {FEATURES[0]}: it has one value only. Leave it out" in output
-    assert "4711" not in output

@@ -183,21 +183,11 @@ def test_noise_is_seeded_whatever_the_scenario_says() -> None:
     assert first == second == third
 
 
-def test_rows_that_the_parties_voted_on_are_told_batch_by_batch() -> None:
-    _, ensemble = taught(0.0)
-    case = make_case(few(CONFIDENT, "student.batch=25", "federation.query_budget.answers=30"), SEED, 0.0)
-    found = replay(case, ensemble.pool)
-    batches = len(found.batches)
-    assert batches > 1 and np.unique(found.voted_batch).tolist() == list(range(1, batches + 1))
-    assert np.bincount(found.voted_batch)[1:].tolist()[:-1] == [25] * (batches - 1)
-    assert found.voted_rows.tolist() == found.rows.tolist()
-
-
 def test_rows_with_equal_values_are_one_query() -> None:
     _, ensemble = taught(0.0)
     twice = np.tile(np.arange(20), 2)
     changed = make_case(few("federation.mechanism={name='gnmax', sigma=8.0}"), SEED, 0.0)
     pool = replace(changed.partition, queries=changed.partition.queries[twice])
     found = replay(replace(changed, partition=pool), TeacherVotes(ensemble.pool.cast[:, :, twice]))
-    assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20)) and len(found.voted_rows) == 20
+    assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20))
     assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,9 +14,7 @@ from consilium.report.words import many, value_text
 from consilium.simulations.study.measures.figures import capped, ends, ratio
 from consilium.simulations.study.measures.heterogeneity import LOTS, tail
 
-ShiftKind = Literal[
-    "quantity", "missing", "units", "scanner", "label", "covariate", "concept", "annotators", "time", "public"
-]  # fmt: skip
+ShiftKind = Literal["quantity", "label", "covariate", "concept"]
 SHIFT_KINDS: tuple[ShiftKind, ...] = get_args(ShiftKind)
 ERROR = 0.025
 """Share of divisions by lot in which some kind is named, at most."""
@@ -63,28 +61,16 @@ class ShiftPart:
 
 SAID: dict[ShiftKind, str] = {
     "quantity": "owners differ in how many rows they have",
-    "missing": "owners differ in what is missing",
-    "units": "a column is written in another unit or coding at some owners",
-    "scanner": "images of some owners differ as from another scanner",
     "label": "owners differ in how frequent the classes are",
     "covariate": "owners differ in their features, also within a class",
     "concept": "the same features mean another class at some owners",
-    "annotators": "owners differ in how often labels contradict the features, as by mistakes",
-    "time": "owners are of different times",
-    "public": "classes are not as frequent among the public rows as among the owners'",
 }
 """What a kind says where it is named."""
 SCALES: dict[ShiftKind, str] = {
     "quantity": "Gini index of the sizes",
-    "missing": "share of the variance of what is missing that lies between owners",
-    "units": "share of the rows concerned",
-    "scanner": "share of the variance of contrast, sharpness and grain within a class that lies between owners",
     "label": "share of the labels' variance that lies between owners",
     "covariate": "share of the features' variance within a class that lies between owners",
     "concept": "I² of what features say of the label",
-    "annotators": "I² of what features say of the label",
-    "time": "share of the variance of time that lies between owners",
-    "public": "total variation between both",
 }
 
 
@@ -101,22 +87,19 @@ class OwnerRows:
     columns: tuple[str, ...]
     sizes: np.ndarray
     every: np.ndarray
-    time: np.ndarray | None
-    traits: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, columns: Sequence[str],
-        time: np.ndarray | None, unit: np.ndarray | None, seed: int, traits: np.ndarray | None = None,
+        cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, columns: Sequence[str], unit: np.ndarray | None,
+        seed: int,
     ) -> OwnerRows:  # fmt: skip
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or not len(x) == len(y) == len(owners):
             raise DataError(
                 f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners", "Give one of each for every row"
             )
-        for name, other in {"time": time, "unit": unit}.items():
-            if other is not None and len(other) != len(x):
-                raise DataError(f"{name} has {len(other)} values for {len(x)} rows", "Give one for every row")
+        if unit is not None and len(unit) != len(x):
+            raise DataError(f"unit has {len(unit)} values for {len(x)} rows", "Give one for every row")
         if columns and len(columns) != x.shape[1]:
             raise DataError(f"{len(columns)} names for {x.shape[1]} columns", "Name all of them, or none")
         if np.isinf(x).any():
@@ -137,26 +120,7 @@ class OwnerRows:
             x[places], codes[places], owner[places], names, classes,
             tuple(columns) or tuple(f"column {place}" for place in range(x.shape[1])),
             np.bincount(owner[places], minlength=len(names)), every,
-            None if time is None else np.asarray(time, dtype=np.float64)[places],
-            None if traits is None else traits[places],
         )  # fmt: skip
-
-    def without(self, owners: np.ndarray) -> OwnerRows:
-        """The rows of the others; owners: bool (owners,), of which two are left."""
-        rows, left = ~owners[self.owner], np.cumsum(~owners) - 1
-        classes, y = np.unique(self.y[rows], return_inverse=True)
-        return replace(
-            self,
-            x=self.x[rows],
-            y=y,
-            owner=left[self.owner[rows]],
-            names=self.names[~owners],
-            classes=self.classes[classes],
-            sizes=self.sizes[~owners],
-            every=self.every[~owners],
-            time=None if self.time is None else self.time[rows],
-            traits=None,
-        )
 
     @property
     def starts(self) -> np.ndarray:

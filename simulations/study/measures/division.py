@@ -184,7 +184,7 @@ def division_rows(case: Case) -> list[Row]:
 
     run: parties, rows, rows_least, rows_median, rows_most, gini of the rows, effective_parties (inverse Simpson),
     one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
-    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js, tv:
+    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js:
     `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
     floors of mean and weighted; hellinger_pairwise, the mean over all pairs of parties, and its floor. Distances of
     features: see `add_features`. shift_KIND of each kind of difference that can be judged (`measures.shift`), with the

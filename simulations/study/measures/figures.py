@@ -185,16 +185,7 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(bits, 0))
 
 
-def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """1/2 sum |p - q|: the largest difference in the probability of any event.
-
-    >>> float(total_variation(np.array([0.5, 0.5]), np.array([0.75, 0.25])))
-    0.25
-    """
-    return np.abs(p - q).sum(axis=-1) / 2
-
-
-DISTANCES = {"hellinger": hellinger, "js": jensen_shannon, "tv": total_variation}
+DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
 """By the name of the metric in the results."""
 
 

@@ -3,7 +3,7 @@
 The regression is a logistic one, one class against the others, made to sum to 1. Lots draw labels from its own
 probabilities and take the refit into account to first order (a projection of the residuals), so that chance is what
 these sizes, features and probabilities give. Sources: Cochran 1954 (Q), DerSimonian and Laird 1986 (tau^2), Higgins and
-Thompson 2002 (I^2); NPMLE by EM as Laird 1978.
+Thompson 2002 (I^2).
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ LOTS = 200
 LEAST_INFORMATION = 0.5
 """Fisher information that an owner has of a coefficient, at least, to be asked about it."""
 _RIDGE, _STEPS, _CLIP = 1.0, 12, 1e-4
-_SHARES = np.arange(-0.3, 0.451, 0.025)
-"""Of labels that are wrong at an owner, against the average of all owners."""
 
 
 def tail(value: float, lots: np.ndarray) -> float:
@@ -58,13 +56,12 @@ class Labelled:
         """By owner, float64 (owners, ...)."""
         return np.add.reduceat(values, self.starts, axis=0, dtype=np.float64)
 
-    def fit(self, further: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities float64 (n, classes) by the regression of all rows, and of further ones, design (k, m)."""
+    def fit(self) -> np.ndarray:
+        """Probabilities float64 (n, classes) by the regression of all rows."""
         design = np.column_stack([np.ones(len(self.y)), self.design])
         penalty = _RIDGE * np.eye(design.shape[1])
         penalty[0, 0] = 1e-6
-        every = np.column_stack([np.ones(len(self.y) + len(further)), np.concatenate([self.design, further])])
-        fitted = np.empty((len(every), self.classes))
+        fitted = np.empty((len(self.y), self.classes))
         for label in self.modelled:
             target, weights = self.y == label, np.zeros(design.shape[1])
             for _ in range(_STEPS):
@@ -74,9 +71,8 @@ class Labelled:
                 weights += step / max(1.0, np.abs(step).max() / 5)
                 if np.abs(step).max() < 1e-6:
                     break
-            fitted[:, label] = expit(every @ weights)
-        whole = self._whole(fitted)
-        return whole[: len(self.y)], whole[len(self.y) :]
+            fitted[:, label] = expit(design @ weights)
+        return self._whole(fitted)
 
     def _whole(self, p: np.ndarray) -> np.ndarray:
         """Of the classes asked, those of all, which sum to 1."""
@@ -204,22 +200,3 @@ def _of_direction(
     scores = rows.sums(residual * along.astype(np.float32)[:, None])
     q = np.where(judged[:, None], scores**2 / np.maximum(information, 1e-9)[:, None], 0.0)
     return q, _room(information[judged])
-
-
-def wrong_shares(rows: Labelled, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share of wrong labels of each owner float64 (owners,), against the average of all, and probabilities float64
-    (n, classes) with these. The shares' own distribution is found from all owners."""
-    others = rows.classes - 1
-    with_share = [np.clip((1 - share) * p + share * (1 - p) / others, 1e-3, 1 - 1e-3) for share in _SHARES]
-    place = np.arange(len(rows.y))
-    likelihood = np.column_stack([rows.sums(np.log(fitted[place, rows.y])) for fitted in with_share])
-    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-    mixed = np.full(len(_SHARES), 1 / len(_SHARES))
-    for _ in range(200):
-        posterior = likelihood * mixed
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        mixed = posterior.mean(axis=0)
-    moved = sum(
-        np.repeat(posterior[:, [place]], rows.sizes, axis=0) * fitted for place, fitted in enumerate(with_share)
-    )
-    return posterior @ _SHARES, np.asarray(moved) / np.asarray(moved).sum(axis=1, keepdims=True)

@@ -16,12 +16,10 @@ from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.left_out import left_out_part, left_out_picture
 from consilium.simulations.study.report.lengths import folded_to_fit
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.parts import as_part
-from consilium.simulations.study.report.subgroups import subgroups_part
 from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
 from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
 from consilium.simulations.study.summaries.sentences import answers_of, findings_of
@@ -71,9 +69,7 @@ def render_study(files: StudyFiles, name: str) -> str:
 
 
 def _view(files: StudyFiles) -> StudyView:
-    return study_view(
-        files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores, left_out=files.left_out
-    )
+    return study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
 
 
 def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
@@ -81,13 +77,11 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
     parts = (
         _answers(view),
         _questions(view, facts, _cells(files.results)),
-        left_out_part(view),
         methods_part(view),
         lines_part(view),
         contrasts_part(view),
         division_part(view, matrices),
         fairness_part(view),
-        subgroups_part(view),
         votes_part(view, matrices),
         privacy_part(view),
         influence_part(view),
@@ -168,7 +162,7 @@ def _answers(view: StudyView) -> PagePart | None:
     """The first of the findings, and one picture."""
     sentences = answers_of(view)
     first = [Exhibit("answers", items=tuple(sentences), look="numbered")] if sentences else []
-    return as_part("answers", "In short", [*first, *(left_out_picture(view) or methods_picture(view))])
+    return as_part("answers", "In short", [*first, *methods_picture(view)])
 
 
 def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:

@@ -62,12 +62,11 @@ _FIRST = (
     "hellinger_mean",
     "hellinger_mean_floor",
     "js_mean",
-    "tv_mean",
     "mmd2_mean",
     "mmd2_mean_floor",
     "c2st_auc_mean",
 )
-_WITH_FLOOR = ("hellinger_mean", "hellinger_weighted", "js_mean", "tv_mean", "hellinger_pairwise", "mmd2_mean")
+_WITH_FLOOR = ("hellinger_mean", "hellinger_weighted", "js_mean", "hellinger_pairwise", "mmd2_mean")
 Matrices = Mapping[Point, Arrays]
 """Of the first seed of each point that has any."""
 

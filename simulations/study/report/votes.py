@@ -29,7 +29,7 @@ from consilium.simulations.study.summaries.tidy import JUDGED, metric_words, tit
 from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
 
 METHOD = "teachers"
-_INFLUENCE = ("winners_flipped", "labels_flipped", "auc_change", "accuracy_change", "students_trained")
+_INFLUENCE = "winners_flipped"
 _FIRST_OF_VOTES = (
     "consensus",
     "gap_p50",
@@ -55,7 +55,8 @@ _FIRST_OF_COST = (
 
 def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> PagePart | None:
     """None where nothing was measured of votes."""
-    metrics = chosen(view.run_metrics(METHOD), _FIRST_OF_VOTES)
+    measured = [metric for metric in view.run_metrics(METHOD) if not metric.startswith(_INFLUENCE)]
+    metrics = chosen(measured, _FIRST_OF_VOTES)
     about = About(
         "votes",
         "How far the teachers agree",
@@ -106,7 +107,7 @@ def privacy_part(view: StudyView) -> PagePart | None:
     """None where no method has a guarantee."""
     exhibits = []
     for method in view.private:
-        # how models were judged stands with the methods; influence and gain have parts of their own
+        # how models were judged stands with the methods; gain has a part of its own
         metrics = chosen(view.run_metrics(method), _FIRST_OF_COST, _elsewhere)
         about = About(
             f"privacy-{method}".replace(" ", "-"),
@@ -121,20 +122,13 @@ def privacy_part(view: StudyView) -> PagePart | None:
 
 def influence_part(view: StudyView) -> PagePart | None:
     """None where nothing was measured of single parties' influence."""
-    exhibits = []
-    for method in view.methods:
-        metrics = [name for name in view.run_metrics(method) if name.startswith(_INFLUENCE)]
-        about = About(
-            f"influence-{method}".replace(" ", "-"),
-            f"{title(method)} without one of its parties",
-            "From the recorded votes, with the same noise, and without training teachers anew.",
-        )
-        exhibits += metric_tables(view, method, metrics, about)
-    return as_part("influence", "What one party changes", exhibits)
+    metrics = [name for name in view.run_metrics(METHOD) if name.startswith(_INFLUENCE)]
+    about = About("influence", "Without one of the parties", "Rows whose winner is another, by the votes alone.")
+    return as_part("influence", "What one party changes", metric_tables(view, METHOD, metrics, about))
 
 
 def _elsewhere(metric: str) -> bool:
-    return metric in JUDGED or metric.startswith((GAIN, HOME, *_INFLUENCE))
+    return metric in JUDGED or metric.startswith((GAIN, HOME))
 
 
 def across_part(view: StudyView) -> PagePart | None:

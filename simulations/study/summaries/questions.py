@@ -30,32 +30,25 @@ from consilium.simulations.study.summaries.view import Point, StudyView
 
 
 def paired(
-    frame: pl.DataFrame,
-    metric: str,
-    reference: str,
-    by: Sequence[str] | None = None,
-    along: str = "method",
-    row_scores: RowScores | None = None,
-    scope: str = "run",
+    frame: pl.DataFrame, metric: str, reference: str, along: str = "method", row_scores: RowScores | None = None
 ) -> pl.DataFrame:
     """What every method has more than the reference at the same seed and the same point of the axes.
 
     frame: `results.parquet`. metric: of runs. along: what is compared; an axis's name compares its points, each with
-    the point `reference`, for the same method. by: what both sides have in common; None: the axes, or the other axes
-    and the method, and the name of what is no run. row_scores: of the same study; without them nothing is known of test
-    rows, and intervals are of seeds alone. scope: of the figures, "run" or "subgroup".
+    the point `reference`, for the same method. row_scores: of the same study; without them nothing is known of test
+    rows, and intervals are of seeds alone.
 
-    Columns: `by`, `along`, difference (mean over the common seeds), low, high, seeds, over ("seeds and rows", "seeds",
-    "rows" of one seed, "none": what might have been otherwise), unit and units (of test rows, what and how many; "" and
-    0 where nothing is known of them), p (of this comparison alone; null without at least 2 seeds).
+    Columns: what both sides have in common (the axes, or the other axes and the method), `along`, difference (mean over
+    the common seeds), low, high, seeds, over ("seeds and rows", "seeds", "rows" of one seed, "none": what might have
+    been otherwise), unit and units (of test rows, what and how many; "" and 0 where nothing is known of them), p (of
+    this comparison alone; null without at least 2 seeds).
 
     Raises
     ------
     DataError : a column is missing.
     """
-    plain = tidy(frame).filter((pl.col("scope") == scope) & (pl.col("metric") == metric))
-    if by is None:
-        by = [name for name in (*axis_names(frame), "method", *(["name"] if scope != "run" else [])) if name != along]
+    plain = tidy(frame).filter((pl.col("scope") == "run") & (pl.col("metric") == metric))
+    by = [name for name in (*axis_names(frame), "method") if name != along]
     keys = [*by, "seed"]
     plain = plain.filter(~pl.col("method").is_in(MEASURED)) if along == "method" else plain
     base = plain.filter(pl.col(along) == reference)
@@ -81,8 +74,7 @@ def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -
     """row: step, cell and other_cell, a list over seeds each."""
     scores: list[UnitScores] = []
     for one, other in zip(row["cell"], row["other_cell"], strict=True):
-        sides, name = (one, other), row.get("name", "")
-        pair = None if row_scores is None else [row_scores.of(side, metric, name) for side in sides]
+        pair = None if row_scores is None else [row_scores.of(side, metric) for side in (one, other)]
         if pair is None or pair[0] is None or pair[1] is None:
             return spread(np.array(row["step"]))
         scores.append(minus(pair[0], pair[1]))

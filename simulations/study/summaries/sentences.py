@@ -19,9 +19,7 @@ from consilium.report.words import range_text, signed_text, upper_first, value_t
 from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
-from consilium.simulations.study.summaries.left_out import left_out_sentences
 from consilium.simulations.study.summaries.questions import Family, Kind, Likeness, MeanContrast, compared, questions
-from consilium.simulations.study.summaries.subgroups import cost_sentences
 from consilium.simulations.study.summaries.tidy import (
     axis_names,
     less_is_better,
@@ -199,26 +197,24 @@ def findings_of(view: StudyView) -> list[str]:
     if view.metric is None:
         return []
     families = questions(view)
-    sentences = [*left_out_sentences(view), *_costs(view)]
+    sentences = _costs(view)
     for question in families:
         if question.kind == "methods":
             sentences += _rivals(view, question)
     sentences += [*_changes(view, families, "divisions"), *_changes(view, families, "ends")]
-    sentences += [*_floors(view), *_shifts(view), *_losers(view), *cost_sentences(view)]
+    sentences += [*_floors(view), *_shifts(view), *_losers(view)]
     sentences += [*_privacy(view), *_across(view)]
     return sentences
 
 
 def answers_of(view: StudyView) -> list[str]:
-    """What most readers ask first, in at most five of these sentences: how the private one does at places left out;
-    which method did best at its guarantee, or what the private one costs; what the first other division changes; which
-    kind of difference there is; who loses."""
+    """What most readers ask first, in at most four of these sentences: which method did best at its guarantee, or what
+    the private one costs; what the first other division changes; which kind of difference there is; who loses."""
     if view.metric is None:
         return []
     families = questions(view)
     best = [sentence for family in families if family.kind == "methods" for sentence in _winners(view, family)]
     answers = (
-        [*left_out_sentences(view)],
         [*best, *_costs(view)[::-1]],
         [*_changes(view, families, "divisions"), *_changes(view, families, "ends")],
         _shifts(view),

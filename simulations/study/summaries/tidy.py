@@ -20,7 +20,6 @@ from consilium.report.words import (
     range_text,
     value_text,
 )
-from consilium.simulations.artifact import AGAINST_REST
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 
@@ -43,7 +42,6 @@ METRIC_KINDS = {
     "log_loss": MetricKind(less=True),
     "net_benefit": MetricKind("net benefit at the rate of the class"),
     "calibration_level": MetricKind("calibration in the large"),
-    "observed_less_predicted": MetricKind("observed less predicted risk"),
     "ambiguity_02": MetricKind("gap below 2%"),
     "ambiguity_10": MetricKind("gap below 10%"),
     "ambiguity_20": MetricKind("gap below 20%"),
@@ -57,7 +55,15 @@ METRIC_KINDS = {
         MetricKind(kind="share"),
     ),
     **dict.fromkeys(
-        ("answered", "asked", "hand_labels_above", "home_rows", "labels", "labels_flipped_mean", "labels_flipped_most"),
+        (
+            "answered",
+            "asked",
+            "hand_labels_above",
+            "home_rows",
+            "labels",
+            "winners_flipped_mean",
+            "winners_flipped_most",
+        ),
         MetricKind(kind="count"),
     ),
     **dict.fromkeys(
@@ -87,7 +93,6 @@ _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
     "js": "Jensen-Shannon",
-    "tv": "total variation",
     "mmd2": "squared MMD",
     "c2st": "two-sample",
     "gini": "Gini",
@@ -113,8 +118,6 @@ def metric_words(metric: str) -> str:
     """
     if metric.startswith(_HOME):
         return f"{metric_words(metric.removeprefix(_HOME))} at home"
-    if metric.endswith(AGAINST_REST):
-        return f"{metric_words(metric.removesuffix(AGAINST_REST))} against the rest"
     words = METRIC_KINDS.get(metric, MetricKind()).words
     return words or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
@@ -122,7 +125,7 @@ def metric_words(metric: str) -> str:
 def figure_text(metric: str, value: float) -> str:
     """A value of a metric: `value_text`, of a mean of counts a whole number from 10 on.
 
-    >>> figure_text("hand_labels", 11.4), figure_text("labels_flipped_mean", 0.48), figure_text("auc", 0.8)
+    >>> figure_text("hand_labels", 11.4), figure_text("winners_flipped_mean", 0.48), figure_text("auc", 0.8)
     ('11', '0.480', '0.800')
     >>> figure_text("epsilon", 0.79929)
     '0.800'

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.artifact import SUBGROUP
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import spread
 from consilium.simulations.study.summaries.tidy import (
@@ -56,7 +55,7 @@ def over_seeds(
         below=(pl.col("value") - pl.col("low")).mean(),
         above=(pl.col("high") - pl.col("value")).mean(),
     )
-    known = row_scores if scope in ("run", SUBGROUP) else None
+    known = row_scores if scope == "run" else None
     ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
     columns = {
         "low": pl.Series([end[0] for end in ends], dtype=pl.Float64),
@@ -75,7 +74,7 @@ def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float |
     if not math.isfinite(mean):
         return None, None, "none"
     share = row["metric"] in SHARES
-    scores = [None if row_scores is None else row_scores.of(cell, row["metric"], row["name"]) for cell in row["cell"]]
+    scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
     there = [score for score in scores if score is not None]
     between = spread(np.array(row["value"]), there if len(there) == len(scores) else None)
     if row["below"] is not None and row["above"] is not None:
@@ -98,8 +97,7 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. left_out: see `StudyFiles.left_out`. row_scores: None where nobody
-    kept them.
+    logarithmic: axes that were said to be. row_scores: None where nobody kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -114,7 +112,6 @@ class StudyView:
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
     logarithmic: frozenset[str] = frozenset()
     row_scores: RowScores | None = field(repr=False, default=None)
-    left_out: str = ""
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
         """Over seeds; None where there is no such figure."""
@@ -188,7 +185,6 @@ def study_view(
     reference: str | None = None,
     logarithmic: Collection[str] = (),
     row_scores: RowScores | None = None,
-    left_out: str = "",
 ) -> StudyView:
     """results: `results.parquet`. first: of axes their points in the order of the study's file.
 
@@ -223,5 +219,4 @@ def study_view(
         means,
         frozenset(logarithmic),
         row_scores,
-        left_out,
     )

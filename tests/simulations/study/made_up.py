@@ -160,7 +160,7 @@ class MadeUp:
             costs = {"epsilon": 1.0, "epsilon_spent": 0.9, "epsilon_data_dependent": 0.4 + 0.1 * generator.random()}
             for metric, value in {**costs, "delta": 1e-5, "asked": 300, "answered": 250, "labels_right": 0.9}.items():
                 row("pate", metric, value)
-            row("pate", "labels_flipped_mean", 0.02)
+            row("teachers", "winners_flipped_mean", 0.02)
         self._measured(row, add, generator)
         return found
 

@@ -77,10 +77,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no scenario": ({"study": {"scenario": "nowhere.toml", "methods": ["local"]}}, "no scenario"),
     "unknown measure": ({"study": {"measures": ["luck"]}}, "study.measures.*must be"),
-    "axis of nothing": (
-        {"axis": [{"key": "data.alpha"}]},
-        "needs one of values, range, points and leave_out, has none",
-    ),
+    "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs one of values, range and points, has none"),
     "axis of both": (
         {"axis": [{"key": "data.alpha", "values": [1], "range": {"from": 1, "to": 2, "count": 2}}]},
         "values and range",

@@ -15,7 +15,7 @@ import tomli_w
 
 from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
-from consilium.simulations.engines.cluster_probe import RaySpec
+from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.study.tiny import SCENARIO, rows

@@ -15,7 +15,6 @@ from consilium.simulations.study.measures.figures import (
     jensen_shannon,
     pairwise_hellinger,
     shares,
-    total_variation,
 )
 
 DRAWN = shares(np.random.default_rng(0).integers(0, 9, size=(12, 5)))
@@ -37,12 +36,6 @@ def test_hellinger_in_fifty_digits() -> None:
     assert hellinger(DRAWN[1:], DRAWN[:-1]) == pytest.approx(expected, abs=1e-12)
 
 
-def test_total_variation_is_the_largest_difference_of_an_event() -> None:
-    p, q = DRAWN[0], DRAWN[1]
-    events = [[bool(number >> bit & 1) for bit in range(5)] for number in range(32)]
-    assert max(abs(p[event].sum() - q[event].sum()) for event in events) == pytest.approx(total_variation(p, q))
-
-
 def test_all_pairs_are_pair_by_pair() -> None:
     expected = [[float(hellinger(p, q)) for q in DRAWN] for p in DRAWN]
     assert pairwise_hellinger(DRAWN) == pytest.approx(np.array(expected))
@@ -56,11 +49,3 @@ def test_a_distance(name: str, first: list[int], second: list[int]) -> None:
     assert float(distance(p, q)) == pytest.approx(float(distance(q, p)), abs=1e-12)
     assert float(distance(p[[2, 0, 1]], q[[2, 0, 1]])) == pytest.approx(float(distance(p, q)), abs=1e-12)
     assert 0 <= float(distance(p, q)) <= 1 + 1e-12
-
-
-@given(first=COUNTS, second=COUNTS)
-def test_hellinger_and_total_variation_bound_each_other(first: list[int], second: list[int]) -> None:
-    p, q = shares(np.array(first)), shares(np.array(second))
-    h, tv = float(hellinger(p, q)), float(total_variation(p, q))
-    assert h**2 <= tv + 1e-12
-    assert tv <= np.sqrt(2) * h + 1e-12

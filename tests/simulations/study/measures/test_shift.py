@@ -27,7 +27,7 @@ def by_lot(seed: int = 0, owners: int = OWNERS, each: int = EACH) -> Parts:
     x[:, 4] = generator.random(rows) < 0.4
     x[:, 5] = np.exp(x[:, 5])
     y = (generator.random(rows) < 1 / (1 + np.exp(-2 * x[:, 0] - 1.5 * x[:, 1]))).astype(int)
-    return {"x": x, "y": y, "owners": np.repeat(np.arange(owners), each), "time": generator.random(rows)}
+    return {"x": x, "y": y, "owners": np.repeat(np.arange(owners), each)}
 
 
 def label(parts: Parts, generator: np.random.Generator) -> Parts:
@@ -51,34 +51,10 @@ def coefficient(parts: Parts, generator: np.random.Generator) -> Parts:
     return parts | {"y": (generator.random(len(x)) < 1 / (1 + np.exp(-along))).astype(int)}
 
 
-def annotators(parts: Parts, generator: np.random.Generator) -> Parts:
-    wrong = generator.random(len(parts["y"])) < 0.4 * parts["owners"] / OWNERS
-    return parts | {"y": np.where(wrong, 1 - parts["y"], parts["y"])}
-
-
-def missing(parts: Parts, generator: np.random.Generator) -> Parts:
+def lacking(parts: Parts, generator: np.random.Generator) -> Parts:
+    """A column that some owners have no value of is no difference that is judged."""
     x = parts["x"].copy()
-    x[parts["owners"] < 5, 1] = np.nan
-    x[(parts["owners"] > 12) & (generator.random(len(x)) < 0.5), 3] = np.nan
-    return parts | {"x": x}
-
-
-def filled(parts: Parts, generator: np.random.Generator) -> Parts:
-    """A column that is lacking, with the mean of the others in its place."""
-    x = parts["x"].copy()
-    x[parts["owners"] < 5, 1] = x[:, 1].mean()
-    return parts | {"x": x}
-
-
-def units(parts: Parts, generator: np.random.Generator) -> Parts:
-    x = parts["x"].copy()
-    x[parts["owners"] < 4, 5] *= 18
-    return parts | {"x": x}
-
-
-def codes(parts: Parts, generator: np.random.Generator) -> Parts:
-    x = parts["x"].copy()
-    x[parts["owners"] < 4, 4] += 1
+    x[parts["owners"] < 5, 3] = np.nan
     return parts | {"x": x}
 
 
@@ -87,13 +63,8 @@ def quantity(parts: Parts, generator: np.random.Generator) -> Parts:
     return {name: values[stays] for name, values in parts.items()}
 
 
-def time(parts: Parts, generator: np.random.Generator) -> Parts:
-    return parts | {"time": parts["time"] + 0.03 * parts["owners"]}
-
-
 PLANTED = {
-    label: "label", covariate: "covariate", concept: "concept", coefficient: "concept", annotators: "annotators",
-    missing: "missing", filled: "missing", units: "units", codes: "units", quantity: "quantity", time: "time",
+    label: "label", covariate: "covariate", concept: "concept", coefficient: "concept", quantity: "quantity",
 }  # fmt: skip
 
 
@@ -106,24 +77,8 @@ def test_one_kind_is_named_and_no_other(plant: Any) -> None:
     assert part is not None and part.strength > part.floor_high and part.low <= part.strength <= part.high
 
 
-def test_where_it_is() -> None:
-    found = which_shift(**units(by_lot(), np.random.default_rng(1)), columns=list("abcdef"))
-    part = found.of("units")
-    assert part is not None and part.strength == pytest.approx(0.2)
-    factors = [float(place.removesuffix(")").rsplit(" ", 1)[1]) for place in part.where]
-    assert all(place.startswith("f at ") for place in part.where) and factors == pytest.approx([18] * 3, rel=0.5)
-    found = which_shift(**missing(by_lot(), np.random.default_rng(1)), columns=list("abcdef"))
-    part = found.of("missing")
-    assert part is not None and set(part.where) == {"b", "d"}
-
-
-def test_what_says_something_of_owners_is_no_unit_and_no_lack() -> None:
-    """How far away they are, and schools of one sex."""
-    parts = by_lot()
-    x, owners = parts["x"].copy(), parts["owners"]
-    x[:, 3] = 100 * np.random.default_rng(2).random(OWNERS)[owners] + (owners < 12) * np.round(x[:, 3])
-    x[owners < 5, 4] = 1
-    assert which_shift(**parts | {"x": x}).named == ("covariate",)
+def test_a_column_that_owners_lack_is_no_concept() -> None:
+    assert "concept" not in which_shift(**lacking(by_lot(), np.random.default_rng(1))).named
 
 
 @pytest.mark.slow
@@ -144,23 +99,12 @@ def test_label_skew_is_no_shift_of_features_or_of_what_they_mean(pathological: b
         for owner, rows in enumerate(deal_by_class(y, OWNERS, 0.1, 0.0, 0)):
             owners[rows] = owner
     found = which_shift(parts["x"], y, owners)
-    assert "label" in found.named and not {"covariate", "concept", "annotators", "units", "missing"} & {*found.named}
+    assert "label" in found.named and not {"covariate", "concept"} & {*found.named}
 
 
 def test_kinds_that_come_together_are_both_named() -> None:
     generator = np.random.default_rng(1)
-    assert {"label", "missing"} <= {*which_shift(**missing(label(by_lot(), generator), generator)).named}
     assert {"covariate", "concept"} <= {*which_shift(**concept(covariate(by_lot(), generator), generator)).named}
-
-
-def test_the_frequency_among_public_rows_is_estimated_without_their_labels() -> None:
-    parts, other = by_lot(0), by_lot(9)
-    chosen = np.random.default_rng(2).random(len(other["y"])) < np.where(other["y"] == 1, 0.7, 0.2)
-    found = which_shift(**parts, public=other["x"][chosen])
-    part = found.of("public")
-    assert found.named == ("public",) and part is not None
-    assert part.figures["share of 1"] == pytest.approx(other["y"][chosen].mean(), abs=0.08)
-    assert which_shift(**parts, public=other["x"]).named == ()
 
 
 def test_classes_may_be_many_and_names_anything() -> None:
@@ -200,10 +144,8 @@ def test_the_result_is_plain_data_and_sentences() -> None:
         ({"y": np.zeros(3)}, "with 3 labels"),
         ({"owners": np.zeros(800)}, "rows of 1 owner"),
         ({"x": np.full((800, 2), np.inf)}, "infinite"),
-        ({"time": np.zeros(3)}, "time has 3 values for 800 rows"),
         ({"unit": np.zeros(3)}, "unit has 3 values for 800 rows"),
         ({"columns": ["a"]}, "1 names for 6 columns"),
-        ({"public": np.zeros((5, 2))}, "public rows are"),
         ({"x": np.zeros(800)}, r"x is \(800,\)"),
     ],
 )

@@ -1,0 +1,54 @@
+"""An address where no cluster is, and what belongs to the engine alone, is one line, before a run folder is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.protocol.errors import ConfigError, EngineError
+from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.run import Order, ray_again, run_scenario
+from consilium.simulations.scenario import load_scenario
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "127.0.0.1", ":6379", "nowhere.invalid:6379", "h:99999", "h:-1", "ray://127.0.0.1:10001"]
+)
+def test_nobody_there_is_told_at_once_and_nothing_is_made(tmp_path: Path, address: str) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    with pytest.raises(EngineError, match="no Ray cluster answers at"):
+        run_scenario("stroke", load_scenario("stroke"), "ray", 0, tmp_path / "out", ray=RaySpec(address=address))
+    assert not (tmp_path / "out").exists()
+
+
+def order(engine: str, device: str = "auto", **ray: Any) -> Order:
+    return Order("stroke", load_scenario("stroke"), engine, 0, "now", device, RaySpec(**ray))  # pyright: ignore
+
+
+def test_what_belongs_to_ray_is_refused_elsewhere() -> None:
+    asked: list[dict[str, Any]] = [{"address": "h:1"}, {"party_cpus": 2}, {"party_gpus": 0.5}]
+    for ray in asked:
+        with pytest.raises(ConfigError, match="belongs to the engine ray"):
+            order("local", **ray).resolved_device()
+
+
+def test_a_gpu_for_parties_is_asked_by_its_own_option() -> None:
+    with pytest.raises(ConfigError, match="gives its parties no GPU"):
+        order("ray", "cuda").resolved_device()
+    assert order("ray").resolved_device() == "cpu"
+
+
+def test_what_flower_is_told() -> None:
+    assert RaySpec().federation_config(7) == "num-supernodes=7 client-resources-num-cpus=1"
+    assert RaySpec(party_cpus=2, party_gpus=0.25).federation_config(7) == (
+        "num-supernodes=7 client-resources-num-cpus=2 client-resources-num-gpus=0.25"
+    )
+
+
+def test_a_run_goes_on_at_another_address() -> None:
+    manifest = {"ray": {"address": "h:1", "party_cpus": 2, "party_gpus": 0.0}}
+    assert ray_again(manifest, "") == RaySpec(address="h:1", party_cpus=2)
+    assert ray_again(manifest, "h:2") == RaySpec(address="h:2", party_cpus=2)
+    assert ray_again({}, "") == RaySpec()
