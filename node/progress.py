@@ -284,16 +284,8 @@ class Display:
     def say(self, text: str, at: float, warning: bool = False) -> None:
         """One line."""
 
-    def restart(self, at: float) -> None:
-        """What comes is of another attempt."""
-        self.stages = Stages()
-
     def tick(self, now: float) -> None:
         """Time passes."""
-
-    def rest(self, at: float) -> None:
-        """Nothing goes on: stages that are open have ended."""
-        self._show_ended(self.stages.end(at), at)
 
     def end(self, at: float, broken: bool = False) -> None:
         """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
@@ -324,8 +316,7 @@ class Shared(Display):
         self._lock = threading.Lock()
 
     begin, update, say = _passed_on("begin"), _passed_on("update"), _passed_on("say")
-    restart, tick = _passed_on("restart"), _passed_on("tick")
-    rest, end = _passed_on("rest"), _passed_on("end")
+    tick, end = _passed_on("tick"), _passed_on("end")
 
 
 def progress_on(display: Display, clock: Clock = time.time) -> Progress:
@@ -386,18 +377,13 @@ class LogLines(Display):
     def say(self, text: str, at: float, warning: bool = False) -> None:
         self._write(f"{'warning: ' if warning else ''}{text}", at)
 
-    def restart(self, at: float) -> None:
-        self.rest(at)
-        super().restart(at)
-        self._shares = {}
-
     def tick(self, now: float) -> None:
         if self.stages.open and now >= self._last + EVERY_SECONDS:
             self._tell(now)
 
     def end(self, at: float, broken: bool = False) -> None:
         if not broken:
-            self.rest(at)
+            self._show_ended(self.stages.end(at), at)
 
     def _show(self, change: StageChange, at: float) -> None:
         stage = change.stage
@@ -450,17 +436,11 @@ class Bars(Display):
         line = f"warning: {text}" if warning else text
         self._console.print(line, style="yellow" if warning else None, markup=False, highlight=False)
 
-    def restart(self, at: float) -> None:
-        super().restart(at)
-        for row in self._rows.values():
-            self._progress.remove_task(row)
-        self._rows = {}
-
     def tick(self, now: float) -> None:
         self._show_ended(self.stages.open, now)
 
     def end(self, at: float, broken: bool = False) -> None:
-        self.rest(at)
+        self._show_ended(self.stages.end(at), at)
         self._progress.stop()
 
     def _show(self, change: StageChange, at: float) -> None:

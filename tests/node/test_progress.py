@@ -180,14 +180,6 @@ def trained(*ats: float, total: int = 100) -> list[tuple[Any, ...]]:
             [("update", "votes of mine", 2, 2, 1.0)],
             ["00:00:01  votes of mine (2)", "00:00:01  votes of mine: 2 of 2, done in 0.0 s"],
         ),
-        (
-            [("begin", "train", 2, 0.0), ("restart", 1.0), ("begin", "train", 2, 2.0)],
-            [
-                "00:00:00  parties train (2)",
-                "00:00:01  parties train: 0 of 2, ended in 1.0 s",
-                "00:00:02  parties train (2)",
-            ],
-        ),
     ],
 )  # fmt: skip
 def test_lines(utc, calls: list[tuple[Any, ...]], expected: list[str]) -> None:
@@ -244,10 +236,6 @@ def test_bars_of_a_stage_that_comes_again_are_one() -> None:
     calls = [call for at in range(0, 40, 2) for call in (("begin", "vote", 2, at), ("update", "vote", 2, 2, at + 1.0))]
     (line,) = bars(100, *calls).splitlines()
     assert "20 s" in line  # all times together
-
-
-def test_another_attempt_begins_with_no_bars() -> None:
-    assert bars(100, ("begin", "train", 3, 0.0), ("restart", 1.0)).strip() == ""
 
 
 class Gone(Display):

@@ -21,7 +21,7 @@ import json, sys
 import consilium.cli
 from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.progress import following
-from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 """
 """What `consilium run` imports before it does anything."""

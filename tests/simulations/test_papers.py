@@ -169,7 +169,7 @@ def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
     results = done.json()
     assert (results["seeds"], [each["name"] for each in results["rows"]]) == ([3], ["published-votes"])
     assert (folder / ORDER).exists()
-    assert consilium("run", "--resume", folder, "--format", "json", "--quiet").json() == results
+    assert consilium("run", "pate-2017", *arguments, "--seed", "3", "--out", folder).json() == results
     assert "near-zero " in consilium("scenarios").stdout
 
 
