@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
@@ -114,8 +113,8 @@ def run(
         check_new(out)
     name = Path(scenario).stem
     with showing(quiet) as display, ExitStack() as stack:
-        display.say(f"run of {name}, engine {engine.value}, seed {seed}", time.time())  # before libraries load
-        display.begin(LOAD, 1, time.time())
+        display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
+        display.begin(LOAD, 1)
         started = None
         if engine is not EngineName.ray:
             from consilium.simulations.engines.process import running_workers
@@ -128,14 +127,14 @@ def run(
         from consilium.simulations.scenario import load_scenario
 
         def watch(events: Path) -> AbstractContextManager[None]:
-            display.update(LOAD, 1, 1, time.time())
+            display.update(LOAD, 1, 1)
             return following(events, display)
 
         asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
         ray = validate(asked_ray, RaySpec, "options of the engine ray")
         loaded = load_scenario(scenario, overrides or [])
         folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-        display.say(loaded.federation.name, time.time())
+        display.say(loaded.federation.name)
         with writing(folder):
             summary = run_scenario(
                 name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray, started=started

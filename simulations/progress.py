@@ -87,36 +87,34 @@ class Showing:
 
     def __call__(self, event: Event) -> None:
         """One event; of a kind that is not shown, nothing."""
-        if not event.at:  # no line that this program wrote
-            return
-        moment = event.moment
         match event:
             case StageBegins():
-                self._display.begin(event.stage, event.total, moment)
+                self._display.begin(event.stage, event.total)
             case StageGoesOn():
-                self._display.update(event.stage, event.done, event.total, moment)
+                self._display.update(event.stage, event.done, event.total)
             case Warned():
-                self._display.say(event.text, moment, warning=True)
+                self._display.say(event.text, warning=True)
             case FalseVotes():
-                self._display.say(event.what, moment)
+                self._display.say(event.what)
             case WaitingForParties():  # it is written every second
                 if event.words != self._waited:
                     self._waited = event.words
-                    self._display.say(event.words, moment)
+                    self._display.say(event.words)
             case Released():
-                self._release(event, moment)
+                self._release(event)
             case _ if isinstance(event, SHOWN):
-                self._display.say(event.words, moment)
+                self._display.say(event.words)
 
-    def _release(self, event: Released, moment: float) -> None:
+    def _release(self, event: Released) -> None:
         """Batch upon batch may be released in a second: all so far is told, and that seldom."""
+        moment = event.moment
         self._asked += event.asked
         self._answered += event.answered
         if moment < self._released + RELEASED_SECONDS:
             return
         self._released = moment
         answers = many(self._answered, event.noun)
-        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties", moment)
+        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
 
 
 @contextmanager

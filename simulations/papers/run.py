@@ -146,10 +146,10 @@ class PaperRun:
         """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
         self._claim()
         for line in self.plan():
-            display.say(line, time.time())
+            display.say(line)
         for stage, teachers in (("train", True), ("rows", False)):
             if jobs := self._jobs(teachers):
-                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total, time.time()))
+                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total))
         return self.write()
 
     def _claim(self) -> None:
