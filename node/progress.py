@@ -136,8 +136,10 @@ def _on_stderr() -> Display:
 
 
 class Stages(Display):
-    """Which stages are open, the innermost last, and how far each is. It goes with its terminal: nobody's work fails for
-    one that is not there any more."""
+    """Which stages are open, the innermost last, and how far each is.
+
+    It goes with its terminal: nobody's work fails for one that is not there any more.
+    """
 
     def __init__(self) -> None:
         self._gone = False

@@ -11,7 +11,7 @@ from consilium.protocol.files import replace_private
 FILE = "SHA256SUMS"
 LEFT_OUT = ("private/work/", "sessions/")
 """Folders of what is no result."""
-PASSING = (FILE, ".part")
+PASSING = (FILE, ".lock", ".part")
 """Ends of the names of files that are none either."""
 LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
 LISTED += ("private/report.json", "student/MODEL_CARD.md", "student/model.safetensors", "student/plan.json")

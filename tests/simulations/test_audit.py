@@ -207,7 +207,7 @@ def damaged(run: Path, name: str, damage: str) -> None:
 def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
     found = {path.relative_to(sound) for path in sound.rglob("*") if path.is_file()}
     listed = {path.relative_to(sound) for name in FILES for path in sound.glob(name)}
-    assert {path.as_posix() for path in found - listed} == {"lock", "ledger.db.lock"}
+    assert {path.as_posix() for path in found - listed} == {"ledger.db.lock"}
 
 
 @pytest.mark.slow
