@@ -62,17 +62,6 @@ class OfParties(Event):
         return ", ".join(self.parties)
 
 
-class Begin(Event):
-    """An attempt at a simulated run begins."""
-
-    kind = "begin"
-    resumed: bool
-
-    @property
-    def words(self) -> str:
-        return "the run goes on where it was" if self.resumed else ""
-
-
 class StageBegins(Event):
     """Nothing of it is done; `total` long, 1 or less where nobody knows."""
 

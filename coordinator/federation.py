@@ -94,7 +94,7 @@ class FederationRun:
         clock = _Clock()
         admission, least = None, None
         seen = SeenPositions(self.run_dir / SEEN_FILE)
-        # a simulated party's state goes with its home, which a run that is resumed makes anew
+        # a simulated party's state goes with its home
         starts = () if config.simulation else ledger.begin_start()
         greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts)
         if nodes is None:

@@ -37,8 +37,8 @@ from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 
 NoiseFor = Callable[[int], NoiseSource]
-"""The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a
-run that was interrupted and resumed draws what it would have drawn; real noise depends on nothing."""
+"""The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone;
+real noise depends on nothing."""
 
 
 class SumsOfRun:

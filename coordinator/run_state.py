@@ -15,7 +15,6 @@ from typing import Any
 from consilium.coordinator.events import (
     OF_WHO_IS_THERE,
     Awaiting,
-    Begin,
     Closed,
     Connected,
     Enrolled,
@@ -313,12 +312,3 @@ class RunState:
 
     def _trouble(self, event: Event, message: str, cure: str) -> None:
         self._troubles.append(Trouble(self.last, event.kind, message, cure))
-
-
-def last_attempt(events: list[Event]) -> list[Event]:
-    """From where the last attempt began: a simulation says so, a coordinator enrols its parties."""
-    begun = [place for place, event in enumerate(events) if isinstance(event, Begin)]
-    enrolled = [
-        place for place, event in enumerate(events) if isinstance(event, StageBegins) and event.stage == "enrol"
-    ]
-    return events[(begun or enrolled or [0])[-1] :]

@@ -16,7 +16,6 @@ from consilium.data.cells import Column, ValueState, Wanted, read_cells
 from consilium.data.faults import DataReport, Problem
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, TornRows, in_file, is_pattern, open_table
 from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
-from consilium.protocol.errors import DataError
 from consilium.protocol.images import represent
 from consilium.protocol.schema import Schema
 

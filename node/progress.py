@@ -1,16 +1,11 @@
-"""What one sees of work that takes minutes: its stages with the time that is left, as bars or as lines of a log."""
+"""What one sees of work that takes minutes: its stages, as bars on a terminal and as lines of a log elsewhere."""
 
 from __future__ import annotations
 
 import math
-import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from consilium.protocol.label_source import Progress
@@ -19,66 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-LEAST_SECONDS = 2.0
-"""Nothing is said before a stage has shown for so long how fast it is."""
-MOST_POINTS = 256
-
 _STEPS = ((20, 5), (60, 10), (600, 60), (3600, 300), (36_000, 600), (math.inf, 3600))
 """Below so many seconds, times are told in steps of so many."""
-
-
-_LOADED = time.monotonic()
-_START = 19
-"""Of the fields behind a process's name in /proc/PID/stat: when it began, in ticks since the machine did."""
-
-
-def seconds_since_start() -> float:
-    """That this process has run for, its libraries' loading included; where the system does not say when it began,
-    since this module was loaded."""
-    try:
-        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, AttributeError, ValueError, IndexError):
-        return time.monotonic() - _LOADED
-
-
-class TimeLeft:
-    """Of one stage. Times are seconds of one clock, any clock.
-
-    The speed is that of the later half of the stage so far, up to this moment: a first hurried or slow part is
-    forgotten, one slow step changes little, and while nothing comes the time that is left grows.
-
-    >>> left = TimeLeft(at=0.0, done=0)
-    >>> for second in range(1, 11):
-    ...     left.update(at=float(second), done=10 * second)
-    >>> left.seconds(now=10.0, total=400)
-    30.0
-    """
-
-    def __init__(self, at: float, done: int) -> None:
-        self._points: deque[tuple[float, int]] = deque([(at, done)])
-        self._began = at
-
-    def update(self, at: float, done: int) -> None:
-        """So much is done at this time; `at` and `done` never fall."""
-        if done > self._points[-1][1]:
-            self._points.append((at, done))
-        half = self._began + (at - self._began) / 2
-        while len(self._points) > 2 and self._points[1][0] <= half:
-            self._points.popleft()
-        if len(self._points) > MOST_POINTS:
-            points = list(self._points)
-            self._points = deque([*points[:-1:2], points[-1]])
-
-    def seconds(self, now: float, total: int) -> float | None:
-        """Until `total` is done; None where nobody can know it yet."""
-        (since, before), (_, done) = self._points[0], self._points[-1]
-        passed = now - since
-        if done >= total:
-            return 0.0
-        if done <= before or passed <= 0 or now - self._began < LEAST_SECONDS:
-            return None
-        return (total - done) * passed / (done - before)
 
 
 def about(seconds: float) -> str:
@@ -142,6 +79,12 @@ WORDS = {
 }
 """For people. A stage without an entry is called as it is named."""
 
+
+def words_of(name: str) -> str:
+    """What people call a stage."""
+    return WORDS.get(name, name)
+
+
 AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
 """Stages that stay open while others happen in them."""
 
@@ -154,331 +97,172 @@ def stage(progress: Progress, name: str) -> Iterator[None]:
     progress(name, 1, 1)
 
 
-@dataclass
-class StageState:
-    """One stage. `total` 1 or less: nobody knows how far it is until it is done. Times are those of a clock.
-
-    times : how often it has begun. before: seconds that it took the times before. ended: None while it is open.
-    """
-
-    name: str
-    total: int
-    began: float
-    done: int = 0
-    times: int = 1
-    before: float = 0.0
-    ended: float | None = None
-    left: TimeLeft = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.left = TimeLeft(self.began, self.done)
-
-    @property
-    def words(self) -> str:
-        """What people call it."""
-        return WORDS.get(self.name, self.name)
-
-    @property
-    def counted(self) -> bool:
-        """Whether it is known how far it is."""
-        return self.total > 1
-
-    def seconds(self, now: float) -> float:
-        """That it took, all times together."""
-        return self.before + max(0.0, (now if self.ended is None else self.ended) - self.began)
-
-    def count(self) -> str:
-        """How far it is, or nothing."""
-        return f"{self.done} of {self.total}" if self.counted else ""
-
-    def time_left(self, now: float) -> str:
-        """For people, or nothing where it has ended or cannot be known."""
-        seconds = self.left.seconds(now, self.total) if self.counted and self.ended is None else None
-        return f"{about(seconds)} left" if seconds else ""
-
-    def __str__(self) -> str:
-        return f"{self.words}: {self.count()}" if self.counted else self.words
-
-    def told(self, now: float) -> str:
-        """All of it in a line: `parties train: 120 of 371, 4.0 s so far, about 10 s left`."""
-        parts = [str(self), f"{spent(self.seconds(now))} so far", self.time_left(now)]
-        return ", ".join(filter(None, parts))
-
-
-@dataclass(frozen=True)
-class StageChange:
-    """What became of a stage. begun: it begins with this. ended: those that end with it, itself perhaps among them."""
-
-    stage: StageState
-    begun: bool
-    ended: list[StageState]
-
-
-class Stages:
-    """All stages by name, and those that are open, the innermost last."""
-
-    def __init__(self) -> None:
-        self.all: dict[str, StageState] = {}
-        self.open: list[StageState] = []
-
-    def begin(self, name: str, total: int, at: float) -> StageChange:
-        """A stage begins, perhaps again. What is open ends, but for stages in which others happen (`AROUND`)."""
-        known = self.all.get(name)
-        inner = (place for place, stage in enumerate(self.open) if stage is known or stage.name not in AROUND)
-        ended = self._end_from(next(inner, len(self.open)), at)
-        stage = StageState(name, total, at)
-        if known is not None:
-            stage.times, stage.before = known.times + 1, known.seconds(at)
-        self.all[name] = stage
-        self.open.append(stage)
-        return StageChange(stage, True, ended)
-
-    def update(self, name: str, done: int, total: int, at: float) -> StageChange:
-        """A stage is so far. One that was never begun, or that is less far than it was, begins."""
-        known = self.all.get(name)
-        if known is None or done < known.done or (known.ended is not None and known.done < known.total):
-            change = self.begin(name, total, at)
-        else:
-            change = StageChange(known, False, [])
-        stage = change.stage
-        if stage.ended is None:
-            stage.done, stage.total = done, total
-            stage.left.update(at, done)
-            if done >= total:
-                change.ended.extend(self._end_from(self.open.index(stage), at))
-        return change
-
-    def end(self, at: float) -> list[StageState]:
-        """Nothing goes on any more; what was open."""
-        return self._end_from(0, at)
-
-    def _end_from(self, place: int, at: float) -> list[StageState]:
-        ended = self.open[place:]
-        self.open = self.open[:place]
-        for stage in ended:
-            stage.ended = at
-        return list(reversed(ended))
-
-
-TICK_SECONDS = 0.5
-
-Clock = Callable[[], float]
-"""Seconds since 1970."""
-
-
 class Display:
-    """Shows stages and lines; this one remembers the stages, and shows nothing. Times are seconds since 1970. Not from
-    two threads at once: `showing` sees to that."""
+    """Shows stages and lines; this one shows nothing."""
 
-    def __init__(self) -> None:
-        self.stages = Stages()
-
-    def begin(self, stage: str, total: int, at: float) -> None:
+    def begin(self, stage: str, total: int) -> None:
         """A stage begins, which is `total` long; 1 or less where nobody knows."""
-        self._show(self.stages.begin(stage, total, at), at)
 
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
-        """A stage is so far."""
-        self._show(self.stages.update(stage, done, total, at), at)
+    def update(self, stage: str, done: int, total: int) -> None:
+        """A stage is so far. One that was never begun, or that is less far than it was, begins."""
 
-    def say(self, text: str, at: float, warning: bool = False) -> None:
+    def say(self, text: str, warning: bool = False) -> None:
         """One line."""
 
-    def restart(self, at: float) -> None:
-        """What comes is of another attempt."""
-        self.stages = Stages()
-
-    def tick(self, now: float) -> None:
-        """Time passes."""
-
-    def rest(self, at: float) -> None:
-        """Nothing goes on: stages that are open have ended."""
-        self._show_ended(self.stages.end(at), at)
-
-    def end(self, at: float, broken: bool = False) -> None:
-        """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
-
-    def _show(self, change: StageChange, at: float) -> None:
-        """What became of a stage."""
-
-    def _show_ended(self, stages: list[StageState], at: float) -> None:
-        """These have ended since nothing goes on."""
+    def end(self) -> None:
+        """Nothing comes any more: stages that are open have ended."""
 
 
-def _passed_on(name: str) -> Callable[..., None]:
-    def method(self: Shared, *arguments: Any, **named: Any) -> None:
-        with self._lock:
-            try:
-                getattr(self._inner, name)(*arguments, **named)
-            except (OSError, ValueError):  # the terminal, or the stream, is gone
-                self._inner = Display()
-
-    return method
-
-
-class Shared(Display):
-    """A `Display` that several threads may use, and that goes with its terminal: nobody's work fails for it."""
-
-    def __init__(self, inner: Display) -> None:
-        self._inner = inner
-        self._lock = threading.Lock()
-
-    begin, update, say = _passed_on("begin"), _passed_on("update"), _passed_on("say")
-    restart, tick = _passed_on("restart"), _passed_on("tick")
-    rest, end = _passed_on("rest"), _passed_on("end")
-
-
-def progress_on(display: Display, clock: Clock = time.time) -> Progress:
+def progress_on(display: Display) -> Progress:
     """A `Progress` that is shown on a display."""
-    return lambda stage, done, total: display.update(stage, done, total, clock())
+    return display.update
 
 
 @contextmanager
-def showing(quiet: bool = False, clock: Clock = time.time) -> Iterator[Display]:
-    """A display on stderr, in which time passes by itself, while the context is open; `quiet`: one of nothing."""
-    if quiet:
-        yield Display()
-        return
-    shared = Shared(_on_stderr())
-    stop = threading.Event()
-
-    def tick() -> None:
-        while not stop.wait(TICK_SECONDS):
-            shared.tick(clock())
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    broken = True
+def showing(quiet: bool = False) -> Iterator[Display]:
+    """A display on stderr while the context is open; `quiet`: one of nothing."""
+    display = Display() if quiet else _on_stderr()
     try:
-        yield shared
-        broken = False
+        yield display
     finally:
-        stop.set()
-        thread.join()
-        shared.end(clock(), broken)
+        display.end()
 
 
 def _on_stderr() -> Display:
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_terminal and not console.is_dumb_terminal:
-        return Bars(console)
-    return LogLines(console.file)
+    return Bars(console) if console.is_terminal and not console.is_dumb_terminal else LogLines(console.file)
+
+
+class Stages(Display):
+    """Which stages are open, the innermost last, and how far each is.
+
+    It goes with its terminal: nobody's work fails for one that is not there any more.
+    """
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._open: list[str] = []
+        self._done: dict[str, int] = {}
+
+    def begin(self, stage: str, total: int) -> None:
+        """See `Display`. What is open ends, but for stages in which others happen (`AROUND`)."""
+        inner = (place for place, name in enumerate(self._open) if name == stage or name not in AROUND)
+        self._end_from(next(inner, len(self._open)))
+        again, self._done[stage] = stage in self._done, 0
+        self._open.append(stage)
+        self._tell(self._began, stage, total, again)
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """See `Display`."""
+        if stage not in self._open or done < self._done[stage]:
+            if done and done == self._done.get(stage):
+                return  # it has ended
+            self.begin(stage, total)
+        self._done[stage] = done
+        self._tell(self._went_on, stage, done, total)
+        if done >= total:
+            self._end_from(self._open.index(stage))
+
+    def end(self) -> None:
+        """See `Display`."""
+        self._end_from(0)
+
+    def _end_from(self, place: int) -> None:
+        ended, self._open = self._open[place:], self._open[:place]
+        for stage in reversed(ended):
+            self._tell(self._ended, stage)
+
+    def _tell(self, show: Callable[..., object], *what: Any) -> None:
+        if not self._gone:
+            try:
+                show(*what)
+            except (OSError, ValueError):
+                self._gone = True
+
+    def _began(self, stage: str, total: int, again: bool) -> None: ...
+
+    def _went_on(self, stage: str, done: int, total: int) -> None: ...
+
+    def _ended(self, stage: str) -> None: ...
 
 
 EVERY_SECONDS = 10.0
-LEAST_BETWEEN = 2.0
-"""Seconds between two lines about how far a stage is, however fast it goes."""
-PART = 0.1
-"""Of a stage: so much more is worth a line."""
+"""Between two lines about how far a stage is."""
 
 
-class LogLines(Display):
-    """Lines of a log. A stage that comes again, as one batch of votes after the other, is told by the clock alone."""
+class LogLines(Stages):
+    """Lines of a log. Of a stage that comes again, as one batch of votes after the other, the first time alone."""
 
     def __init__(self, file: IO[str]) -> None:
         super().__init__()
         self._file = file
         self._last = 0.0
-        self._shares: dict[str, float] = {}
+        self._first: dict[str, tuple[float, str]] = {}
+        """When each that is told of began, and how far it is."""
 
-    def say(self, text: str, at: float, warning: bool = False) -> None:
-        self._write(f"{'warning: ' if warning else ''}{text}", at)
+    def say(self, text: str, warning: bool = False) -> None:
+        """See `Display`."""
+        self._tell(self._write, f"{'warning: ' if warning else ''}{text}")
 
-    def restart(self, at: float) -> None:
-        self.rest(at)
-        super().restart(at)
-        self._shares = {}
+    def _began(self, stage: str, total: int, again: bool) -> None:
+        if not again:
+            self._first[stage] = time.monotonic(), ""
+            self._write(f"{words_of(stage)} ({total})" if total > 1 else words_of(stage))
 
-    def tick(self, now: float) -> None:
-        if self.stages.open and now >= self._last + EVERY_SECONDS:
-            self._tell(now)
+    def _went_on(self, stage: str, done: int, total: int) -> None:
+        if stage in self._first:
+            far = f": {done} of {total}" if total > 1 else ""
+            self._first[stage] = self._first[stage][0], far
+            if done < total and time.monotonic() >= self._last + EVERY_SECONDS:
+                self._write(f"{words_of(stage)}{far}")
 
-    def end(self, at: float, broken: bool = False) -> None:
-        if not broken:
-            self.rest(at)
+    def _ended(self, stage: str) -> None:
+        if stage in self._first:
+            began, far = self._first.pop(stage)
+            self._write(f"{words_of(stage)}{far}, ended after {spent(time.monotonic() - began)}")
 
-    def _show(self, change: StageChange, at: float) -> None:
-        stage = change.stage
-        self._show_ended([ended for ended in change.ended if ended is not stage], at)
-        if change.begun and stage.times == 1:
-            self._write(f"{stage.words} ({stage.total})" if stage.counted else stage.words, at)
-        self._show_ended([ended for ended in change.ended if ended is stage], at)
-        if not change.begun and stage.ended is None and stage.counted and stage.times == 1:
-            share = stage.done / stage.total
-            if share >= self._shares.get(stage.name, 0.0) + PART and at >= self._last + LEAST_BETWEEN:
-                self._tell(at)
-                self._shares[stage.name] = share
-
-    def _show_ended(self, stages: list[StageState], at: float) -> None:
-        for stage in stages:
-            if stage.times == 1:
-                how = "done" if stage.done >= stage.total else "ended"
-                self._write(f"{stage}, {how} in {spent(stage.seconds(at))}", at)
-
-    def _tell(self, at: float) -> None:
-        """All that is open, in one line."""
-        self._write("; ".join(stage.told(at) for stage in self.stages.open), at)
-
-    def _write(self, text: str, at: float) -> None:
-        self._last = at
-        print(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {text}", file=self._file, flush=True)
+    def _write(self, text: str) -> None:
+        self._last = time.monotonic()
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}", file=self._file, flush=True)
 
 
-class Bars(Display):
-    """As bars. A stage that comes again keeps its bar; its time is that of all times together."""
+class Bars(Stages):
+    """As bars of rich's. A stage that comes again keeps its bar."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, TextColumn  # only where there is a terminal
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Table
 
         super().__init__()
         self._console = console
         self._rows: dict[str, TaskID] = {}
-        columns = (
-            TextColumn("{task.description:>24}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[count]:>14}"),
-            TextColumn("{task.fields[spent]:>10}"),
-            TextColumn("{task.fields[left]}"),
-        )
-        self._progress = Table(*columns, console=console, refresh_per_second=4, redirect_stdout=False)
-        self._progress.start()
+        columns = TextColumn("{task.description:>24}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
+        self._table = Table(*columns, TimeRemainingColumn(), console=console, redirect_stdout=False)
+        self._table.start()
 
-    def say(self, text: str, at: float, warning: bool = False) -> None:
-        line = f"warning: {text}" if warning else text
-        self._console.print(line, style="yellow" if warning else None, markup=False, highlight=False)
+    def say(self, text: str, warning: bool = False) -> None:
+        """See `Display`."""
+        self._tell(self._print, f"warning: {text}" if warning else text, "yellow" if warning else None)
 
-    def restart(self, at: float) -> None:
-        super().restart(at)
-        for row in self._rows.values():
-            self._progress.remove_task(row)
-        self._rows = {}
+    def _print(self, line: str, style: str | None) -> None:
+        self._console.print(line, style=style, markup=False, highlight=False)
 
-    def tick(self, now: float) -> None:
-        self._show_ended(self.stages.open, now)
+    def end(self) -> None:
+        """See `Display`."""
+        super().end()
+        self._tell(self._table.stop)
 
-    def end(self, at: float, broken: bool = False) -> None:
-        self.rest(at)
-        self._progress.stop()
+    def _began(self, stage: str, total: int, again: bool) -> None:
+        length = total if total > 1 else None
+        if again:
+            self._table.reset(self._rows[stage], total=length)
+        else:
+            self._rows[stage] = self._table.add_task(words_of(stage), total=length)
 
-    def _show(self, change: StageChange, at: float) -> None:
-        self._show_ended([*change.ended, change.stage], at)
+    def _went_on(self, stage: str, done: int, total: int) -> None:
+        self._table.update(self._rows[stage], completed=done, total=total if total > 1 or done else None)
 
-    def _show_ended(self, stages: list[StageState], at: float) -> None:
-        """These as they are now, whether they have ended or not."""
-        for stage in stages:
-            if stage.name not in self._rows:
-                self._rows[stage.name] = self._progress.add_task(stage.words, total=None, count="", spent="", left="")
-            done, total = stage.done, stage.total if stage.counted else None
-            if stage.ended is not None and not stage.counted:
-                done, total = 1, 1
-            self._progress.update(
-                self._rows[stage.name],
-                completed=done,
-                total=total,
-                count=stage.count(),
-                spent=spent(stage.seconds(at)),
-                left=stage.time_left(at),
-            )
+    def _ended(self, stage: str) -> None:
+        self._table.stop_task(self._rows[stage])

@@ -111,17 +111,11 @@ class ServiceError(ConsiliumError):
 
 
 class FailedAfterRelease(ConsiliumError):
-    """A run failed after values had been released and charged; they stay in its folder, and it can go on from there.
-
-    run_dir: the folder; empty where nobody says. Of what it failed is its `__cause__`.
-    """
+    """A run failed after values had been released and charged; they stay in its folder. Of what it failed is its
+    `__cause__`."""
 
     exit_code = 13
     meaning = "failed after a release, which stays"
-
-    def __init__(self, what: str, action: str = "", run_dir: str = "") -> None:
-        super().__init__(what, action)
-        self.run_dir = run_dir
 
 
 class MalformedMessage(ConsiliumError):

@@ -20,7 +20,6 @@ from consilium.models.evaluation import evaluate
 from consilium.models.published.model import Published
 from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
-from consilium.protocol.parquet import from_parquet
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
@@ -368,8 +367,9 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
 
 def _labels(space: Workspace) -> dict[str, Sequence[Any]]:
     """The columns of the student's table."""
-    columns = from_parquet((space.run_dir / "labels.parquet").read_bytes())
-    return {name: column.values for name, column in columns.items()}
+    import polars as pl
+
+    return pl.read_parquet(space.run_dir / "labels.parquet").to_dict(as_series=False)
 
 
 def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

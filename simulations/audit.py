@@ -40,17 +40,17 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.queries import query_ids
 from consilium.report.warnings import listed
-from consilium.simulations import attempt
-from consilium.simulations.attempt import FORMAT
+from consilium.simulations import checksums
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
+from consilium.simulations.manifest import FORMAT, MANIFEST
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.summary import data_facts, looked_at, run_warnings
 
-MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
-TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, attempt.FILE)
+SUMMARY, CARD, REPORT_DATA = "summary.json", "student/student.json", "private/report.json"
+TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, checksums.FILE)
 """Files of which a simulation's folder has at least one."""
 SECONDS = 1e-3
 """Seconds are rounded to this when a simulation sums them up."""
@@ -115,14 +115,14 @@ class _Simulation:
             self._complete = Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
         except Damaged:
             # the part is there while the first one is written
-            self._complete = not (run_dir / f"{MANIFEST}.part").exists() or (run_dir / attempt.FILE).exists()
+            self._complete = not (run_dir / f"{MANIFEST}.part").exists() or (run_dir / checksums.FILE).exists()
         self.files = Files(run_dir, self._complete)
 
     def look(self, run: VerifiedRun) -> list[Finding]:
         """All findings but those of `verify_run`."""
         checks, recorded = Checks(), run.recorded
         config = recorded.config if recorded is not None else None
-        checks.check(f"{attempt.FILE}: every file", lambda: attempt.check_sums(self._dir, self._complete))
+        checks.check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(self._dir, self._complete))
         checks.check(f"{MANIFEST}: status", self._status)
         checks.check(f"{MANIFEST}: scenario and data give this federation", lambda: self._origin(config))
         if recorded is None or config is None:

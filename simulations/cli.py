@@ -1,8 +1,7 @@
-"""Commands of the simulations: run, watch, scenarios, report, prepare; and the audit of any run."""
+"""Commands of the simulations: run, scenarios, report, prepare; and the audit of any run."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
@@ -89,12 +88,6 @@ def run(
     party_gpus: Annotated[
         float, typer.Option(min=0, help="Engine ray: GPUs that a party is given, also a part of one, e.g. 0.25.")
     ] = 0.0,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN", help="Go on with an interrupted run; takes all else from it. What contradicts it is refused."
-        ),
-    ] = None,
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
     output: FormatOption = Format.text,
@@ -107,83 +100,61 @@ def run(
     seeds, workers, fast and data.path.
     """
     from consilium.node.progress import LOAD, showing
-    from consilium.simulations.papers import ORDER
 
-    if (resume / ORDER).exists() if resume else scenario in Shipped.PAPER.files():
+    if scenario in Shipped.PAPER.files():
         options = ("engine", "address", "party_cpus", "party_gpus", "keep_work")
         if unused := [name for name in options if _was_given(context, name)]:
             raise ConfigError(f"--{unused[0].replace('_', '-')} is of no use for a paper", "Leave it out")
         seeds = [f"seeds=[{seed}]"] if _was_given(context, "seed") else []
-        run_paper(scenario, resume, out, [*(overrides or []), *seeds], device.value, output, quiet)
+        run_paper(scenario, out, [*(overrides or []), *seeds], device.value, output, quiet)
         return
-    if resume is None:
-        Shipped.SCENARIO.path(scenario)  # this and the next are said before seconds of loading
-        if out is not None:
-            check_new(out)
+    Shipped.SCENARIO.path(scenario)  # this and the next are said before seconds of loading
+    if out is not None:
+        check_new(out)
     name = Path(scenario).stem
-    description = (
-        f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
-    )
     with showing(quiet) as display, ExitStack() as stack:
-        display.say(description, time.time())  # before libraries load, for seconds
-        display.begin(LOAD, 1, time.time())
+        display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
+        display.begin(LOAD, 1)
         started = None
-        if resume is None and engine is not EngineName.ray:
+        if engine is not EngineName.ray:
             from consilium.simulations.engines.process import running_workers
 
             started = stack.enter_context(running_workers())  # their libraries load beside this process's own
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray_spec import RaySpec
         from consilium.simulations.progress import following
-        from consilium.simulations.run import resume_run, run_scenario
+        from consilium.simulations.run import run_scenario
         from consilium.simulations.scenario import load_scenario
 
         def watch(events: Path) -> AbstractContextManager[None]:
-            display.update(LOAD, 1, 1, time.time())
+            display.update(LOAD, 1, 1)
             return following(events, display)
 
-        if resume is not None:
-            options = {
-                "SCENARIO": name,
-                "--engine": engine.value,
-                "--seed": seed,
-                "--device": device.value,
-                "--party-cpus": party_cpus,
-                "--party-gpus": party_gpus,
-                "--out": str(out.resolve()) if out else None,
-            }
-            chosen = {name: value for name, value in options.items() if _was_given(context, name)}
-            with writing(resume):
-                summary = resume_run(resume, watch, keep_work, chosen, overrides or [], address)
-        else:
-            asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
-            ray = validate(asked_ray, RaySpec, "options of the engine ray")
-            loaded = load_scenario(scenario, overrides or [])
-            folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-            display.say(f"{loaded.federation.name}; in another terminal: consilium watch {folder}", time.time())
-            with writing(folder):
-                summary = run_scenario(
-                    name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray, started=started
-                )
+        asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
+        ray = validate(asked_ray, RaySpec, "options of the engine ray")
+        loaded = load_scenario(scenario, overrides or [])
+        folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+        display.say(loaded.federation.name)
+        with writing(folder):
+            summary = run_scenario(
+                name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray, started=started
+            )
     if output is Format.json:
         show(output, summary, ())
     if not quiet:
         _print_summary(summary, output)
 
 
-def run_paper(
-    name: str, resume: Path | None, out: Path | None, overrides: list[str], device: str, output: Format, quiet: bool
-) -> None:
-    """Run a paper, or go on with it, and show its table."""
+def run_paper(name: str, out: Path | None, overrides: list[str], device: str, output: Format, quiet: bool) -> None:
+    """Run a paper, and show its table. A folder that has rows of it already keeps them."""
     from consilium.models.devices import using_device
     from consilium.node.progress import showing
     from consilium.simulations.papers.description import choice_of
-    from consilium.simulations.papers.run import PaperRun, as_lines, choice_in, named
+    from consilium.simulations.papers.run import PaperRun, as_lines
 
-    folder = resume or out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    choice = choice_in(folder) if resume and not overrides else choice_of(overrides)
+    folder = out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     with showing(quiet) as display, writing(folder), using_device(device):  # pyright: ignore[reportArgumentType]
-        results = PaperRun(named(name, resume), choice, folder).run(display)
+        results = PaperRun(Shipped.PAPER.path(name), choice_of(overrides), folder).run(display)
     show(output, results, () if quiet else as_lines(results))
 
 
@@ -191,30 +162,6 @@ def _was_given(context: typer.Context, name: str) -> bool:
     """Whether an option of the command line, or SCENARIO, stands there or is its default."""
     source = context.get_parameter_source(name.removeprefix("--").lower().replace("-", "_"))
     return source is not None and source.name == "COMMANDLINE"
-
-
-def watch(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or a coordinator's kit.")],
-    wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a run that nobody works on, or none yet.")
-    ] = 0,
-    output: FormatOption = Format.text,
-    quiet: QuietOption = False,
-) -> None:
-    """Look on at a run from another terminal, until it ends. Exit code 1: it ended before it was complete.
-
-    Ctrl-C ends the watching, never the run.
-    """
-    from consilium.node.progress import showing
-    from consilium.simulations.watching import Watch
-
-    with showing(quiet) as display:
-        looking = Watch(path, display, wait)
-        ending = looking.until_it_ends()
-    lines = [] if quiet else [ending.what, *([ending.next] if ending.next else [])]
-    show(output, looking.summary(ending), lines)
-    if not ending.well:
-        raise typer.Exit(1)
 
 
 def scenarios(output: FormatOption = Format.text) -> None:
@@ -251,8 +198,8 @@ def report(
     output: FormatOption = Format.text,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
-    from consilium.simulations.attempt import renew_sum
     from consilium.simulations.audited_report import report_of
+    from consilium.simulations.checksums import renew_sum
     from consilium.simulations.report.build import write_report
 
     data, run_dir = report_of(path, student)
@@ -356,7 +303,6 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=SIMULATE)(scenarios)
     app.add_typer(data_app, name="data", rich_help_panel=SIMULATE)
     app.command("attack", rich_help_panel=SIMULATE)(attack_command)
-    app.command(rich_help_panel=SIMULATE)(watch)
     app.command("show", rich_help_panel=SIMULATE)(show_run)
     app.command(rich_help_panel=SIMULATE)(report)
     app.command(rich_help_panel=SIMULATE)(prepare)

@@ -16,9 +16,7 @@ def check_finished(run: Path) -> None:
     if not run.is_dir():
         raise PathError(f"{run} is no folder", "Give the folder of a run")
     if not (run / SUMMARY).is_file():
-        begun = (run / "manifest.json").is_file()
-        action = f"Go on with: consilium run --resume {run}" if begun else "Give the folder of a finished run"
-        raise DataError(f"{run} holds no finished run: {SUMMARY} is not there", action)
+        raise DataError(f"{run} holds no finished run: {SUMMARY} is not there", "Give the folder of a finished run")
 
 
 def read_summary(run: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a run's event log says of its progress: written by the parts of a simulation, shown, or told to a program.
 
-The log is the same for every engine, and of a deployed coordinator. It names stages and counts, never votes.
+The log is the same for every engine. It names stages and counts, never votes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.events import (
-    Begin,
     Closed,
     Event,
     EventLog,
@@ -26,7 +25,6 @@ from consilium.coordinator.events import (
     Promised,
     Released,
     ResumedSession,
-    Serving,
     SessionLost,
     StageBegins,
     StageGoesOn,
@@ -60,10 +58,6 @@ class Recorder:
         elif is_step(done, total):
             self._log.write("progress", stage=stage, done=done, total=total)
 
-    def begin(self, resumed: bool) -> None:
-        """An attempt at the run begins."""
-        self._log.write("begin", resumed=resumed)
-
     def saved(self, facts: Mapping[str, Any]) -> None:
         """The student is in its folder. facts: the fields of `StudentSaved`."""
         self._log.write(StudentSaved.kind, **facts)
@@ -79,7 +73,7 @@ def recording(events: Path) -> Iterator[Recorder]:
         log.close()
 
 
-SHOWN = (LeftOut, Excluded, Promised, Serving, ResumedSession, SessionLost, StudentSaved, Failed, Closed)
+SHOWN = (LeftOut, Excluded, Promised, ResumedSession, SessionLost, StudentSaved, Failed, Closed)
 """Events that are a line each."""
 
 
@@ -93,40 +87,34 @@ class Showing:
 
     def __call__(self, event: Event) -> None:
         """One event; of a kind that is not shown, nothing."""
-        if not event.at:  # no line that this program wrote
-            return
-        moment = event.moment
         match event:
-            case Begin():
-                self._display.restart(moment)
-                if event.resumed:
-                    self._display.say(event.words, moment)
             case StageBegins():
-                self._display.begin(event.stage, event.total, moment)
+                self._display.begin(event.stage, event.total)
             case StageGoesOn():
-                self._display.update(event.stage, event.done, event.total, moment)
+                self._display.update(event.stage, event.done, event.total)
             case Warned():
-                self._display.say(event.text, moment, warning=True)
+                self._display.say(event.text, warning=True)
             case FalseVotes():
-                self._display.say(event.what, moment)
-            case WaitingForParties():  # a coordinator writes it every second
+                self._display.say(event.what)
+            case WaitingForParties():  # it is written every second
                 if event.words != self._waited:
                     self._waited = event.words
-                    self._display.say(event.words, moment)
+                    self._display.say(event.words)
             case Released():
-                self._release(event, moment)
+                self._release(event)
             case _ if isinstance(event, SHOWN):
-                self._display.say(event.words, moment)
+                self._display.say(event.words)
 
-    def _release(self, event: Released, moment: float) -> None:
+    def _release(self, event: Released) -> None:
         """Batch upon batch may be released in a second: all so far is told, and that seldom."""
+        moment = event.moment
         self._asked += event.asked
         self._answered += event.answered
         if moment < self._released + RELEASED_SECONDS:
             return
         self._released = moment
         answers = many(self._answered, event.noun)
-        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties", moment)
+        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties")
 
 
 @contextmanager
@@ -157,7 +145,7 @@ def following_with(events: Path, tell: Tell) -> Iterator[None]:
 @contextmanager
 def _reading(events: Path, take: Callable[[Event], None]) -> Iterator[None]:
     """Hand each new event to `take` in a thread, to the last one that was written before the context is left."""
-    reader, stop = EventTail.from_now(events), threading.Event()
+    reader, stop = EventTail(events), threading.Event()
 
     def follow() -> None:
         while True:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,12 +21,10 @@ from consilium.coordinator.server_app import app
 from consilium.models.devices import VARIABLE, Device, Floats, one_thread, resolve_device, training_floats, using_device
 from consilium.models.published.model import CARD_FILE, READING, check_names
 from consilium.node.progress import PREPARE, REPORT, stage
-from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, replace_text, writing
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.simulations.attempt import FORMAT, Attempt, of_trainer, unfinished, unlike
 from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
@@ -37,10 +34,11 @@ from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.interruption import interruptible
+from consilium.simulations.manifest import FORMAT, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.scenario import Scenario, apply_override, scenario_json
+from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.summary import (
     data_facts,
     report_data,
@@ -110,11 +108,6 @@ class Order:
         return {"ray": self.ray.model_dump(mode="json")} if self.engine == "ray" else {}
 
 
-def ray_again(manifest: Mapping[str, Any], address: str) -> RaySpec:
-    """As the manifest of a run says, at another address if one is given. Raises ConfigError."""
-    return validate({**manifest.get("ray", {}), **({"address": address} if address else {})}, RaySpec, "manifest: ray")
-
-
 Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""
 
@@ -152,75 +145,18 @@ def run_scenario(
 
     Raises
     ------
-    ConsiliumError : what is wrong, and what to do. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread; the
-        run can be resumed.
+    ConsiliumError : what is wrong, and what to do. Interrupted : at Ctrl-C, SIGTERM or SIGHUP, in the main thread.
     """
+    start = time.monotonic()
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device, ray)
-    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source, started=started)
-
-
-def resume_run(
-    run_dir: Path,
-    watch: Watch,
-    keep_work: bool = False,
-    given: dict[str, Any] | None = None,
-    overrides: list[str] | None = None,
-    address: str = "",
-    scenario: Scenario | None = None,
-    source: Source | None = None,
-) -> dict[str, Any]:
-    """Go on with a run that was interrupted or failed, at whatever point; returns its summary.
-
-    Queries in the ledger keep their labels and cost nothing; the student asks those that are missing. `given` and
-    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`; what the student learns
-    with may be another (`student.trainer`). `address`: of the cluster, if it is another by now. `scenario`, `source`:
-    of a run whose rows are in memory, the same again.
-
-    Raises
-    ------
-    ConfigError : no run, already complete, contradicted by what is given, or made from other data or by another
-        version. ConsiliumError otherwise. Interrupted : see `run_scenario`.
-    """
-    manifest = unfinished(run_dir, given or {}, overrides or [])
-    if scenario is None:
-        table = manifest["config"]
-        for override in filter(of_trainer, overrides or []):
-            apply_override(table, override)
-        scenario = validate(table, Scenario, f"{run_dir}: manifest")
-    elif other := unlike(manifest["config"], scenario_json(scenario)):
-        fault = f"the run in {run_dir} was made with another {' and another '.join(other)}"
-        raise ConfigError(fault, "Give what it was made with: the student alone may be another")
-    order = Order(
-        manifest["scenario"],
-        scenario,
-        manifest["engine"],
-        manifest["seed"],
-        manifest["created"],
-        manifest.get("device", {}).get("asked", "auto"),
-        ray_again(manifest, address),
-    )
-    return _carry_out(order, lambda: Workspace(run_dir.resolve()), watch, keep_work, manifest, source)
-
-
-def _carry_out(
-    order: Order,
-    open_space: Callable[[], Workspace],
-    watch: Watch,
-    keep_work: bool,
-    resumed: dict[str, Any] | None = None,
-    source: Source | None = None,
-    started: list[Worker] | None = None,
-) -> dict[str, Any]:
-    start = time.monotonic()
-    scenario, seed = order.scenario, order.seed
-    device = order.resolved_device()
+    used = order.resolved_device()
     order.check_engine()
-    # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
-    with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
-        stack.enter_context(using_device(device))  # before the workers, which inherit it
+    # the folder is left last, when nobody works in it any more
+    with interruptible(), contextlib.ExitStack() as folder, contextlib.ExitStack() as stack:
+        stack.enter_context(using_device(used))  # before the workers, which inherit it
         stack.enter_context(one_thread())
-        workers = _workers(order, device, started, stack)
+        workers = _workers(order, used, started, stack)
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
@@ -231,15 +167,12 @@ def _carry_out(
         if identities is not None:
             identities.keys.check(config)
         check_threshold(scenario.federation, _votes(case))
-        manifest = _manifest(order, device, case)
-        if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
-            raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
-        space = attempt.begin(open_space, manifest)
-        again = f"Make room, then go on with: consilium run --resume {shlex.quote(str(space.run_dir))}"
-        stack.enter_context(writing(space.run_dir, again))
+        manifest = _manifest(order, used, case)
+        space = make_run_dir(out)
+        folder.enter_context(working_in(space, manifest, keep_work))
+        stack.enter_context(writing(space.run_dir))
         stack.enter_context(watch(space.run_dir / EVENTS))
         record = stack.enter_context(recording(space.run_dir / EVENTS))
-        record.begin(resumed is not None)
         with stage(record, PREPARE):
             lay_out(space, case, order.processes)
         prepared = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
 from consilium.protocol.files import replace_private
-from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
 from consilium.report.before_run import before_run
@@ -259,6 +259,8 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
 
     Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
     """
+    import polars as pl
+
     rows: list[tuple[str, str, str, float]] = []
 
     def add(scope: str, name: str, metric: str, value: object) -> None:
@@ -278,10 +280,10 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
         for index, value in enumerate(getattr(analysis, metric)):
             add("query", str(index), metric, float(value))
-    names, values = ("scope", "name", "metric"), list(zip(*rows, strict=True))
-    columns = {name: TypedValues("text", column) for name, column in zip(names, values, strict=False)}
-    content = to_parquet({**columns, "value": TypedValues("number", values[-1])})
-    replace_private(space.run_dir / "metrics.parquet", content)
+    types = {**dict.fromkeys(("scope", "name", "metric"), pl.String), "value": pl.Float64}
+    content = io.BytesIO()
+    pl.DataFrame(rows, schema=types, orient="row").write_parquet(content)
+    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
 
 
 def public_owners(case: Case) -> dict[str, Any]:

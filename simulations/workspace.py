@@ -10,16 +10,13 @@ RUN/private/work/sealing.pem         for verified votes, its key of the link to 
 RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; or a block of
                                      parties, see `engines.block`; for verified votes the last one is the second
                                      aggregator's: aggregator.toml, keys, later state/
-RUN/private/second/                  its state, between two attempts at the run
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +29,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS, Home, open_home
 from consilium.party.voting import TeacherSet, load_teachers
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import take_lock
 from consilium.protocol.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.engines.block import SETTINGS as BLOCK
@@ -59,16 +55,6 @@ class Workspace:
     @property
     def work(self) -> Path:
         return self.private / "work"
-
-    @property
-    def kept_second(self) -> Path:
-        """State of the second aggregator between two attempts: without it, it would give its half of a sum again."""
-        return self.private / "second"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that works in the folder."""
-        return self.run_dir / "lock"
 
     @property
     def federation_file(self) -> Path:
@@ -152,25 +138,6 @@ class Workspace:
         table = json.loads((self.work / "student.json").read_text(encoding="utf-8"))
         return load_pool(self.work / "public.npz"), StudentSpec.model_validate(table["spec"]), table["seed"]
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the run folder against another process; ConfigError if one works on it already."""
-        with open(self.lock, "w", encoding="utf-8") as file:
-            if not take_lock(file):
-                raise ConfigError(f"another process is working on {self.run_dir}", "Wait for it, or end it")
-            yield
-
-    def remove_work(self, ended: bool = False) -> None:
-        """Delete the copies of private rows and the teachers. ended: nobody will go on with the run, so that what the
-        second aggregator has given need not be kept either."""
-        for home in (path.parent for path in self.party_root.glob(f"*/{AGGREGATOR}")):
-            if (home / "state").exists():
-                shutil.rmtree(self.kept_second, ignore_errors=True)  # an older one than this
-                (home / "state").rename(self.kept_second)
-        shutil.rmtree(self.work, ignore_errors=True)
-        if ended:
-            shutil.rmtree(self.kept_second, ignore_errors=True)
-
 
 def make_run_dir(path: Path) -> Workspace:
     """Create the output folder.
@@ -220,8 +187,6 @@ def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
         parties.identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
         if second.exists():
             (second / AGGREGATOR).write_text(tomli_w.dumps(_second_aggregator(space, scenario, config)))
-            if space.kept_second.exists():
-                space.kept_second.rename(second / "state")
     if blocks:
         for number, places in enumerate(blocks):
             parties.write_block(space.home(number), places)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -194,21 +193,18 @@ def _ask(
     _check_out(out, resume)
     again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as connection:
-        connection.tell = lambda text: display.say(text, time.time())
+        connection.tell = display.say
         terms = connection.describe()
         words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
             f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
-            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left",
-            time.time(),
+            f" {terms.delta:g}, unit: a {terms.unit}; {terms.queries_left} queries left"
         )
-        display.say(f"{terms.release.sentence} {words}", time.time())
+        display.say(f"{terms.release.sentence} {words}")
         if terms.epsilon > MOST_EPSILON:
-            display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little", time.time())
-        result = run_student(
-            connection, rows, spec, out, seed, progress_on(display), lambda remark: display.say(remark, time.time())
-        )
+            display.say(f"warning: that is above {MOST_EPSILON:g}, and protects little")
+        result = run_student(connection, rows, spec, out, seed, progress_on(display), display.say)
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
     summary["noise_spread"] = result.noise_spread
     if result.public_labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from consilium.models.published.model import MODEL_FILE, Published, brought_to, 
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
-from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
@@ -243,6 +243,8 @@ def noise_spread(
 
 
 def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Asked) -> None:
+    import polars as pl
+
     ids = query_ids(queries[record.rows])
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
@@ -251,10 +253,12 @@ def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Ask
         for place, label in enumerate(record.labels)
     ]
     columns = {
-        "row": TypedValues("integer", np.asarray(record.rows).tolist()),
-        "query_id": TypedValues("text", list(ids)),
-        "outcome": TypedValues("text", [Outcome(outcome).name.lower() for outcome in record.outcomes]),
-        "label": TypedValues("text", [None if label == NO_LABEL else names[label] for label in record.labels]),
-        "counts": TypedValues("integers", counts),
+        "row": pl.Series(np.asarray(record.rows).tolist(), dtype=pl.Int64),
+        "query_id": pl.Series(list(ids), dtype=pl.String),
+        "outcome": pl.Series([Outcome(outcome).name.lower() for outcome in record.outcomes], dtype=pl.String),
+        "label": pl.Series([None if label == NO_LABEL else names[label] for label in record.labels], dtype=pl.String),
+        "counts": pl.Series(counts, dtype=pl.List(pl.Int64)),
     }
-    (out / "labels.parquet").write_bytes(to_parquet(columns))
+    content = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(content)
+    (out / "labels.parquet").write_bytes(content.getvalue())

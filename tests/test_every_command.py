@@ -18,7 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTES = {"run", "attack", "watch", "study run", "student run", "student start", "audit mechanism"}
+MINUTES = {"run", "attack", "study run", "student run", "student start", "audit mechanism"}
 """Commands that show how far they are."""
 
 
@@ -114,7 +114,6 @@ main(sys.argv[1:])
     ("line", "first"),
     [
         ("run", "run of stroke, engine local, seed 0"),
-        ("run --resume absent", "the run in absent goes on"),
         ("run empty.toml --format json", "run of empty, engine local, seed 0"),
         ("study empty.toml", "study empty, results in runs/study-empty"),
     ],

@@ -78,7 +78,7 @@ ROWS = [
     Wrong("rnu", 2, "no such command 'rnu'", near="'run'"),
     Wrong("party dry-rn", 2, "no such command 'dry-rn'", near="'dry-run'"),
     Wrong("--verson", 2, "no such option '--verson'", near="'--version'"),
-    Wrong("run --resum x", 2, "no such option '--resum'", near="'--resume'"),
+    Wrong("run --engin x", 2, "no such option '--engin'", near="'--engine'"),
     Wrong("run stroke more", 2, "unexpected extra argument"),
     Wrong("run --engine spark", 2, "'spark' is not one of 'local', 'ray'"),
     Wrong("run --seed -1", 2, "-1"),
@@ -113,13 +113,7 @@ ROWS = [
     Wrong("run .", 2, "cannot read .: Is a directory"),
     Wrong("run --out home", 6, "output folder home exists already"),
     Wrong("run --out rows.csv/run", 2, "cannot make output folder rows.csv/run"),
-    Wrong("run --resume absent", 2, "cannot read absent/manifest.json: No such file"),
-    Wrong("run --resume .", 2, "manifest.json is damaged", change=put("manifest.json", "{}")),
     # runs
-    Wrong("watch absent", 2, "there is no run in absent"),
-    Wrong("watch rows.csv", 2, "rows.csv is no folder, so there is no run here"),
-    Wrong(f"watch {PARTY}", 2, "is the kit of a party, not of a coordinator"),
-    Wrong("watch absent --wait -1", 2, "-1"),
     Wrong("report absent", 2, "absent is not there"),
     Wrong("report home", 3, "there is no run here"),
     Wrong("prepare stroke --out new --service foo", 2, "--service 'foo' is not HOST:PORT"),
@@ -164,7 +158,6 @@ ROWS = [
     Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
     Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms"),
     Wrong("node join absent.tar.gz --into new", 2, "absent.tar.gz is not there"),
-    Wrong(f"watch {STUDENT}", 2, "is the kit of a student, not of a coordinator"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),
@@ -260,7 +253,7 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
-    for name in ("run", "watch", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
+    for name in ("run", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
                  "accounting calibrate", "audit mechanism", "attack", "party dry-run",
                  "node keys", "node join", "node fingerprint", "node start", "provision add", "provision revoke",
                  "node close", "student run"):  # fmt: skip

@@ -23,7 +23,6 @@ from consilium.coordinator.deploy.runs import (
 )
 from consilium.coordinator.deploy.superlink import follow_run, prepare, super_link, sync_nodes, write_app
 from consilium.coordinator.events import (
-    Begin,
     EventLog,
     EventTail,
     Excluded,
@@ -62,7 +61,7 @@ HEARD_SECONDS = 12
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
-NOT_TOLD = (Begin, Excluded, Promised, ResumedSession, SessionLost)
+NOT_TOLD = (Excluded, Promised, ResumedSession, SessionLost)
 """Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
 
 

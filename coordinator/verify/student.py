@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, F
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.protocol.parquet import from_parquet
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 
@@ -55,20 +55,23 @@ def read_labels(files: Files) -> dict[str, list[Any]]:
     ------
     Damaged, Unfinished : no such table.
     """
-    types = {"row": "integer", "query_id": "text", "outcome": "text", "label": "text", "counts": "integers"}
+    import polars as pl
+
+    text, integer = pl.String(), pl.Int64()
+    types = {"row": integer, "query_id": text, "outcome": text, "label": text, "counts": pl.List(integer)}
     content = files.content(LABELS)
     if content[:4] != b"PAR1" or content[-4:] != b"PAR1":  # before the parser, which says more than one line of it
         raise files.broken(LABELS, "it is empty" if not content else "it is no whole Parquet file")
     try:
-        columns = from_parquet(content)
+        table = pl.read_parquet(io.BytesIO(content))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the parser's panic is no Exception
         raise files.broken(LABELS, f"{type(error).__name__}") from None
     for name, wanted in types.items():
-        if name not in columns or columns[name].kind != wanted:
+        if table.schema.get(name) != wanted:
             raise Damaged(f"{LABELS} has no column {name} of type {wanted}")
-    return {name: list(columns[name].values) for name in types}
+    return {name: table[name].to_list() for name in types}
 
 
 def _labels(files: Files, recorded: Recorded, table: Labels) -> str:

@@ -51,7 +51,7 @@ def attack_command(
         began = time.monotonic()
         attacked.run(attacked.votes.sum(axis=0))
         trained = 2 * students * len(targets)
-        display.say(f"{trained:,} students: {about(trained * (time.monotonic() - began))}", time.time())
+        display.say(f"{trained:,} students: {about(trained * (time.monotonic() - began))}")
         attacks = membership(attacked, targets, games, students, seed, progress=progress)
         liars = poisoned_students(attacked, seed)
     values = {

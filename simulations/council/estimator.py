@@ -22,12 +22,11 @@ from consilium.data.remedy import all_at_once
 from consilium.data.table import TableRule, ruled
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import DataError, FailedAfterRelease, StorageError
+from consilium.protocol.errors import DataError
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import SEEDED
 from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
-from consilium.simulations.attempt import RunLedger, after_release, unfinished
 from consilium.simulations.council.defaults import completed
 from consilium.simulations.council.frames import (
     BadInput,
@@ -49,9 +48,10 @@ from consilium.simulations.council.statement import Charge, PrivacyStatement, Sp
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.manifest import charged_queries
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
-from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario
 
 _TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, WarningCode.BUDGET_ABOVE_ROWS)
@@ -59,20 +59,14 @@ _TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, Wa
 
 
 @contextmanager
-def _way_on(run_dir: Path) -> Iterator[None]:
-    """What ends a fit once something was released says where that is, and how `fit` goes on."""
-    again = f"Go on with fit(..., resume={str(run_dir)!r}) on the same rows; the student may be another"
+def _saying_what_was_released(run_dir: Path) -> Iterator[None]:
+    """Who interrupts a fit reads whether something was charged by then, and where it is."""
     try:
         yield
     except KeyboardInterrupt:
-        released = RunLedger.of(run_dir)
-        some = released is not None and released.queries
-        raise KeyboardInterrupt(f"interrupted. {again}" if some else "interrupted, and nothing was released") from None
-    except (FailedAfterRelease, StorageError) as error:
-        cause = error.__cause__ if isinstance(error, FailedAfterRelease) else error
-        if not isinstance(cause, Exception) or (failed := after_release(cause, run_dir, again)) is None:
-            raise
-        raise failed from cause
+        queries = charged_queries(run_dir)
+        what = f"{queries} queries were released and stay charged: {run_dir}" if queries else "nothing was released"
+        raise KeyboardInterrupt(f"interrupted; {what}") from None
 
 
 def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
@@ -207,7 +201,6 @@ class Council(ClassifierMixin, BaseEstimator):
         *,
         public: PublicRows = None,
         patients: str | Values | None = None,
-        resume: str | Path | None = None,
     ) -> Self:
         """Run the federation of these rows, and keep its student.
 
@@ -217,13 +210,11 @@ class Council(ClassifierMixin, BaseEstimator):
         y, owners, patients : name of a column of X that is no feature, or an array.
         public : which rows are treated as public: names of owners, who are held out whole, or a frame of rows that are
             nobody's. None: `public_share`. Half of the public rows are asked, the other half judge the student.
-        resume : folder of a fit on the same rows that failed after its release, to go on with: what was released is
-            taken from there, and is not charged again. `student` may be another; `random_state` is that run's.
 
         Raises
         ------
         ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too.
-        FailedAfterRelease : it failed once something was released, and says where that is; `run_dir` is to `resume`.
+        FailedAfterRelease : it failed once something was released, and says where that is.
         KeyboardInterrupt : what was released until then stays charged.
         """
         with value_errors(in_python), one_thread():
@@ -235,25 +226,22 @@ class Council(ClassifierMixin, BaseEstimator):
             shown: Any = rows.frame.select(rows.features) if rows.named else X
             validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
-                self._fit(rows, ObjectFiles(Path(folder)), None if resume is None else Path(resume))
+                self._fit(rows, ObjectFiles(Path(folder)))
         return self
 
-    def _fit(self, rows: Given, files: ObjectFiles, resume: Path | None) -> None:
-        seed = self._seed() if resume is None else int(unfinished(resume, {}, [])["seed"])
+    def _fit(self, rows: Given, files: ObjectFiles) -> None:
+        seed = self._seed()
         table = scenario_of(self.get_params(deep=False), rows, files)
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
         scenario = self._completed(table, seed, source)
         before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
-        with RunFolder(self.out if resume is None else resume) as folder:
+        with RunFolder(self.out) as folder:
             try:
-                with _way_on(folder.path), watching(self.progress) as watch, as_keyboard_interrupt():
-                    if resume is None:
-                        summary = run_scenario(
-                            self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
-                        )
-                    else:
-                        summary = resume_run(folder.path, watch, scenario=scenario, source=source)
+                with _saying_what_was_released(folder.path), watching(self.progress) as watch, as_keyboard_interrupt():
+                    summary = run_scenario(
+                        self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
+                    )
             finally:
                 self._spending = before.with_run(charge, folder.path)
         run = Run(folder.path, source)

@@ -35,8 +35,8 @@ class Report(os.PathLike[str]):
         DataError : the run cannot be read.
         """
         if not (self.run_dir / PUBLIC).is_file():
-            from consilium.simulations.attempt import renew_sum
             from consilium.simulations.audited_report import report_of
+            from consilium.simulations.checksums import renew_sum
             from consilium.simulations.report.build import write_report
 
             data, _ = report_of(self.run_dir)

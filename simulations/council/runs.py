@@ -22,7 +22,6 @@ from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
-from consilium.simulations.attempt import RunLedger
 from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
@@ -30,6 +29,7 @@ from consilium.simulations.council.statement import AuditResult, PrivacyStatemen
 from consilium.simulations.engines.ray import OWN_RAY
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
+from consilium.simulations.manifest import charged_queries
 from consilium.simulations.progress import Tell, following, following_with
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
@@ -200,7 +200,7 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         if self._parent is None or (self.path / self._proof).exists():
             return
-        if (released := RunLedger.of(self.path)) is None or not released.queries:
+        if not charged_queries(self.path):
             shutil.rmtree(self._parent, ignore_errors=True)
 
     def kept_by(self, owner: object) -> None:

@@ -17,7 +17,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
 from consilium.report.words import delta_text
-from consilium.simulations.attempt import LEDGER, RunLedger
+from consilium.simulations.manifest import LEDGER
 
 _TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
 
@@ -114,13 +114,11 @@ def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
 
 @dataclass(frozen=True)
 class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant.
-    ledger: id of the one that it stands in, empty before there is one."""
+    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
 
     epsilon: float
     delta: float
     owners: frozenset[str] | None = field(repr=False)
-    ledger: str = ""
 
     @classmethod
     def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
@@ -141,16 +139,8 @@ class Spending:
     charges: tuple[Charge, ...] = ()
 
     def with_run(self, charge: Charge, run_dir: Path) -> Spending:
-        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves.
-
-        A run that goes on is charged once.
-        """
-        if not (run_dir / LEDGER).exists():
-            return self
-        released = RunLedger.of(run_dir)
-        stated = charge if released is None else replace(charge, ledger=released.ledger)
-        others = tuple(charge for charge in self.charges if not charge.ledger or charge.ledger != stated.ledger)
-        return replace(self, charges=(*others, stated))
+        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
+        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
 
     def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
         """(epsilon, delta) of the charges but the last that concern the owners of this one, which is the last."""

@@ -16,16 +16,7 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.teachers import LocalOnly, Plurality
 
-Method = (
-    LocalOnly
-    | PooledModel
-    | LabelledByHand
-    | Plurality
-    | Pate
-    | NoisyAverage
-    | PrivateGradient
-    | FedAvgMethod
-)
+Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage | PrivateGradient | FedAvgMethod
 METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""
 

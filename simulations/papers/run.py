@@ -1,6 +1,6 @@
 """`consilium run` of a paper: its plan, its rows in worker processes, and the table of its figures beside ours.
 
-A row that is done is not done again, teachers' votes and a student's steps stay in the folder: `--resume` goes on.
+A row that is done is not done again, teachers' votes and a student's steps stay in the folder: give `--out` again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from consilium.simulations.metrics import Interval, wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
-from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.summaries.inference import crossed
 
 RESULTS, REPORT = "results.json", "report.html"
@@ -147,10 +146,10 @@ class PaperRun:
         """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
         self._claim()
         for line in self.plan():
-            display.say(line, time.time())
+            display.say(line)
         for stage, teachers in (("train", True), ("rows", False)):
             if jobs := self._jobs(teachers):
-                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total, time.time()))
+                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total))
         return self.write()
 
     def _claim(self) -> None:
@@ -163,7 +162,7 @@ class PaperRun:
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise OutputExists(f"{self.folder} is there and holds no run of a paper", "Name another with --out")
         (self.folder / "rows").mkdir(parents=True, exist_ok=True)
-        replace_text(written, json.dumps({"paper": self.path.stem, "choice": self.choice.model_dump(mode="json")}))
+        replace_text(written, json.dumps({"paper": self.path.stem}))
 
     def _do(self, jobs: Sequence[RowJob], tell: Callable[[int, int], None]) -> None:
         """All of them in worker processes, which end with this, however it ends; in this one where it is alone."""
@@ -192,7 +191,8 @@ class PaperRun:
                 tell(round(100 * sum(map(_share, jobs))), 100 * len(jobs))
         except BrokenProcessPool:
             raise EngineError(
-                "a worker process ended, perhaps for want of memory", f"What is done stays: --resume {self.folder}"
+                "a worker process ended, perhaps for want of memory",
+                f"What is done stays: run it again with --out {self.folder}",
             ) from None
         finally:
             pool.shutdown(kill_workers=True)
@@ -337,19 +337,3 @@ def as_lines(results: dict[str, Any]) -> Iterator[str]:
     """The same for a terminal."""
     yield from (results["title"], as_text(exhibits(results)))
     yield f"{results['out']}/{REPORT}, {results['out']}/{RESULTS}"
-
-
-def named(name: str, resume: Path | None) -> Path:
-    """The description of a paper, or of that of which a folder holds a run.
-
-    Raises
-    ------
-    ConfigError : it does not come with the package.
-    """
-    name = name if resume is None else json.loads((resume / ORDER).read_text(encoding="utf-8"))["paper"]
-    return Shipped.PAPER.path(name)
-
-
-def choice_in(folder: Path) -> Choice:
-    """What a run that is there was asked."""
-    return Choice.model_validate(json.loads((folder / ORDER).read_text(encoding="utf-8"))["choice"])

@@ -57,7 +57,7 @@ class SimulatedIdentities:
 def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
     """Keys of simulated nodes, derived from the run's seed.
 
-    The roster's hash is part of the federation's, which a resumed run and an audit must find again. Whoever knows the
+    The roster's hash is part of the federation's, which an audit must find again. Whoever knows the
     seed has the keys: they protect nobody.
 
     Raises ConfigError where no safe roster of so many parties exists.

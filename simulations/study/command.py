@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,7 +62,7 @@ def run_command(
     name = Path(study).stem
     folder = out or Path("runs") / f"study-{name}"
     with showing(quiet or dry_run) as display:
-        display.say(f"study {name}, results in {folder}", time.time())  # before libraries load, for seconds
+        display.say(f"study {name}, results in {folder}")  # before libraries load, for seconds
         from consilium.simulations.study.cache import StepCache, usual_cache
         from consilium.simulations.study.spec import load_study
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import FOREIGN, Installed
-from tests.simulations.test_resume import SMALL
+from tests.simulations.small import SMALL
 
 pytestmark = pytest.mark.slow
 COMMAND, MODULE = ["consilium"], ["python", "-m", "consilium"]

@@ -12,7 +12,7 @@ from consilium.node.flower import QUIET
 from consilium.simulations.engines import flower as processes
 from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, free_port, super_link
 from tests.packaging.conftest import Installed, make_environment
-from tests.simulations.test_resume import SMALL
+from tests.simulations.small import SMALL
 
 
 @pytest.mark.proofs

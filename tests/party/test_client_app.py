@@ -122,7 +122,7 @@ def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkey
 
 
 def test_only_a_simulated_party_writes_what_a_power_cut_may_take(tmp_path: Path, monkeypatch) -> None:
-    """Its state goes with its home, which a run that is resumed makes anew. Both names of a home: the real one wins."""
+    """Its state goes with its home. Both names of a home: the real one wins."""
     found: list[int] = []
 
     def look(node: PartyNode, request: object) -> None:

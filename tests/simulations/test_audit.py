@@ -17,15 +17,14 @@ import pytest
 from consilium.coordinator.verify import Damaged, Verdict, verify_student
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import DataError
-from consilium.simulations import attempt
-from consilium.simulations.attempt import check_sums, renew_sum, write_sums
 from consilium.simulations.audit import audit_path
+from consilium.simulations.checksums import FILE, check_sums, renew_sum, write_sums
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.marks import some, third
 from tests.simulations.engines.test_engines_agree import quiet
+from tests.simulations.small import SMALL
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
-from tests.simulations.test_resume import SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -147,7 +146,7 @@ def test_a_run_that_says_that_it_goes_on_is_unfinished_and_no_proof(sound: Path,
     shutil.copytree(sound, tmp_path / "run")
     edit("manifest.json", lambda c: c.update(status="running"))(tmp_path / "run")
     assert SUMS in failed(tmp_path / "run")  # it has its sums, so it was complete
-    (tmp_path / "run" / attempt.FILE).unlink()
+    (tmp_path / "run" / FILE).unlink()
     for name in ("summary.json", "report.html", "coordinator.json"):
         (tmp_path / "run" / name).unlink()
     (tmp_path / "run" / "events.jsonl").write_text("")
@@ -208,7 +207,7 @@ def damaged(run: Path, name: str, damage: str) -> None:
 def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
     found = {path.relative_to(sound) for path in sound.rglob("*") if path.is_file()}
     listed = {path.relative_to(sound) for name in FILES for path in sound.glob(name)}
-    assert {path.as_posix() for path in found - listed} == {"lock", "ledger.db.lock"}
+    assert {path.as_posix() for path in found - listed} == {"ledger.db.lock"}
 
 
 @pytest.mark.slow

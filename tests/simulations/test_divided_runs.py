@@ -1,4 +1,4 @@
-"""Divisions, and what is changed after them, through every command: run, audit, resume, plan, kits, and Python."""
+"""Divisions, and what is changed after them, through every command: run, audit, plan, kits, and Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from consilium.simulations.council.runs import simulate
-from consilium.simulations.run import resume_run, unwatched
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_facts
 from tests.command_line import consilium
@@ -48,18 +47,14 @@ def test_kits(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_from_python_its_audit_and_its_resumption(tmp_path: Path) -> None:
+def test_a_run_from_python_and_its_audit(tmp_path: Path) -> None:
     path, out = scenario(tmp_path, {"partition": "iid"}), tmp_path / "run"
     run = simulate(path, seed=3, out=out, data__partition="flwr", data__partitioner=BY_AGE, data__shift=SHIFT)
     assert run.summary["parties"] == 4
-    manifest, labels = json.loads((out / "manifest.json").read_text()), (out / "labels.parquet").read_bytes()
+    manifest = json.loads((out / "manifest.json").read_text())
     assert (manifest["config"]["data"]["partitioner"], manifest["config"]["data"]["shift"]) == (BY_AGE, SHIFT)
     audit = consilium("audit", out)
     assert audit.exit_code == 0, audit.output
-
-    (out / "manifest.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
-    resume_run(out, unwatched)
-    assert (out / "labels.parquet").read_bytes() == labels
 
     del manifest["config"]["data"]["shift"]
     (out / "manifest.json").write_text(json.dumps(manifest))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-AT_THE_END = ("scipy.optimize", "consilium.simulations.analysis", "consilium.simulations.report.build")
+AT_THE_END = ("polars", "scipy.optimize", "consilium.simulations.analysis", "consilium.simulations.report.build")
 NEVER = (
-    "scipy.stats", "sklearn", "pandas", "polars", "torch", "opendp", "joblib", "ray", "uvicorn", "starlette",
+    "scipy.stats", "sklearn", "pandas", "torch", "opendp", "joblib", "ray", "uvicorn", "starlette",
 )  # fmt: skip
 """By no run whose teachers and student are linear."""
 LOADED = "\nprint(json.dumps(sorted(sys.modules)))"
@@ -21,7 +21,7 @@ import json, sys
 import consilium.cli
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.progress import following
-from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 """
 """What `consilium run` imports before it does anything."""

@@ -1,4 +1,4 @@
-"""A stranger's table through every command: run, audit, plan, resume, and kits for real nodes."""
+"""A stranger's table through every command: run, audit, plan, and kits for real nodes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.protocol.errors import ConfigError
 from consilium.simulations.population.public import schema
-from consilium.simulations.run import resume_run, unwatched
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, patients, table_keys, write_scenario
@@ -78,14 +76,7 @@ def test_heart_from_a_csv_to_a_student_and_to_kits(tmp_path: Path, shared_data: 
         True,
         True,
     )
-    manifest = json.loads((run / "manifest.json").read_text())
-    (run / "manifest.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
-    with pytest.raises(ConfigError, match="made from other data"):
-        resume_run(run, unwatched)
     csv.unlink()
-    with pytest.raises(ConfigError, match=r"heart\.csv is not there"):
-        resume_run(run, unwatched)
-    (run / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
     gone = consilium("audit", run)
     assert gone.exit_code == 1 and "FAILED" not in gone.stdout
     assert (

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.mechanisms import Confident, Immutable
+from consilium.node.progress import Display
 from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
 from consilium.protocol.noise import SeededNoise
@@ -90,7 +91,7 @@ def row(**keys: object) -> PaperRow:
 @pytest.mark.parametrize("name", ["pate-2017", "pate-2018", "near-zero"])
 def test_a_fast_run_from_votes_to_the_table(name: str, here: dict[str, Path], tmp_path: Path) -> None:
     """Every row that is not extra: what the paper prints stands beside a figure of ours, and no row is lost."""
-    results = PaperRun(here[name], Choice(fast=True), tmp_path / "out").run(_display())
+    results = PaperRun(here[name], Choice(fast=True), tmp_path / "out").run(Display())
     paper = load_paper(here[name])
     titles = {item["title"] for item in (*results["rows"], *results["absent"])}
     assert titles == {each.title for each in (*paper.rows, *paper.absent) if not getattr(each, "extra", False)}
@@ -109,9 +110,10 @@ def test_a_fast_run_from_votes_to_the_table(name: str, here: dict[str, Path], tm
 def test_students_of_a_fast_run_learn(here: dict[str, Path], tmp_path: Path) -> None:
     """Made-up images are easy. Control: guessing is right on a tenth."""
     chosen = Choice(fast=True, rows=("truth-9000",), seeds=(1,))
-    display = _display()
+    display, told = Display(), []
+    display.update = lambda stage, done, total: told.append((stage, done, total))
     (measured,) = PaperRun(here["near-zero"], chosen, tmp_path / "out").run(display)["rows"]
-    assert (display.stages.all["rows"].done, display.stages.all["rows"].total) == (100, 100)
+    assert told[-1] == ("rows", 100, 100)
     assert measured["ours"]["student"][0] > 0.3
     low, high = measured["ours"]["interval"]
     assert low < measured["ours"]["student"][0] <= high
@@ -145,20 +147,20 @@ def test_it_goes_on_where_it_was_stopped(
     monkeypatch.setattr(run, "work", stopped)
     chosen, folder = Choice(fast=True, rows=("lnmax-100", "clean-9000")), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        PaperRun(here["near-zero"], chosen, folder).run(_display())
+        PaperRun(here["near-zero"], chosen, folder).run(Display())
     monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job.row.name), work(job)))
-    first = PaperRun(here["near-zero"], chosen, folder).run(_display())
+    first = PaperRun(here["near-zero"], chosen, folder).run(Display())
     assert done == ["lnmax-100", "clean-9000"]
-    assert PaperRun(here["near-zero"], chosen, folder).run(_display()) == first
-    more = PaperRun(here["near-zero"], chosen.model_copy(update={"seeds": (0, 1)}), folder).run(_display())
+    assert PaperRun(here["near-zero"], chosen, folder).run(Display()) == first
+    more = PaperRun(here["near-zero"], chosen.model_copy(update={"seeds": (0, 1)}), folder).run(Display())
     assert done == ["lnmax-100", "clean-9000"] * 2
     assert [len(each["ours"]["each"]) for each in more["rows"]] == [2, 2]
     with pytest.raises(ConfigError, match="holds a run of near-zero"):
-        PaperRun(here["pate-2018"], Choice(fast=True), folder).run(_display())
+        PaperRun(here["pate-2018"], Choice(fast=True), folder).run(Display())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("mine")
     with pytest.raises(OutputExists, match="no run of a paper"):
-        PaperRun(here["pate-2018"], Choice(fast=True), tmp_path / "other").run(_display())
+        PaperRun(here["pate-2018"], Choice(fast=True), tmp_path / "other").run(Display())
 
 
 def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
     results = done.json()
     assert (results["seeds"], [each["name"] for each in results["rows"]]) == ([3], ["published-votes"])
     assert (folder / ORDER).exists()
-    assert consilium("run", "--resume", folder, "--format", "json", "--quiet").json() == results
+    assert consilium("run", "pate-2017", *arguments, "--seed", "3", "--out", folder).json() == results
     assert "near-zero " in consilium("scenarios").stdout
 
 
@@ -325,9 +327,3 @@ def test_a_fast_row_is_small_and_another_one() -> None:
 
 def test_votes_do_not_show_themselves() -> None:
     assert "250" not in repr(Votes(np.array([[250, 0]]), math.nan))
-
-
-def _display():
-    from consilium.node.progress import Display
-
-    return Display()

@@ -22,21 +22,16 @@ class Calls(Display):
     """Remembers what it was told to show."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.made: list[tuple[Any, ...]] = []
 
-    def begin(self, stage: str, total: int, at: float) -> None:
+    def begin(self, stage: str, total: int) -> None:
         self.made.append(("begin", stage, total))
 
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
+    def update(self, stage: str, done: int, total: int) -> None:
         self.made.append(("update", stage, done, total))
 
-    def say(self, text: str, at: float, warning: bool = False) -> None:
-        assert at == MOMENT
+    def say(self, text: str, warning: bool = False) -> None:
         self.made.append(("warning" if warning else "say", text))
-
-    def restart(self, at: float) -> None:
-        self.made.append(("restart",))
 
 
 PROMISED = "promised before anything is asked: epsilon at most"
@@ -48,8 +43,6 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
     [
         ({"event": "stage", "stage": "train", "total": 3}, [("begin", "train", 3)]),
         ({"event": "progress", "stage": "train", "done": 1, "total": 3}, [("update", "train", 1, 3)]),
-        ({"event": "begin", "resumed": False}, [("restart",)]),
-        ({"event": "begin", "resumed": True}, [("restart",), ("say", "the run goes on where it was")]),
         (
             {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
             [("say", "ward-a left out of stage vote: no answer")],
@@ -91,7 +84,6 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
                 )
             ],
         ),
-        ({"event": "serving", "address": "0.0.0.0:8765"}, [("say", "students may ask at 0.0.0.0:8765")]),
         ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),
         ({"event": "of a later version", "votes": [1, 2]}, []),
     ],
@@ -115,13 +107,12 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
 
 def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
     calls = Calls()
-    calls.say = lambda text, at, warning=False: calls.made.append((round(at - MOMENT), text))  # type: ignore[method-assign]
     show = Showing(calls)
     for second in range(25):
         at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
         show(Released(at=at, asked=10, answered=4, parties=16, release="winner"))
     assert calls.made == [
-        (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
+        ("say", f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
         for second in (0, 10, 20)
     ]
 
@@ -129,26 +120,15 @@ def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:
     events, told, calls = tmp_path / "events.jsonl", [], Calls()
     with following_with(events, lambda *each: told.append(each)), following(events, calls), recording(events) as record:
-        record.begin(resumed=False)
         for done in range(3):
             record("baselines", done, 2)
         with stage(record, "report"):
             pass
     assert told == [("baselines", 0, 2), ("baselines", 1, 2), ("baselines", 2, 2), ("report", 0, 1), ("report", 1, 1)]
-    assert calls.made[:2] == [("restart",), ("begin", "baselines", 2)]
+    assert calls.made[0] == ("begin", "baselines", 2)
     assert calls.made[-1] == ("update", "report", 1, 1)
     for line in events.read_text().splitlines():
-        assert set(json.loads(line)) <= {"event", "at", "seconds", "stage", "done", "total", "resumed"}
-
-
-def test_only_what_is_written_meanwhile_is_told(tmp_path: Path) -> None:
-    """A resumed run does not tell again what it did before."""
-    events, told = tmp_path / "events.jsonl", []
-    with recording(events) as record:
-        record("train", 1, 2)
-    with following_with(events, lambda *each: told.append(each)), recording(events) as record:
-        record("vote", 1, 2)
-    assert told == [("vote", 1, 2)]
+        assert set(json.loads(line)) <= {"event", "at", "seconds", "stage", "done", "total"}
 
 
 def test_a_callback_that_raises_is_called_no_more_and_the_run_goes_on(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
 from tests.simulations.methods.cases import few, run_alone
-from tests.simulations.test_resume import SMALL
+from tests.simulations.small import SMALL
 
 SUMMARY: dict[str, Any] = {
     "parties_left_out_for_data": 0,

@@ -1,4 +1,7 @@
-"""A run with verified votes that is killed between a sum and its ledger, and gone on with, ends like any other."""
+"""A coordinator of verified votes is killed between a sum and its ledger; another one goes on in its folder.
+
+Nodes, their accounts and the coordinator's ledger are those of a simulated run, whose own process is killed.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,10 @@ from typer.testing import CliRunner
 from consilium import cli
 from consilium.coordinator.ledger import Ledger
 from consilium.simulations.audit import audit_path
+from consilium.simulations.engines.block_server import server
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
+from consilium.simulations.engines.process import running_workers
+from consilium.simulations.workspace import Workspace
 from tests.simulations.study.tiny import SCENARIO, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -98,7 +105,7 @@ def given(folder: Path) -> int:
 
 
 @pytest.mark.proofs
-def test_a_run_killed_between_a_sum_and_its_ledger_ends_like_one_that_was_left_alone(
+def test_a_coordinator_killed_between_a_sum_and_its_ledger_ends_like_one_that_was_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
@@ -113,11 +120,14 @@ def test_a_run_killed_between_a_sum_and_its_ledger_ends_like_one_that_was_left_a
     assert ledger_of(crashed).items() < expected.items()
     assert (given(crashed), len(ledger_of(crashed))) == (2 * BATCH, BATCH)
 
-    run("--resume", crashed)
+    space = Workspace(crashed)
+    run_config = space.run_config(crashed, "simulation")
+    with running_workers(1) as workers, LocalGrid(RUN_ID, run_config, space.nodes, workers) as grid:
+        run_local(run_config, grid, server)
     assert "resumed-session" in {event["event"] for event in events(crashed)}
     assert list(ledger_of(crashed).items()) == list(expected.items())
-    ended, alone = (json.loads((each / "summary.json").read_text()) for each in (crashed, straight))
-    for key in ("queries", "privacy", "student"):
+    ended, alone = (json.loads((each / "coordinator.json").read_text()) for each in (crashed, straight))
+    for key in ("asked", "answered"):
         assert ended[key] == alone[key]
     assert pl.read_parquet(crashed / "labels.parquet").equals(pl.read_parquet(straight / "labels.parquet"))
     records = [json.loads(line) for line in (crashed / "aggregator.jsonl").read_text().splitlines()]

@@ -207,7 +207,7 @@ def test_a_session_that_failed_is_taken_up_where_it_stopped(cluster, stage: str)
 
 
 def test_parties_that_have_forgotten_are_asked_anew(cluster) -> None:
-    """A simulation that is resumed makes its parties anew; sessions of the old ones mean nothing to them."""
+    """Sessions that they do not know mean nothing to them."""
     made = cluster(faults={(index, "query.sa_share"): drop for index in (1, 4, 6)})
     members = made.ready()
     with pytest.raises(ThresholdNotMet):

@@ -106,8 +106,8 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     with open(path, "a") as file:
         file.write('sed", "asked": 1, "answered": 1}\n')
     assert [event.kind for event in tail.fresh()] == ["closed"]
-    path.write_text(json.dumps({"event": "begin", "resumed": False}) + "\n")
-    assert [event.kind for event in tail.fresh()] == ["begin"]
+    path.write_text(json.dumps({"event": "stage", "stage": "enrol", "total": 3}) + "\n")
+    assert [event.kind for event in tail.fresh()] == ["stage"]
     assert tail.skipped == 2
 
 

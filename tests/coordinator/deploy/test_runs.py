@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import KitRun, asked_before, begin, configuration, current_run, run_of_kit

@@ -406,7 +406,12 @@ def test_no_part_of_the_student_can_load_a_pickle() -> None:
     trained itself.
     """
     rooms = [Path(__file__).parents[3] / room for room in ("student", "models")]
-    sources = {path: path.read_text() for room in rooms for path in room.rglob("*.py") if path.name not in ("naming.py", "guard.py")}
+    sources = {
+        path: path.read_text()
+        for room in rooms
+        for path in room.rglob("*.py")
+        if path.name not in ("naming.py", "guard.py")
+    }
     assert len(sources) > 30
     for path, text in sources.items():
         for word in ("import joblib", "import pickle", "pickle.load", "allow_pickle=True", "weights_only=False"):

@@ -94,7 +94,6 @@ def _folder(tmp_path: Path, **files: str) -> Path:
 
 BROKEN: list[tuple[dict[str, str], type[ConsiliumError], str]] = [
     ({}, DataError, "holds no finished run: summary.json is not there. Give the folder"),
-    ({"manifest__json": "{}"}, DataError, "Go on with: consilium run --resume"),
     ({"summary__json": "{"}, DataError, "summary.json is damaged"),
     ({"summary__json": "[]"}, DataError, "summary.json is damaged"),
     ({"summary__json": '{"privacy": {}}'}, DataError, "summary.json is damaged"),

@@ -71,7 +71,10 @@ def test_what_cannot_be_divided_by_lot() -> None:
     [
         (["data.partition=groups"], '"groups" needs parties'),
         (["data.parties=250"], "parties belongs to partition"),
-        (["data.partition=iid", "data.parties=9", "data.least_rows=20", "data.most_rows=5"], "most_rows 5 is below least_rows 20"),
+        (
+            ["data.partition=iid", "data.parties=9", "data.least_rows=20", "data.most_rows=5"],
+            "most_rows 5 is below least_rows 20",
+        ),
         (["data.partition=dirichlet", "data.parties=9"], "needs alpha"),
         (["data.partition=dirichlet", "data.parties=9", "data.alpha=0"], "data.alpha"),
         (["data.partition=iid", "data.parties=9", "data.alpha=1.0"], 'alpha belongs to partition "dirichlet"'),

@@ -13,7 +13,7 @@ import pytest
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
 from consilium.simulations.engines import process
-from tests.simulations.test_resume import SMALL
+from tests.simulations.small import SMALL
 
 NOTEBOOK = """
 import contextlib, json, os, sys

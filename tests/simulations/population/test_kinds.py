@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from consilium.coordinator.config import FederationConfig
-from consilium.models import devices
 from consilium.models.devices import VARIABLE
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -31,7 +30,7 @@ from consilium.simulations.methods.pooled import pooled_probabilities
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import TeacherShare
-from consilium.simulations.run import resume_run, run_scenario
+from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
 from consilium.simulations.workspace import Workspace
 from tests.party.teachers.test_network import images
@@ -185,25 +184,3 @@ def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
     with pytest.raises(ConfigError, match=told):
         run_scenario("stroke", load_scenario("stroke", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_is_resumed_on_the_device_that_it_was_begun_on(tmp_path: Path, monkeypatch) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
-
-    out = tmp_path / "run"
-    monkeypatch.setattr("consilium.simulations.run._run_engine", fail)
-    with pytest.raises(ZeroDivisionError):
-        run_scenario("stroke", load_scenario("stroke", SMALL), "local", 0, out, quiet, device="cpu")
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
-    (out / "manifest.json").write_text(json.dumps({**manifest, "device": {"asked": "cuda", "used": "cuda"}}))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match="finds no GPU"):
-        resume_run(out, quiet)
-    del manifest["device"]  # of a version that had none
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    monkeypatch.setattr(devices, "_driver", lambda: False)
-    with pytest.raises(ZeroDivisionError):
-        resume_run(out, quiet)
-    assert json.loads((out / "manifest.json").read_text())["device"] == {"asked": "auto", "used": "cpu"}
