@@ -365,7 +365,7 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     }
 
 
-def _labels(space: Workspace) -> dict[str, Sequence[Any]]:
+def _labels(space: Workspace) -> dict[str, list[Any]]:
     """The columns of the student's table."""
     import polars as pl
 

@@ -51,7 +51,6 @@ RUN = {
     "private/report.json": SECRET,
     "private/votes-*.npz": SECRET,
     "sessions/*": SECRET,
-    "lock": PUBLIC,  # empty
     "labels.parquet": PUBLIC,
     "report-public.html": PUBLIC,
     "student/model.safetensors": PUBLIC,
@@ -64,7 +63,7 @@ STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.
 STUDY_FOLDER |= {"matrices/*.npz": SECRET, "lock": PUBLIC}
 HOME = {"accounts.pickle": SECRET, "teachers.pickle": SECRET, "keys.bin": SECRET, "parties/*/state/*": SECRET}
 """Of a block of parties, what its node writes; rows and settings are what a home has from its owner."""
-PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC and name != "lock"]
+PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC]
 
 
 @pytest.fixture(scope="module", params=["plaintext", "secure"])
