@@ -137,9 +137,6 @@ def plan_of(folder: Path, **changes: Any) -> Path:
     return write_plan(folder, **{key: value for key, value in table.items() if value is not None})
 
 
-NO_TABLE = {"aggregator": None}
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
