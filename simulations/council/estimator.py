@@ -65,8 +65,8 @@ def _saying_what_was_released(run_dir: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         queries = charged_queries(run_dir)
-        what = f"{queries} queries were released and stay charged: {run_dir}" if queries else "nothing was released"
-        raise KeyboardInterrupt(f"interrupted; {what}") from None
+        outcome = f"{queries} queries were released and stay charged: {run_dir}" if queries else "nothing was released"
+        raise KeyboardInterrupt(f"interrupted; {outcome}") from None
 
 
 def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
