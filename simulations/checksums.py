@@ -35,10 +35,12 @@ def check_sums(run_dir: Path, complete: bool) -> str:
 
     Raises
     ------
-    Damaged : files are missing or changed. Contradiction : the run ended, but does not say so.
-    Unfinished : no such file.
+    Damaged : files are missing or changed, or of a run that ended its sums. Contradiction : the run ended, but does not
+        say so. Unfinished : it has not ended.
     """
     if not (run_dir / FILE).exists():
+        if complete:
+            raise Damaged(f"{FILE} is missing, and the manifest says that the run ended")
         raise Unfinished(f"{FILE} is written when the run ends")
     if not complete:
         raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
