@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import HelloReply, WireModel
 from consilium.sums.curve import ORDER
@@ -236,25 +236,7 @@ class TestUse:
         with pytest.raises(StageOrder):
             machine.take({})
 
-    def test_progress_is_told_by_stage(self, federation: Federation) -> None:
-        told = []
-        drive(
-            federation.machine(),
-            Network(federation, lost={Stage.SHARE: [BAD]}).send,
-            progress=lambda report: told.append((report.stage, len(report.present), report.dropped)),
-        )
-        assert told == [
-            (Stage.ADVERTISE, 6, {}),
-            (Stage.SHARE, 5, {BAD: "no answer"}),
-            (Stage.MASKED, 5, {}),
-            (Stage.CONSISTENCY, 5, {}),
-            (Stage.UNMASK, 5, {}),
-        ]
-
     def test_a_party_gets_only_its_own_column(self, federation: Federation) -> None:
         machine = run_until(federation, Stage.MASKED)
         rows = [row.tobytes() for request in machine.requests().values() for row in request.ciphertexts]  # type: ignore[attr-defined]
         assert len(rows) == len(set(rows)) == 30
-
-    def test_all_errors_are_typed_with_one_exit_code(self) -> None:
-        assert issubclass(ThresholdNotMet, ConsiliumError) and ThresholdNotMet.exit_code == 11
