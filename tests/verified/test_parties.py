@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from consilium.party import hidden_votes
@@ -12,9 +14,13 @@ from consilium.party.node import PartyNode
 from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.errors import StageOrder
+from consilium.sums.aggregators import leader
+from consilium.sums.aggregators.field import Field
+from consilium.sums.aggregators.half import Half, add_up
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.errors import StageOrder, VerifiedError
 from tests import federation
-from tests.verified.small import VerifiedSmall, made, make_aggregators, queries_of
+from tests.verified.small import SECOND, VerifiedSmall, made, make_aggregators, queries_of
 
 QUERIES = queries_of(7)
 
@@ -96,3 +102,39 @@ def test_a_damaged_memory_gives_nothing(tmp_path: Path) -> None:
     path.write_bytes(b"no database at all, but long enough to be read as one" * 40)
     with pytest.raises(LedgerError):
         UploadStore(path).find("0" * 32)
+
+
+def raising(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
+    """`add_up` that raises for what votes do not give."""
+    if ((one.astype(np.int64) + other) % field.prime > votes).any():
+        raise VerifiedError("the totals do not add up to votes", "Examine both aggregators")
+    return add_up(field, one, other, votes, tail)
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_a_second_aggregator_that_shifts_a_count_does_not_learn_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control: bool
+) -> None:
+    """Five votes: by its shift the sum is one that votes give, or none. It gets the same messages, and the log has the
+    same events. The control raises an error for a sum that votes do not give."""
+    if control:
+        monkeypatch.setattr(leader, "add_up", raising)
+    honest, seen = Helper._close, set()
+    for shift in (0, 2, 5):
+        small = made(tmp_path / str(shift))
+
+        def shifted(self: Helper, shift: int = shift) -> Half:
+            half = honest(self)
+            total = half.total.astype(np.int64)
+            total[0] += [-shift, shift]
+            return Half(half.nonce, (total % self.terms.field.prime).astype(half.total.dtype))
+
+        monkeypatch.setattr(Helper, "_close", shifted)
+        for queries in (QUERIES, queries_of(3, seed=51)):
+            for _ in range(2):  # what failed is asked again
+                with suppress(VerifiedError):
+                    small.ask(queries)
+                    break
+        heard = [kind for node, kind in small.transport.requests if node == SECOND]
+        seen.add((*heard, *(event["event"] for event in small.events())))
+    assert (len(seen) == 1) is not control
