@@ -7,7 +7,6 @@ import hashlib
 import math
 import subprocess
 import sys
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -101,22 +100,6 @@ def test_a_seed_has_the_same_numbers_for_ever() -> None:
         for drawn in (source.gaussian(40.0, shape), source.laplace(0.05, shape)):
             digest.update(drawn.astype("<i8").tobytes())
     assert digest.hexdigest() == "89ee1cef319d4885c6a828bf432bd3697b273c6ba8b5a66ffe9999007f1d447b"
-
-
-@SOURCES
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
-def test_numbers_are_drawn_into_their_place(source: NoiseSource, law: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At no time is there a second copy of all of them."""
-    monkeypatch.setattr("consilium.protocol.noise.CHUNK", 512)
-    monkeypatch.setattr("consilium.protocol.noise._cores", lambda: 1)
-    draw = getattr(source, law)
-    draw(0.001, (2 * 512,))
-    tracemalloc.start()
-    try:
-        size = draw(0.001, (32 * 512,)).nbytes
-        assert tracemalloc.get_traced_memory()[1] < 1.9 * size
-    finally:
-        tracemalloc.stop()
 
 
 def test_noise_loads_no_data_frames() -> None:

@@ -72,14 +72,6 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("known", "advice"), [(False, "or have it ask about typical"), (None, "or have each student ask about typical")]
-)
-def test_typical_rows_are_advised_to_who_may_lack_them(known: bool | None, advice: str) -> None:
-    (warning,) = before_run(replace(QUIET, answers=10, asks_typical=known))
-    assert advice in warning.text
-
-
 def moved(low: float = 0.7, alike: float = 0.5) -> dict[str, object]:
     """How far noise moves a student."""
     return {"metrics": {"auc": {"sd": 0.05, "interval": [low, 0.9]}}, "rank_correlation": alike, "agreement": 0.8}
@@ -166,13 +158,8 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
 
 ADVISED: list[tuple[str, str, str, dict[str, object]]] = [
     ("nothing-learnt", "relative", "vote relative", {"constant": True}),
-    ("nothing-learnt", "histogram", "threshold", {"constant": True}),
     ("not-above-majority", "prevalence", "operating point", {"metrics": metrics(accuracy=0.1)}),
-    ("below-one-party", "histogram", "noisy counts", {"mean_teacher": {"auc": 0.9}}),
     ("below-private-rival", "histogram", "noisy counts", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
-    ("below-private-rival", "relative", "vote relative", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
-    ("class-not-found", "prevalence", "operating point", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
-    ("class-not-found", "relative", "vote relative", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
 ]
 
 
@@ -183,18 +170,6 @@ def test_what_is_in_place_is_not_advised(code: str, key: str, advice: str, chang
         (text,) = [warning.text for warning in found if warning.code == code]
         assert (advice in text) == advised
         assert ("if they do not yet" in text) == (known is None)
-
-
-@pytest.mark.parametrize(
-    ("cost", "said"),
-    [
-        ("", "If labels can be had by hand, label public rows instead"),
-        ("six months of follow-up", "One such label takes six months of follow-up: where that can be had, label"),
-    ],
-)
-def test_what_a_label_takes_is_said_where_labels_are_advised(cost: str, said: str) -> None:
-    (warning,) = after_run(replace(GOOD, hand_labels=HandLabelled(300, "auc", 0.9, cost)))
-    assert said in warning.text
 
 
 @pytest.mark.parametrize(
@@ -290,15 +265,3 @@ def test_the_deviation_of_an_auc_by_chance() -> None:
     sums = np.array([generator.permutation(ranks)[:30].sum() for _ in range(4000)])
     aucs = (sums - 30 * 31 / 2) / (30 * 60)
     assert abs(aucs.std() / chance_deviation(30, 60) - 1) < 5 / math.sqrt(2 * 4000)
-
-
-@pytest.mark.parametrize(("missed", "named"), [(5, 5), (6, 5), (40, 5)])
-def test_of_many_classes_that_are_not_found_the_least_found_are_named(missed: int, named: int) -> None:
-    names = [f"sign {number}" for number in range(missed)]
-    recall = {name: (missed - at) / 1000 for at, name in enumerate(names)}
-    (warning,) = after_run(
-        replace(GOOD, metrics=metrics(recall_per_class=recall), rows=dict.fromkeys(names, 30), answered=10**6)
-    )
-    assert re.findall(r"'(sign \d+)'", warning.text) == names[missed - named :]
-    assert ("and 35 more classes" in warning.text) == (missed == 40)
-    assert ("more classes" in warning.text) == (missed > named)

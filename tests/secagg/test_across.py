@@ -9,11 +9,10 @@ import pytest
 
 from consilium.party import sum_store
 from consilium.party.sum_store import SessionStore
-from consilium.sums.errors import AlreadyAnswered, BrokenBlock, ThresholdNotMet
+from consilium.sums.errors import BrokenBlock, ThresholdNotMet
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import Stage
-from tests.secagg.across import combined, differencing, pairs_only, sums_given, unmasked
-from tests.secagg.adversary import ByRoster, Kept, MayGrow, Pairs, alone, four_sums, play, without_lines
+from tests.secagg.across import differencing, unmasked
 from tests.secagg.network import (
     OTHER_FEDERATION,
     Federation,
@@ -27,7 +26,6 @@ from tests.secagg.network import (
 pytestmark = pytest.mark.slow
 
 N = 10
-OF_PARTIES = "consilium.party.masked_session"
 NOISY = {"sigma": 3.0, "noise_shares": 2}
 
 
@@ -41,55 +39,14 @@ def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
 
 def test_near_duplicates_and_all_but_one(tmp_path: Path) -> None:
     federation = federation_of(tmp_path)
-    assert differencing(federation, federation.names) == dict.fromkeys(federation.names, 0.0)
+    assert set(differencing(federation, federation.names[:3]).values()) == {0.0}
 
 
 def test_control_of_near_duplicates_and_all_but_one(tmp_path: Path) -> None:
-    """n + 1 sums over any sets give every vote of every party."""
+    """One sum more than parties, over any sets, gives every vote of each."""
     federation = federation_of(tmp_path)
     with blocks_unchecked():
-        assert differencing(federation, federation.names) == dict.fromkeys(federation.names, 1.0)
-
-
-def test_four_sums_that_keep_a_distance_in_pairs(tmp_path: Path) -> None:
-    """A + B - C - D is the first party's vote alone."""
-    federation = federation_of(tmp_path, 20)
-    given, total = combined(federation, four_sums(range(20), 2), (1, 1, -1, -1))
-    assert (given, np.abs(total).max()) == (0, 0)
-
-
-def test_control_of_four_sums_the_rule_of_pairs_lets_them_pass(tmp_path: Path) -> None:
-    federation, sets = federation_of(tmp_path, 20), four_sums(range(20), 2)
-    with pairs_only(2, OF_PARTIES) as rule:
-        read = np.zeros_like(federation.total([]))
-        for places, sign in zip(sets, (1, 1, -1, -1), strict=True):
-            found = unmasked(federation, places)
-            assert found is not None
-            rule.sets.append(places)
-            read += sign * found
-        assert unmasked(federation, range(19)) is None, "it does refuse pairs"
-    assert np.array_equal(read, federation.votes[federation.names[0]])
-
-
-def lines_of(n: int) -> np.ndarray:
-    """Weights of the seven sums that give the difference of the first two of the seven parties' votes; they add up to
-    nothing, so that the others cancel."""
-    lines = np.array([[place not in group for place in range(7)] for group in without_lines(range(n))], dtype=float)
-    return -np.linalg.solve(lines.T, np.eye(7)[0] - np.eye(7)[1])
-
-
-@pytest.mark.parametrize("pairs", [False, True])
-def test_seven_sums_without_the_lines_of_the_fano_plane(tmp_path: Path, pairs: bool) -> None:
-    """Under the rule of pairs, the control, they give the difference of two parties' votes; now none comes about."""
-    federation, sets = federation_of(tmp_path), without_lines(range(N))
-    if not pairs:
-        assert combined(federation, sets, (1,) * 7)[0] == 0
-        return
-    with pairs_only(2, OF_PARTIES):
-        sums = [unmasked(federation, places) for places in sets]
-    read = np.einsum("s,sqc->qc", lines_of(N), np.array(sums, dtype=float))
-    true = federation.votes["party-000"].astype(float) - federation.votes["party-001"]
-    assert np.allclose(read, true)
+        assert set(differencing(federation, federation.names[:3]).values()) == {1.0}
 
 
 @pytest.mark.parametrize("terms", [{}, {"federation": OTHER_FEDERATION}])
@@ -175,9 +132,9 @@ def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, mon
 
 @pytest.mark.parametrize("grows", [False, True])
 def test_a_block_that_takes_one_more_in_is_another_block(tmp_path: Path, grows: bool, monkeypatch) -> None:
-    """A sum without the party, and one with it. The control lets a block have all of the first one, and more."""
+    """A sum without the party, and one with it. The control takes any other block."""
     if grows:
-        monkeypatch.setattr(sum_store, "check_kept", MayGrow().look)
+        monkeypatch.setattr(sum_store, "check_kept", lambda block, first: None)
     federation = federation_of(tmp_path)
     numbers = [1, 2, 2, 3, 3, 4, 4, 5, 5]
     other_roster(federation, federation.names[1:], [2, *numbers[1:]])
@@ -220,16 +177,6 @@ def test_a_query_that_was_masked_and_never_unmasked_is_asked_again(tmp_path: Pat
     assert np.array_equal(unmasked(federation, range(1, 10), **NOISY), federation.total(federation.names[1:]))
 
 
-def test_two_noisy_sessions_side_by_side_are_not_both_unmasked(tmp_path: Path) -> None:
-    """Of two federations, signed before either is unmasked: the shares are given once."""
-    federation = federation_of(tmp_path, noise=no_noise)
-    late = run_until(federation, Stage.UNMASK, terms=federation.terms(federation=OTHER_FEDERATION, **NOISY))
-    run_until(federation, None, terms=federation.terms(**NOISY))
-    for name, request in late.requests().items():
-        with pytest.raises(AlreadyAnswered):
-            federation.serve(name, Stage.UNMASK, request)
-
-
 def test_a_lost_noisy_sum_is_refused_as_answered(tmp_path: Path) -> None:
     """Shares leave with the record: whatever became of them, the party has helped."""
     federation = federation_of(tmp_path, noise=no_noise)
@@ -252,39 +199,3 @@ def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_sign(tmp_path: Pa
     wide = altered(request, survivors=np.arange(11, dtype=np.uint16))
     with pytest.raises(Exception, match="not in U2"):
         federation.serve("party-000", Stage.CONSISTENCY, wide)
-
-
-# The rule alone, against random histories.
-
-
-def test_modulo_a_prime_a_combination_that_is_one_column_is_found() -> None:
-    assert alone(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])) == [0, 1, 2]  # an odd circle tells each
-    assert alone(np.array([[1, 1, 0], [0, 1, 1]])) == []
-    assert alone(np.array([[2, 2, 1], [1, 1, 0]])) == [2]
-
-
-def test_no_history_of_rosters_and_sums_tells_one_vote() -> None:
-    played = [play(seed, Kept) for seed in range(600)]
-    assert sum(each.read for each in played) == 0 and all(each.twins for each in played)
-    assert sum(each.passed for each in played) > 1000 and sum(each.asked for each in played) > 5000
-
-
-@pytest.mark.proofs
-def test_no_history_of_a_hundred_thousand_tells_one_vote() -> None:
-    """Beside those of the other rules."""
-    for seed in range(100_000):
-        outcome = play(seed, Kept)
-        assert outcome.read == 0 and outcome.twins, seed
-
-
-@pytest.mark.parametrize("rule", [Pairs, ByRoster, MayGrow])
-def test_control_of_histories_other_rules_are_beaten(rule) -> None:
-    """Pairs of sets; memory by the roster's hash; and blocks that may grow, where a sum before and one after tell the
-    vote of who came."""
-    assert sum(play(seed, rule).read > 0 for seed in range(600)) >= 2
-
-
-def test_blocks_of_two_of_ten_parties_go_on_with_one_away() -> None:
-    rng = np.random.default_rng(3)
-    assert sums_given(10, 7, 2, 50, 0.1, rng) == [8] * 50
-    assert len(sums_given(10, 7, 5, 50, 0.1, rng)) == 0

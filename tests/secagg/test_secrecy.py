@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import random
 import traceback
 from pathlib import Path
 
@@ -107,38 +106,6 @@ def test_with_all_masks_known_the_votes_are_bare(federation: Federation) -> None
         adder.remove_pair(left, pair_key(agreed, ctx, 0, peer), 0, peer)
     adder.subtract(left, self_key(b, ctx, 0))
     assert np.array_equal(left, federation.votes["party-000"])
-
-
-def linear_complexity(bits: np.ndarray) -> int:
-    """Length of the shortest linear feedback shift register that gives these bits (Berlekamp-Massey over GF(2))."""
-    connection = previous = 1
-    length, since = 0, 1
-    window = 0  # bit i: what came i steps ago
-    for at, bit in enumerate(bits.tolist()):
-        window = window << 1 | bit
-        if (connection & window).bit_count() & 1:
-            older = connection
-            connection ^= previous << since
-            if 2 * length <= at:
-                length, previous, since = at + 1 - length, older, 0
-        since += 1
-    return length
-
-
-class TestKeystream:
-    """The lowest bit of each word. That of Mersenne Twister has the linear complexity of its state; random bits have
-    half their number, within 20 but once in 2^38 (Rueppel 1986)."""
-
-    WORDS = 44_000
-
-    def test_keystream_is_not_linear(self) -> None:
-        total = np.zeros((self.WORDS, 1), dtype=np.uint16)
-        MaskAdder(total.shape, 16).add(total, random.Random(1).randbytes(32))
-        assert abs(linear_complexity(total.ravel() & 1) - self.WORDS // 2) < 20
-
-    def test_the_test_sees_a_linear_generator(self) -> None:
-        words = np.random.RandomState(1).randint(0, 2**32, size=self.WORDS, dtype=np.uint32)
-        assert linear_complexity(words & 1) == 19_937
 
 
 class TestAtRest:

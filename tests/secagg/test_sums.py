@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("any_set")
 EDGES = {16: 2**15, 32: 2**31}
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 50])
+@pytest.mark.parametrize("n", [2, 3, 10])
 def test_sum_equals_plaintext(tmp_path: Path, n: int) -> None:
     federation = Federation(tmp_path, n)
     result = drive(federation.machine(), Network(federation).send)
@@ -28,7 +28,7 @@ def test_sum_equals_plaintext(tmp_path: Path, n: int) -> None:
     assert result.dropped == {}
 
 
-@pytest.mark.parametrize(("n", "teachers", "ring"), [(3, 1000, 16), (10, 1000, 16), (50, 1000, 32)])
+@pytest.mark.parametrize(("n", "teachers", "ring"), [(3, 1000, 16), (33, 1000, 32)])
 def test_sum_equals_plaintext_in_both_rings(tmp_path: Path, n: int, teachers: int, ring: int) -> None:
     federation = Federation(tmp_path, n, classes=2, teachers=teachers)
     terms = federation.terms()
@@ -80,7 +80,7 @@ def test_repeated_and_reordered_messages(tmp_path: Path) -> None:
     assert sorted(federation.balloted) == federation.names, "a repeated request asks no teacher again"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_network_that_drops_delays_and_corrupts_at_random(tmp_path: Path, seed: int) -> None:
     """Of ten parties, three suffer something at some stage. The sum is that of U3, exactly."""
     rng = random.Random(seed)

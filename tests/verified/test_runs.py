@@ -29,10 +29,6 @@ FEW = [
     "federation.timeouts.enrol=600",
     "simulation.hand_labels=none",
 ]
-NOISY = [
-    'federation.mechanism={name="distributed", threshold=0, sigma=20.0, noise_shares=1}',
-    "federation.collection=verified",
-]
 
 
 def run(folder: Path, engine: str, *changes: str) -> dict:
@@ -154,14 +150,6 @@ def test_a_forged_record_is_found(verified: Path, tmp_path: Path, name: str) -> 
     FORGED[name](forged)
     wrong = {finding.check for finding in audit_path(forged).findings if not finding.holds}
     assert "aggregator.jsonl: sums that were signed" in wrong
-
-
-def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
-    summary = run(tmp_path / "run", "local", *NOISY)
-    assert summary["privacy"]["towards"] == "coordinator"
-    assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "each added the whole noise to its half" in page and "noise by each of two aggregators, sigma 20" in page
 
 
 @pytest.mark.ray

@@ -16,7 +16,6 @@ from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing
 
 PARTIES = 7  # t = 5
-STAGES = ("sa_advertise", "sa_share", "sa_masked", "sa_consistency", "sa_unmask")
 ONE_PHASE = Distributed(threshold=3, sigma=4.0, noise_shares=5)
 TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shares=5)
 

@@ -6,13 +6,11 @@ nothing: their scores tie, and their votes are the public lot. What is left of a
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tomli_w
 
 from consilium.coordinator.collection.exchange import Member
 from consilium.coordinator.config import FederationConfig, QueryBudget
@@ -20,7 +18,7 @@ from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.messages import TrainRequest
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import query_ids
 from consilium.protocol.teachers import teacher_spec
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.terms import SessionTerms
@@ -94,21 +92,3 @@ def test_an_exact_sum_is_of_parties_with_the_same_terms(
         return
     found = left_over(ask().votes, members, true.digest(), x)
     assert (found == votes_of_first(transport, true.digest(), x)).all()
-
-
-@pytest.mark.parametrize("lacks", [True, False])
-def test_votes_that_can_be_predicted_hide_nobody(tmp_path: Path, log: Any, lacks: bool) -> None:
-    """What still works: rows that differ only in columns which the others of a block lack. These vote alike on all, and
-    the sum moves by one party's votes; where nobody lacks a column, it does not."""
-    policy = {"collection": "secure", "allow_simulation": False}
-    made = Cluster(tmp_path, log, policy=policy, **REAL)
-    for home in made.homes[1:] if lacks else ():
-        settings = tomllib.loads((home / "party.toml").read_text())
-        (home / "party.toml").write_text(tomli_w.dumps({**settings, "lacks": ["age", "pressure"]}))
-    made.transport = FakeTransport(made.homes)
-    members = made.ready()
-    drawn = np.random.default_rng(5).normal(size=(QUERIES, 2)) * [10, 20] + [60, 140]
-    x = canonical_queries(np.column_stack([drawn, np.full(QUERIES, 0.3)]), 3)
-    sums = made.collector(members)(x, query_set_hash(x)).votes
-    found = sums - sums.min(axis=0)
-    assert (found == votes_of_first(made.transport, made.config.digest(), x)).all() == lacks

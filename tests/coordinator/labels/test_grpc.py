@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from pathlib import Path
 
 import grpc
@@ -170,17 +169,6 @@ def test_every_failed_sum_looks_the_same_to_a_student(service, monkeypatch) -> N
     assert refusal_from_wire(refusal_to_wire(GENERIC).refusal).exit_code == ServiceError.exit_code
 
 
-def test_before_the_cause_was_told(service, monkeypatch) -> None:
-    """The control: each had its own text, with names and counts."""
-
-    def old(error):
-        return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
-
-    monkeypatch.setattr("consilium.coordinator.label_server.refusal_to_wire", old)
-    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
-    assert len(told) == len(CAUSES) and sum(b"p07" in text for text in told) == 5
-
-
 @pytest.mark.parametrize("cause", [BudgetExceeded("26 asked, 25 left"), DataError("shape"), MalformedMessage("block")])
 def test_what_is_wrong_with_the_student_s_own_request_is_told(service, monkeypatch, cause) -> None:
     message = pb.AskReply.FromString(refusal(service, monkeypatch, cause))
@@ -333,33 +321,6 @@ def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, mon
         asking.join(60)
     assert relay.cuts == 1  # asked again, it is answered from the ledger
     assert len(service.ask(x)) == 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("least", "borne"), [(1000, True), (5000, False)])
-def test_a_long_vote_is_not_taken_for_a_flood_of_looks(service, monkeypatch, least: int, borne: bool) -> None:
-    """A second for five minutes: a server bears a student's looks. The control takes one in 25 minutes."""
-    each = KEEPALIVE["grpc.keepalive_time_ms"] / 300
-    assert each > 1000
-    options = {"grpc.http2.min_ping_interval_without_data_ms": least}
-    monkeypatch.setattr("consilium.coordinator.label_server.OPTIONS", options)
-    monkeypatch.setattr("consilium.student.channel.KEEPALIVE", {**KEEPALIVE, "grpc.keepalive_time_ms": round(each)})
-    collect = service._collector
-
-    def slow(queries, query_set, progress, phase=1):
-        time.sleep(6)
-        if not borne:
-            raise ServiceError("nobody waits for it any more")
-        return collect(queries, query_set, progress, phase)
-
-    slow.settle = collect.settle  # pyright: ignore[reportFunctionMemberAccess]
-    service._collector = slow
-    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
-        if borne:
-            assert len(channel.ask(make_rows(5, 3)[0])) == 5
-        else:
-            with pytest.raises(ServiceError, match="was lost before it answered"):
-                channel.ask(make_rows(5, 3)[0])
 
 
 def test_one_without_patience_does_not_and_learns_no_names(service) -> None:

@@ -11,19 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
-from consilium.accounting.units import Noise
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
-from consilium.coordinator.privacy import promised, spent
 from consilium.coordinator.verify.files import Contradiction
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
-from consilium.protocol.label_source import Histograms, Outcome
+from consilium.protocol.label_source import Histograms
 from consilium.protocol.label_wire import HistogramReader, answers_from_wire, histogram_blocks
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.noise import SeededNoise
@@ -99,29 +96,6 @@ def test_asking_again_gives_the_same_counts_for_nothing(make) -> None:
     first, again = service.ask(x[:30]), service.ask(x[::-1])
     assert again.histograms.counts[10:].tolist() == first.histograms.counts[::-1].tolist()
     assert ledger.spent() == (40, 40)
-
-
-def test_what_is_beyond_the_cap_has_no_histogram(make) -> None:
-    service, _, _ = make(query_budget=QueryBudget(queries=30, answers=30))
-    x, _ = make_rows(30, 3)
-    service.ask(x[:25])
-    more = service.ask(np.concatenate([x[:25], x[25:]]))
-    assert (more.outcomes == Outcome.ANSWERED).all() and (more.histograms.votes > 0).all()
-
-
-def test_it_costs_what_the_papers_charge_gnmax_and_nothing_less(make) -> None:
-    """More than GNMax, of which the winner alone leaves; and votes that agree save nothing."""
-    service, ledger, config = make()
-    other = make_config(
-        mechanism=GNMax(sigma=3.0), query_budget=QueryBudget(queries=100, answers=100), teachers_per_party=2
-    )
-    assert promised(other).epsilon < promised(config).epsilon
-    parts = [GaussianPart(100, 3.0, False)]
-    assert promised(config).epsilon <= 1.2 * exact_epsilon(parts, Noise.CONTINUOUS, 2, 1e-5)
-    x, _ = make_rows(40, 3)
-    service.ask(x)
-    guarantees = spent(config, ledger.batches())
-    assert guarantees["spent"].epsilon == guarantees["data_dependent"].epsilon > 0
 
 
 def test_labels_alone_have_no_histogram(make) -> None:

@@ -1,12 +1,11 @@
-"""The label service against students that stall, flood or send too much: as it was, and as it is."""
+"""The label service against students that stall, flood or send too much."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
-from concurrent import futures
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits,
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
-from consilium.protocol.label_wire import answers_to_wire, blocks, terms_to_wire
+from consilium.protocol.label_wire import blocks
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
@@ -31,7 +30,7 @@ from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.edge import until
 from tests.federation import make_config, make_rows
 
-OLD_THREADS = 8
+MANY = 16
 DESCRIBE = "/consilium.labels.v1.LabelService/Describe"
 ANSWER = 250.0
 PATIENT = Limits(call=ANSWER, stall=ANSWER)
@@ -63,42 +62,6 @@ def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
     ledger.close()
-
-
-class OldServicer(rpc.LabelServiceServicer):
-    """As it was: eight threads, and a request is whatever arrives, for as long as it arrives."""
-
-    def __init__(self, service: LabelService) -> None:
-        self.service = service
-        self.bytes = 0
-        self.pool = futures.ThreadPoolExecutor(OLD_THREADS)
-
-    def all_held(self) -> bool:
-        """Whether each of its threads has a call: the pool makes one for a call that finds none free."""
-        return len(self.pool._threads) == OLD_THREADS
-
-    def Describe(self, request, context):
-        return terms_to_wire(self.service.describe())
-
-    def Ask(self, request_iterator, context):
-        parts = []
-        for block in request_iterator:
-            self.bytes += len(block.rows)
-            parts.append(np.frombuffer(block.rows, dtype="<f4").reshape(-1, block.features))
-        yield answers_to_wire(self.service.ask(np.concatenate(parts)))
-
-
-@contextmanager
-def old_serving(service: LabelService) -> Iterator[tuple[str, OldServicer]]:
-    servicer = OldServicer(service)
-    server = grpc.server(servicer.pool)
-    rpc.add_LabelServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}", servicer
-    finally:
-        server.stop(0).wait()
 
 
 class Peers:
@@ -146,18 +109,6 @@ def describes(address: str, files: TlsFiles | None = None, seconds: float = ANSW
             return False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ask", "describe"])
-def test_control_stalled_calls_held_all_of_the_old_service(service, kind: str) -> None:
-    with old_serving(service) as (address, servicer):
-        peers = Peers(address)
-        getattr(peers, kind)(OLD_THREADS)
-        until(servicer.all_held)
-        assert not describes(address, seconds=2)
-        peers.close()
-        assert describes(address)
-
-
 def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collector: Slow) -> None:
     site = Site(tmp_path)
     other = site.enrol("institute")
@@ -166,11 +117,11 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collect
         address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door(), PATIENT))
         peers = Peers(address, site.student)
         stack.callback(peers.close)
-        peers.ask(2 * OLD_THREADS)
+        peers.ask(MANY)
         # first these alone: gRPC's bound on streams of a connection would else refuse others in their place
-        until(lambda: peers.refused() == 2 * OLD_THREADS - 1)
-        peers.describe(2 * OLD_THREADS)
-        until(lambda: peers.refused() == 2 * OLD_THREADS - 1 + 2 * OLD_THREADS - 4)
+        until(lambda: peers.refused() == MANY - 1)
+        peers.describe(MANY)
+        until(lambda: peers.refused() == MANY - 1 + MANY - 4)
         assert describes(address, other)
         with LabelChannel(address, ANSWER, other) as channel:
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
@@ -254,13 +205,6 @@ def test_wide_rows_are_refused_at_the_first_block(service) -> None:
     assert len(sent) < 10  # what gRPC had on its way when the answer came
 
 
-def test_control_the_old_service_took_all_of_them(service) -> None:
-    with old_serving(service) as (address, servicer), grpc.insecure_channel(address) as channel:
-        with pytest.raises(grpc.RpcError):  # refused by their width, when all were there
-            list(rpc.LabelServiceStub(channel).Ask(wide([])))
-        assert servicer.bytes == 90 * MB
-
-
 def test_probabilities_are_measured_too() -> None:
     measure = Measure(features=3, classes=2, rows=10)
     good = pb.QueryBlock(features=3, rows=bytes(24), probabilities=bytes(32))
@@ -320,27 +264,6 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(service, collecto
         thread.join()
     assert asked == [20]
     assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
-
-
-def test_a_failure_tells_nothing(service, monkeypatch, caplog) -> None:
-    def fail():
-        raise RuntimeError("votes were 4711")
-
-    with serving(service, "127.0.0.1:0", 10) as address, LabelChannel(address) as channel:
-        monkeypatch.setattr(service, "describe", fail)
-        with pytest.raises(ServiceError, match="the coordinator could not answer") as caught:
-            channel.describe()
-    assert "4711" not in str(caught.value) + caplog.text
-
-
-def test_control_the_old_service_told_it(service, monkeypatch) -> None:
-    def fail():
-        raise RuntimeError("votes were 4711")
-
-    with old_serving(service) as (address, _), LabelChannel(address) as channel:
-        monkeypatch.setattr(service, "describe", fail)
-        with pytest.raises(ServiceError, match="4711"):
-            channel.describe()
 
 
 def test_a_call_without_a_message_is_refused(service) -> None:

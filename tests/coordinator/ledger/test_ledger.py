@@ -6,7 +6,6 @@ import hashlib
 import json
 import sqlite3
 import stat
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,24 +148,6 @@ def test_labels_and_evidence_are_not_in_repr() -> None:
     text = repr(batch("a", labels=[7], log_q=-123.25))
     assert "123.25" not in text
     assert "label" not in text
-
-
-def test_a_ledger_has_few_tables(ledger) -> None:
-    ledger.commit(batch("a"), 10, 10)
-    tables = ledger._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    assert {name for (name,) in tables} == {"meta", "batches", "releases", "evidence", "closing", "left_over"}
-
-
-def test_a_batch_is_hashed_row_by_row(ledger) -> None:
-    """What a commit takes beside the batch: its rows as bytes, twice, and never their text (four times)."""
-    votes = np.zeros((1000, 150), dtype=np.int64)
-    large = replace(batch(*(f"{index:064d}" for index in range(len(votes)))), histogram=votes)
-    tracemalloc.start()
-    try:
-        ledger.commit(large, 1000, 1000)
-        assert tracemalloc.get_traced_memory()[1] < 3 * votes.nbytes
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_chain_is_of_json_however_it_is_read() -> None:

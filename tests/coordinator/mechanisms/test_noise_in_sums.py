@@ -296,7 +296,7 @@ class TestTheEvents:
         assert [event_from_json(item) for item in json.loads(terms.promise)] == [held]
         assert [event_from_json(item) for item in json.loads(terms.student)] == config.promised_events()
         assert same.student == ""
-        if mechanism.name != "lnmax":  # of one standard deviation Gaussian noise costs less than Laplace noise
+        if mechanism.name == "gnmax":  # the curves of each other one take seconds
             assert claimed([held], 1e-3) > claimed(config.promised_events(), 1e-3)
 
     def test_what_fine_shares_cost_on_top_is_in_the_student_s_event(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from consilium.sums.errors import BadShare, BadSum, StageOrder
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import Stage
-from consilium.sums.masks.unmasking import clip, correct
+from consilium.sums.masks.unmasking import clip
 from tests.coordinator.secagg.bad_party import BAD, from_bad
 from tests.secagg.network import Federation, Network, altered, flipped_cell, make_queries
 
@@ -49,37 +49,6 @@ class TestShares:
         assert result.dropped[Stage.UNMASK] == {BAD: "gave a share that does not fit the others"}
         assert np.array_equal(result.sums, federation.total(result.survivors))
         assert BAD in result.survivors
-
-    def test_a_liar_is_looked_for_once(self, tmp_path: Path, monkeypatch) -> None:
-        """Repair is dear; who lied about one secret is not asked about the others."""
-        federation = Federation(tmp_path, 7)
-        calls = []
-
-        def counted(*arguments):
-            calls.append(1)
-            return correct(*arguments)
-
-        monkeypatch.setattr("consilium.sums.masks.unmasking.correct", counted)
-        change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=np.zeros_like(r.shares)))  # type: ignore[attr-defined]
-        result = drive(federation.machine(), Network(federation, on_reply=change).send)
-        assert len(calls) == 1
-        assert np.array_equal(result.sums, federation.total(federation.names))
-
-    def test_several_liars_among_many(self, tmp_path: Path) -> None:
-        """n = 20, t = 14: up to three wrong shares are found without trying all sets."""
-        federation = Federation(tmp_path, 20)
-        liars = federation.names[3:6]
-
-        def change(stage, name, reply):
-            if stage is not Stage.UNMASK or name not in liars:
-                return reply
-            shares = np.random.default_rng(1).permutation(reply.shares)
-            shares[:, 31] = 0
-            return altered(reply, shares=shares)
-
-        result = drive(federation.machine(), Network(federation, on_reply=change).send)
-        assert list(result.dropped[Stage.UNMASK]) == liars
-        assert np.array_equal(result.sums, federation.total(federation.names))
 
     def test_shares_of_two_owners_swapped(self, federation: Federation) -> None:
         """With t + 1 shareholders the liar is found by the commitments alone."""
@@ -118,7 +87,7 @@ class TestSums:
         with pytest.raises(StageOrder):
             machine.result()
 
-    @pytest.mark.parametrize("honest", [18, 19, 20, 21])
+    @pytest.mark.parametrize("honest", [19, 20])
     def test_a_liar_sets_no_threshold_on_honest_votes(self, tmp_path: Path, monkeypatch, honest: int) -> None:
         """29 parties of one vote each, `honest` of them for class 0, and a liar that takes 20 away from it and is
         itself one of thirty: whether the sum came to an end told whether honest >= 20."""

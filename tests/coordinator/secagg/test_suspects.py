@@ -46,7 +46,7 @@ def search(n: int, liar: int, lies: float, rng: np.random.Generator, away: int =
 
 
 @pytest.mark.parametrize("lies", [1.0, 0.5, 0.1])
-@pytest.mark.parametrize("n", [7, 10, 20, 36, 50, 207])
+@pytest.mark.parametrize("n", [7, 20, 207])
 def test_whoever_lies_now_and_then_is_out_after_a_bounded_number_of_spoiled_sums(n: int, lies: float) -> None:
     rng = np.random.default_rng([n, int(10 * lies)])
     spare = (n - least_sum(n, 0)) // 2
@@ -67,31 +67,6 @@ def test_while_nobody_can_be_spared_a_sum_is_not_made_smaller() -> None:
     there = frozenset(range(8))
     assert set_aside(blocks, there, 7, np.random.default_rng(0)) == frozenset()
     assert narrowed(blocks, blocks[:4]) == blocks[:4]
-
-
-def test_control_sums_that_come_out_right_clear_nobody() -> None:
-    """If they did, one that lies every other time would have its own block cleared, and another one left out."""
-    rng, wrong = np.random.default_rng(1), 0
-    blocks = blocks_of(20)
-    for _ in range(50):
-        suspects = list(blocks)
-        while len(suspects) > 1:
-            summed = frozenset(range(20)) - set_aside(suspects, frozenset(range(20)), 14, rng)
-            inside = [block for block in suspects if block <= summed]
-            lied = 3 in summed and rng.random() < 0.5
-            suspects = inside if lied else [block for block in suspects if block not in inside]
-        wrong += not suspects or 3 not in suspects[0]
-    assert wrong > 10
-
-
-def test_two_liars_in_two_blocks_may_have_a_third_left_out() -> None:
-    """The limit: one lies while the other's block is set aside, and the other way round."""
-    a, b, c, d = blocks_of(8)
-    suspects: list[Block] = []
-    for summed, liar in (([a, b, c, d], a), ([c, d], c), ([a, b, d], a)):
-        assert liar in summed
-        suspects = narrowed(suspects, summed)
-    assert suspects == [d]
 
 
 def shared(m: int, t: int, wrong: list[int]) -> tuple[int, list[int], list[int]]:

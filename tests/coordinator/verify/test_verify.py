@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.ledger import NO_LABEL, Batch, Ledger
+from consilium.coordinator.ledger import NO_LABEL, Batch
 from consilium.coordinator.verify import Contradiction, Verdict, find_run, holds, verify_run
 from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.files import read_events
@@ -103,7 +102,6 @@ LIES: dict[str, tuple[Tamper, str]] = {
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
     "evidence": (sql("UPDATE evidence SET log_q_label = log_q_label - 1"), LEDGER),
     "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
-    "a count": (sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1"), LEDGER),
     "counts whose sum is right": (
         sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1", "UPDATE batches SET asked = asked + 1 WHERE seq = 2"),
         LEDGER,
@@ -115,10 +113,6 @@ LIES: dict[str, tuple[Tamper, str]] = {
     # the ledger, with all hashes computed anew
     "another sigma, rechained": (
         rechained("UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":150.0')"),
-        CHARGES,
-    ),
-    "another unit, rechained": (
-        rechained("UPDATE batches SET event = replace(event, '\"record\"', '\"party\"')"),
         CHARGES,
     ),
     "abstentions with labels, rechained": (
@@ -184,22 +178,6 @@ def test_a_lie_is_found(copied: Path, case: str) -> None:
     assert expected in wrong(found)
     # one lie is one finding; only where the ledger itself is false, others follow from it
     assert len(wrong(found)) == 1 or expected in (LEDGER, CHARGES) or case == "epsilon in two ways"
-
-
-def test_the_chain_alone_would_not_have_found_them(copied: Path) -> None:
-    """Control: what the audit looked at before, chain and sums of the counts, is satisfied by these ledgers."""
-    for name in ("counts whose sum is right", "a label without a charge", "another sigma, rechained"):
-        folder = copied.with_name(name.replace(" ", "-"))
-        shutil.copytree(copied, folder)
-        LIES[name][0](folder)
-        path = run_of(folder) / "ledger.db"
-        with sqlite3.connect(path) as connection:
-            federation = connection.execute("SELECT value FROM meta WHERE key = 'federation'").fetchone()[0]
-        ledger = Ledger(path, federation, "", read_only=True)
-        batches = ledger.batches()  # checks the chain
-        counted = (sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches))
-        assert ledger.spent() == counted
-        ledger.close()
 
 
 def test_evidence_that_is_not_of_the_histograms_is_found(sanitised: Path, tmp_path: Path) -> None:

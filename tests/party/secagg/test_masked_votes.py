@@ -47,11 +47,6 @@ class TestMasked:
         changed = altered(request, ciphertexts=request.ciphertexts[order], nonces=request.nonces[order])
         assert federation.serve(VICTIM, Stage.MASKED, changed).complaints.tolist() == [1, 2]  # type: ignore[attr-defined]
 
-    def test_shares_meant_for_another_party(self, federation: Federation, machine) -> None:
-        requests = machine.requests()
-        changed = altered(requests[VICTIM], ciphertexts=requests["party-001"].ciphertexts)
-        assert federation.serve(VICTIM, Stage.MASKED, changed).complaints.tolist() == [1, 2, 3, 4]  # type: ignore[attr-defined]
-
     def test_too_few_sharers(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
         few = altered(
@@ -198,10 +193,6 @@ class TestReplayedQueries:
         terms = federation.terms().model_copy(update={"query_set": query_set_hash(queries), "queries": 3})
         machine = run_until(federation, Stage.MASKED, terms=terms, queries=queries)
         refused(federation, Stage.MASKED, machine.requests()[VICTIM], Replay, "stands twice")
-
-    def test_a_session_that_failed_before_the_masked_votes_may_be_tried_again(self, federation: Federation) -> None:
-        run_until(federation, Stage.MASKED)
-        still_honest(federation, federation.machine())
 
     def test_an_aborted_session_leaves_its_queries_answered(self, federation: Federation) -> None:
         machine = run_until(federation, None)

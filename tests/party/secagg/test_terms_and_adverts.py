@@ -112,11 +112,6 @@ class TestTerms:
         refused(federation, Stage.ADVERTISE, advertise(federation, terms), Replay)
         still_honest(federation, machine)
 
-    def test_a_replayed_sid_of_a_session_that_is_done(self, federation: Federation) -> None:
-        machine = run_until(federation, None)
-        terms = federation.terms(queries=make_queries(seed=9)).model_copy(update={"sid": machine.terms.sid})
-        refused(federation, Stage.ADVERTISE, advertise(federation, terms), Replay)
-
     def test_a_party_that_is_not_itself(self, federation: Federation) -> None:
         with pytest.raises(RosterMismatch, match="another key"):
             federation.party(VICTIM, identity=Identity.generate())
@@ -154,11 +149,6 @@ class TestAdverts:
             "party-003",
         )
         still_honest(federation, machine)
-
-    def test_a_bit_flipped_in_its_signature(self, federation: Federation, machine) -> None:
-        request = machine.requests()[VICTIM]
-        changed = altered(request, signatures=flipped_cell(request.signatures, 3, 10))
-        refused(federation, Stage.SHARE, changed, BadSignature, "party-003")
 
     def test_adverts_of_two_parties_swapped(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,16 +10,7 @@ from hypothesis import strategies as st
 from consilium.sums.curve import ORDER
 from consilium.sums.errors import OverflowRisk
 from consilium.sums.masks.ring import MaskAdder, choose_ring, decode, encode, pair_key, self_key, sigma_total
-from consilium.sums.masks.shares import (
-    combine,
-    dual_weights,
-    evaluate,
-    lagrange,
-    point,
-    share_bytes,
-    share_value,
-    split,
-)
+from consilium.sums.masks.shares import combine, dual_weights, lagrange, point, share_bytes, share_value, split
 
 
 @pytest.mark.parametrize(
@@ -130,12 +119,6 @@ def test_dual_weights_see_every_polynomial_of_too_high_degree(n: int, t: int) ->
         shares = split(5, t, points)
         shares[1] += 1
         assert combine(dual, shares) != 0
-
-
-def test_long_polynomials_are_reduced_rightly() -> None:
-    coefficients = [secrets.randbelow(ORDER) for _ in range(167)]
-    for x in (1, 250, 1000):
-        assert evaluate(coefficients, [x]) == [sum(c * pow(x, i, ORDER) for i, c in enumerate(coefficients)) % ORDER]
 
 
 @pytest.mark.parametrize(

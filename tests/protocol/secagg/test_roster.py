@@ -10,7 +10,6 @@ import pytest
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, verify
 from consilium.sums.curve import SMALL_ORDER
-from consilium.sums.errors import RosterMismatch
 from consilium.sums.roster import Roster
 
 
@@ -99,21 +98,6 @@ def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
     assert Roster.load(tmp_path / "a").digest == Roster.load(tmp_path / "b").digest == roster.digest
     order = roster.model_copy(update={"parties": roster.parties[::-1]})
     assert Roster.model_validate_json(order.model_dump_json()).digest != roster.digest
-
-
-def test_places() -> None:
-    roster = Roster.build(publics(3), COORDINATOR)
-    assert [roster.name(roster.place(f"p{at}")) for at in range(3)] == ["p0", "p1", "p2"]
-    assert roster.key(1).hex() == roster.parties[1].ed25519_pk
-    with pytest.raises(RosterMismatch):
-        roster.place("p3")
-
-
-def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
-        Roster.load(tmp_path / "none")
-    with pytest.raises(ConfigError):
-        Identity.load(tmp_path / "none")
 
 
 def test_identity_file(tmp_path: Path) -> None:

@@ -110,18 +110,3 @@ class TestStates:
         ):
             with pytest.raises(RosterMismatch):
                 Leader(session, roster, private, fresh, keys)
-
-    def test_memory_of_a_session_is_not_in_its_parties(self) -> None:
-        """Both states after 4 and after 40 parties: a part for each at the leader, a digest at the helper, no share."""
-        sizes = []
-        for n in (4, 40):
-            federation = VerifiedFederation(n, queries=400)
-            leader, helper = federation.leader(batch_size=2), federation.helper()
-            uploads = federation.uploads()
-            for name, upload in uploads.items():
-                leader.accept(name, upload)
-                settle_all(leader, helper)
-            sizes.append((len(leader.state()), len(helper.state()), len(uploads["h0"])))
-        (few_leader, few_helper, upload), (many_leader, many_helper, _) = sizes
-        assert many_leader - few_leader < 36 * 300 < 36 * upload / 8
-        assert many_helper - few_helper < 36 * 50

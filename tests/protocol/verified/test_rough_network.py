@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from consilium.sums.aggregators.half import BATCH, CHECKED, FAULT_CODES, Half, VerifiedSum
+from consilium.sums.aggregators.half import FAULT_CODES, Half, VerifiedSum
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import (
@@ -27,11 +27,11 @@ from consilium.sums.aggregators.messages import (
 from consilium.sums.aggregators.proof import opening_elements
 from consilium.sums.aggregators.uploads import PART_BYTES
 from consilium.sums.errors import BadLink, StageOrder, TooManyWaiting, VoteFault
-from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link, settle_all
+from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
 
 pytestmark = pytest.mark.usefixtures("numbers")
-SEVERAL = [(3, 2, 1), (5, 3, 1), (4, 4, 3), (9, 2, 5)]
+SEVERAL = [(3, 2, 1), (9, 4, 5)]
 
 
 @pytest.mark.parametrize(("n", "classes", "teachers"), SEVERAL)
@@ -42,14 +42,6 @@ def test_the_sum_is_that_of_clear_votes(n, classes, teachers, queries) -> None:
     assert np.array_equal(result.sums, federation.total(federation.names))
     assert result.accepted == tuple(federation.names)
     assert result.left_out == {}
-
-
-def test_who_sends_nothing_is_missing_and_the_rest_goes_on() -> None:
-    federation = VerifiedFederation(6)
-    there = federation.names[1:5]
-    result = collect(federation.leader(), federation.helper(), federation.uploads(there))
-    assert np.array_equal(result.sums, federation.total(there))
-    assert result.accepted == tuple(there)
 
 
 @dataclass
@@ -324,28 +316,3 @@ class TestMessagesBetween:
         assert batch is not None
         with pytest.raises(BadLink):
             federation.helper().check(batch)
-
-    def test_parts_that_are_no_uploads_are_faults_not_tracebacks(self) -> None:
-        federation = VerifiedFederation(3)
-        helper, grid = federation.helper(), federation.session.grid
-        link = leader_link(federation)
-        rng = np.random.default_rng(0)
-        good = federation.uploads(["h0"])["h0"][:PART_BYTES]
-        parts = [rng.bytes(PART_BYTES) for _ in range(20)]
-        parts += [good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :] for at in range(PART_BYTES)]
-        opened = np.zeros((len(parts), opening_elements(grid)), dtype=grid.field.dtype)
-        body = write_batch(grid.field, parts, list(opened))
-        reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
-        faults, told, reasons = read_checked(reply, grid, body_digest(body), len(parts), FAULT_CODES)
-        assert None not in faults
-        assert not reasons, "no key is shown for what nobody has signed"
-        assert not told.any()
-        assert helper.left_out == {}, "nobody has signed these"
-
-    def test_the_helper_opens_nothing_it_cannot_check(self) -> None:
-        federation = VerifiedFederation(3)
-        leader, helper = federation.leader(), federation.helper()
-        forge = Forger(federation, "h0", change_seed=lambda seed: seed[::-1])
-        leader.accept("h0", forge(one_hot(federation, "h0")))
-        settle_all(leader, helper)
-        assert leader.left_out == helper.left_out == {"h0": VoteFault.COMMITMENT}

@@ -108,29 +108,6 @@ class TestUniform:
     def test_control_votes_without_a_mask_are_not_uniform(self, numbers: Field) -> None:
         assert p_uniform(numbers, np.repeat([0, 1], 20_000)) < 1e-6
 
-    def test_control_read_at_a_point_of_a_line_the_votes_are_seen(self, numbers: Field) -> None:
-        """Why the reading point must not be in the prime field: f_l(1) is y_l r_c, which tells c."""
-        federation = VerifiedFederation(2, queries=9, classes=3)
-        session, grid = federation.session, federation.session.grid
-        upload = Upload.read(federation.client("h0").upload(federation.votes["h0"]), grid)
-        assert upload is not None
-        part = upload.part
-        challenge = challenge_of(grid, session.ctx, part.place, part.to_leader, part.to_helper)
-        seed = part.opened(place_key(federation.helper_seed, session.ctx, 0))
-        assert isinstance(seed, bytes)
-        at_one = np.eye(numbers.degree)[0]
-        proof = ProofShare.read(grid, upload.proof)
-        other = ProofShare.read(grid, expand_seed(grid.field, session.ctx, 0, seed, "proof", proof_elements(grid)))
-        together = numbers.to_wire(
-            from_wire(Opener(grid, at_one, leads=True)(upload.share, proof, challenge))
-            + Opener(grid, at_one, leads=False)(
-                expand_seed(grid.field, session.ctx, 0, seed, "votes", grid.cells), other, challenge
-            )
-        ).reshape(-1, numbers.degree)
-        table = numbers.to_wire(numbers.multiply_all(challenge.y, challenge.r))
-        told = [int(np.flatnonzero((table[line] == together[line]).all(axis=1))[0]) for line in range(grid.lines)]
-        assert told == grid.picks(federation.votes["h0"])[:: grid.points].tolist()
-
 
 class TestLyingAggregator:
     """An aggregator that shifts its share to try a guess of a vote fails alike whether the guess is right or wrong."""

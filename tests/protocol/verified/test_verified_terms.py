@@ -14,24 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
-from consilium.sums.aggregators.leader import Leader
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21
 from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
 from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
 from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
 from consilium.sums.aggregators.uploads import Upload, VoteClient
 from consilium.sums.agreement import Agreement, new_private, public_of
 from consilium.sums.curve import SMALL_ORDER
-from consilium.sums.errors import (
-    BadSignature,
-    NotVotes,
-    OtherVersion,
-    RosterMismatch,
-    SumTooLarge,
-    ThresholdNotMet,
-    UnsafeSession,
-)
-from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster, whole
+from consilium.sums.errors import BadSignature, NotVotes, OtherVersion, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -89,42 +80,6 @@ class TestRosters:
         with pytest.raises(ConfigError):
             VerifiedRoster.load(tmp_path / "none.json")
 
-    def test_names_and_places(self) -> None:
-        roster = VerifiedFederation(3).roster
-        assert [roster.place(roster.name(place)) for place in range(3)] == [0, 1, 2]
-        with pytest.raises(RosterMismatch):
-            roster.place("nobody")
-
-    def test_a_file_that_changes_is_read_again(self, tmp_path) -> None:
-        path = tmp_path / "roster.json"
-        rosters = [VerifiedFederation(3).roster for _ in range(2)]
-        for roster in (*rosters, rosters[0]):
-            roster.save(path)
-            assert VerifiedRoster.load(path) == roster
-            assert VerifiedRoster.load(path) is VerifiedRoster.load(path)
-
-    def test_whole_blocks_are_not_looked_up_anew_for_each_block(self) -> None:
-        """Of 100,000 parties that would take hours."""
-
-        class There(list):
-            turns = 0
-
-            def __iter__(self):
-                self.turns += 1
-                return super().__iter__()
-
-        blocks, there = tuple(frozenset({place, place + 1}) for place in range(0, 100, 2)), There(range(99))
-        assert whole(blocks, there) == frozenset(range(98))
-        assert there.turns == 1
-
-    def test_who_is_missing_is_not_looked_up_anew_for_each_party(self, monkeypatch) -> None:
-        federation, turns = VerifiedFederation(40, least_accepted=40), []
-        places = Leader._places
-        monkeypatch.setattr(Leader, "_places", lambda self: turns.append(1) or places(self))
-        with pytest.raises(ThresholdNotMet, match="0 parties are left, 40 are needed"):
-            federation.leader().ask()
-        assert len(turns) <= 2
-
     def test_the_keys_of_a_block_are_those_of_its_parties(self) -> None:
         roster = VerifiedFederation(7).roster
         for block in roster.blocks:
@@ -132,22 +87,6 @@ class TestRosters:
             assert all(roster.block_keys(place) == keys for place in block)
         alone = roster.model_copy(update={"parties": tuple(p.model_copy(update={"block": 0}) for p in roster.parties)})
         assert alone.block_keys(0) == frozenset()
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("parties", "field"), [(12_000, FIELD_16), (32_758, FIELD_21)])
-    def test_thousands_of_parties(self, parties: int, field: Field) -> None:
-        """A roster of so many and three, an upload of the last of them, and states with a place for each."""
-        federation = VerifiedFederation(3, queries=5)
-        many = publics(parties) | {name: each.public.hex() for name, each in federation.identities.items()}
-        federation.roster = VerifiedRoster.build(
-            many, federation.roster.leader, federation.roster.helper, least_accepted=3
-        )
-        federation.session = federation.new_session()
-        assert federation.session.field is field
-        leader, helper = federation.leader(), federation.helper()
-        result = collect(leader, helper, federation.uploads())
-        assert np.array_equal(result.sums, federation.total(federation.names))
-        assert federation.helper(state=helper.state()).accepted == ("h0", "h1", "h2")
 
     def test_the_most_parties_still_fit_into_half_of_the_larger_field_and_noise_with_them(self) -> None:
         assert (FIELD_16.most_reach, FIELD_21.most_reach, MOST_REACH) == (32_760, 1_048_565, 1_048_565)
@@ -251,7 +190,7 @@ class TestSessions:
         with pytest.raises(BadSignature):
             VerifiedTerms.open(content, identity.sign("verified/2/session", content), federation.roster)
 
-    @pytest.mark.parametrize("version", ["1", "4", "true", "2.0", '"3"', "[3]", "{}", "null", "9" * 5_000])
+    @pytest.mark.parametrize("version", ["4", "true", "9" * 5_000])
     def test_versions_that_nobody_knows_are_refused_by_name(self, version) -> None:
         federation = VerifiedFederation(3)
         content = federation.session.canonical().replace(b'"version":2', b'"version":' + version.encode())
@@ -259,13 +198,6 @@ class TestSessions:
             VerifiedTerms.open(
                 content, federation.leader_identity.sign("verified/4/session", content), federation.roster
             )
-
-    def test_a_node_that_knows_the_first_field_alone_says_that_it_does_not_know_the_other(self, monkeypatch) -> None:
-        federation = VerifiedFederation(34, teachers=1_000, no_votes=True)
-        content, signature = federation.session.canonical(), federation.session.sign(federation.leader_identity)
-        monkeypatch.setattr("consilium.sums.aggregators.terms.FIELDS", {2: FIELD_16})
-        with pytest.raises(OtherVersion, match="the session is of version 3, this node knows 2"):
-            VerifiedTerms.open(content, signature, federation.roster)
 
     def test_an_exact_second_phase_and_a_query_twice(self) -> None:
         federation = VerifiedFederation(3)
@@ -325,7 +257,7 @@ class TestClient:
                 federation.client("h0", helper_key=each)
         federation.client("h0", helper_key=key)
 
-    @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
+    @pytest.mark.parametrize("dtype", ["uint8", "int64"])
     def test_any_integers_will_do(self, dtype) -> None:
         federation = VerifiedFederation(3, teachers=2)
         federation.votes = {name: votes.astype(dtype) for name, votes in federation.votes.items()}
