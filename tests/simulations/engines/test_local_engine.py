@@ -104,16 +104,6 @@ def run(tmp_path: Path, parties: int = 5, in_blocks: bool = False, **changes) ->
     return json.loads((run_dir / "coordinator.json").read_text()), events
 
 
-def test_a_whole_federation(tmp_path: Path) -> None:
-    summary, events = run(tmp_path)
-    assert summary["parties"] == ["p00", "p01", "p02", "p03", "p04"]
-    assert summary["parties_counted"] == [5]
-    assert summary["asked"] == 30
-    stages = [event["stage"] for event in events if event["event"] == "stage"]
-    assert stages == ["enrol", "train", "ask", "vote", "train student", "train again"]
-    assert (tmp_path / "run" / "student" / "student.json").exists()
-
-
 @pytest.mark.slow
 def test_parties_that_hang_die_or_raise_are_left_out(tmp_path: Path, sabotaged, monkeypatch) -> None:
     """The coordinator's time for the votes is up when all but the one that hangs have been heard of, however long it
@@ -302,37 +292,6 @@ def test_replies_that_nobody_waits_for_any_more_hold_nobody_up(monkeypatch) -> N
         later[0] = 7200.0
         (late,) = grid.send_and_receive(asked_of(grid, 1, 36000.0), timeout=250)
         assert late.has_content()
-
-
-class OneByOne(Prompt):
-    """Answers the next message when the reply to the last one has been pulled."""
-
-    grid: LocalGrid
-
-    def handle(self, message: Message, context: Context, seconds: float):
-        while self.grid._replies and not self.grid._closed:
-            time.sleep(0.0001)
-        return super().handle(message, context, seconds)
-
-
-def test_nobody_waits_at_a_pull_while_there_is_a_reply_to_another_message() -> None:
-    """The coordinator asks for some replies at a time: of thousands, most such pulls find none of theirs. Counted are
-    waits that run out although a reply lies there; a wait while there is none at all is right."""
-    assume_identity(RUN_ID, 1)
-    worker, parties = OneByOne(), 4 * exchange.AT_ONCE
-    with LocalGrid(RUN_ID, {}, parties, [worker]) as grid:  # pyright: ignore[reportArgumentType]
-        worker.grid, wait_for = grid, grid._changed.wait_for
-
-        def counted(predicate, timeout=None):
-            in_time = wait_for(predicate, timeout)
-            assert in_time or not grid._replies, "idle beside a reply"
-            return in_time
-
-        grid._changed.wait_for = counted
-        hello = Greeting.of_empty("ab" * 32).request(make_config())
-        requests = dict.fromkeys(grid.get_node_ids(), hello)
-        replies = dict(exchange.FlowerTransport(grid).exchange(requests, 250.0, lambda done, total: None))
-    assert len(replies) == parties and not any(isinstance(reply, exchange.Failure) for reply in replies.values())
 
 
 def test_leaving_the_grid_ends_a_worker_that_waits_for_room() -> None:

@@ -13,9 +13,7 @@ from consilium.simulations.run import Order, ray_again, run_scenario
 from consilium.simulations.scenario import load_scenario
 
 
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:1", "127.0.0.1", ":6379", "nowhere.invalid:6379", "h:99999", "h:-1", "ray://127.0.0.1:10001"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379", "ray://127.0.0.1:10001"])
 def test_nobody_there_is_told_at_once_and_nothing_is_made(tmp_path: Path, address: str) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     with pytest.raises(EngineError, match="no Ray cluster answers at"):

@@ -51,11 +51,11 @@ def machines(folder: Path) -> Iterator[TwoMachines]:
         yield made
 
 
-def on_cluster(machines: TwoMachines, folder: Path, out: str, votes: str, module: str = "consilium") -> int:
+def on_cluster(machines: TwoMachines, folder: Path, out: str, votes: str) -> int:
     """Exit code of a run there."""
     arguments = ["--engine", "ray", "--address", machines.address, "--out", str(folder / out), "--keep-work"]
     arguments += ["--set", f"federation.collection={votes}", "--quiet"]
-    process = machines.start(folder / f"{out}.log", "run", str(folder / "tiny.toml"), *arguments, module=module)
+    process = machines.start(folder / f"{out}.log", "run", str(folder / "tiny.toml"), *arguments)
     try:
         return process.wait(SECONDS)
     finally:
@@ -103,13 +103,10 @@ def figures(out: Path) -> dict[str, Any]:
     return json.loads((out / "private/cluster.json").read_text())
 
 
-@pytest.mark.parametrize("votes", ["plaintext", "secure"])
-def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
-    machines: TwoMachines, folder: Path, votes: str
-) -> None:
-    assert on_cluster(machines, folder, f"far-{votes}", votes) == 0, (folder / f"far-{votes}.log").read_text()
-    same(folder / f"far-{votes}", here(folder, votes))
-    told = figures(folder / f"far-{votes}")
+def test_a_run_without_a_common_folder_is_the_run_of_one_machine(machines: TwoMachines, folder: Path) -> None:
+    assert on_cluster(machines, folder, "far", "plaintext") == 0, (folder / "far.log").read_text()
+    same(folder / "far", here(folder, "plaintext"))
+    told = figures(folder / "far")
     assert sorted(node["of_the_run"] for node in told["nodes"]) == [False, True]
     assert all(node["messages"] > 0 for node in told["nodes"])
     assert told["lost"] == 0
@@ -118,27 +115,17 @@ def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
     assert not list(Path("/tmp").glob(f"{FOLDER}-*/*/parties"))
 
 
-@pytest.mark.parametrize(("votes", "kind"), [("plaintext", "train.teacher"), ("secure", "query.sa_masked")])
-def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folder: Path, votes: str, kind: str) -> None:
+def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folder: Path) -> None:
     """Right after a block there has answered, and before anybody has its answer."""
-    name = f"dies-{votes}"
+    name = "dies"
     path = f"{SABOTAGE}:{machines.environment()['PYTHONPATH']}"
-    machines.add(name, POWER_FAILS_AT=kind, PYTHONPATH=path)
-    assert on_cluster(machines, folder, name, votes) == 0, (folder / f"{name}.log").read_text()
+    machines.add(name, POWER_FAILS_AT="query.sa_masked", PYTHONPATH=path)
+    assert on_cluster(machines, folder, name, "secure") == 0, (folder / f"{name}.log").read_text()
     assert machines.off(name), "the machine lost no power"
     told = figures(folder / name)
     assert told["lost"] > 0
     assert len(told["nodes"]) == 3, "one of the three machines computed nothing"
-    same(folder / name, here(folder, votes))
-
-
-def test_control_with_homes_in_the_run_folder_alone_it_fails(machines: TwoMachines, folder: Path) -> None:
-    """As before: parties that are computed on the other machine have no home there."""
-    module = "tests.simulations.engines.cluster.old_way"
-    code = on_cluster(machines, folder, "old", "plaintext", module)
-    assert code != 0
-    failure = json.loads((folder / "old" / "failure.json").read_text())
-    assert failure["error"] == "NotEnoughParties"
+    same(folder / name, here(folder, "secure"))
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,9 @@ def why_not() -> str:
 
 
 class TwoMachines:
-    """A context in which the cluster is there. hidden: folders that the other machines have not got. alone: the first
-    machine is all, until another is added."""
+    """A context in which the cluster is there. hidden: folders that the other machines have not got."""
 
-    def __init__(self, hidden: Sequence[Path], alone: bool = False) -> None:
-        self._alone = alone
+    def __init__(self, hidden: Sequence[Path]) -> None:
         own = [Path("/tmp"), Path("/dev/shm")]
         self._hidden = [*own, *(each for each in hidden if not any(each.is_relative_to(folder) for folder in own))]
         self._network = netns.Network()
@@ -55,8 +53,7 @@ class TwoMachines:
             arguments += [f"--temp-dir={self._folder}", "--include-dashboard=false"]
             self._start(self.head.prefix(), arguments, {})
             self._wait_for(self.head)
-            if not self._alone:
-                self.add("other")
+            self.add("other")
         except BaseException:
             self.__exit__()
             raise
@@ -93,11 +90,11 @@ class TwoMachines:
         pid = next(pid for pid in self.others[name].pids() if b"raylet" in Path(f"/proc/{pid}/cmdline").read_bytes())
         return list(Path(f"/proc/{pid}/root").glob(pattern))
 
-    def start(self, output: Path, *arguments: str, module: str = "consilium") -> subprocess.Popen[bytes]:
+    def start(self, output: Path, *arguments: str) -> subprocess.Popen[bytes]:
         """A command on the first machine."""
         with open(output, "wb") as log:
             return subprocess.Popen(
-                [*self.head.prefix(), sys.executable, "-P", "-m", module, *arguments],
+                [*self.head.prefix(), sys.executable, "-P", "-m", "consilium", *arguments],
                 env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
