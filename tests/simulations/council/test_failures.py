@@ -23,12 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 
 @pytest.mark.parametrize(
-    ("student", "kind"),
-    [
-        ({"name": "torch", "factory": "tests.strangers:Net"}, "torch"),
-        ({"name": "estimator", "factory": "tests.strangers:MyLinear"}, "estimator"),
-        (MyLinear(), "estimator"),
-    ],
+    ("student", "kind"), [({"name": "torch", "factory": "tests.strangers:Net"}, "torch"), (MyLinear(), "estimator")]
 )
 def test_a_student_of_ones_own_is_judged_and_holds(student: Any, kind: str) -> None:
     """Also one whose file nobody else may read: whoever trained it trusts it."""

@@ -99,32 +99,14 @@ def text(value: str) -> np.ndarray:
 DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], str]] = {
     "a column less": ("adult", "adult.npz", lambda a: a.pop("test_age"), "no array test_age"),
     "a short column": ("adult", "adult.npz", lambda a: a.update(train_age=a["train_age"][:9]), "different lengths"),
-    "no words": ("adult", "adult.npz", lambda a: a.pop("vocab_json"), "no readable vocab_json"),
-    "broken words": ("adult", "adult.npz", lambda a: a.update(vocab_json=text("[1]")), "no readable vocab_json"),
     "words gone": ("adult", "adult.npz", lambda a: a.update(vocab_json=text("{}")), "a code without a word"),
     "unknown word": (
         "adult", "adult.npz", lambda a: a.update(vocab_json=text(str(a["vocab_json"]).replace("Husband", "Boss"))),
         "relationship has the value 'Boss', which is not in the code book",
     ),
-    "few test rows": (
-        "adult", "adult.npz", lambda a: a.update({k: v[:9] for k, v in a.items() if k.startswith("test_")}),
-        "9 test rows",
-    ),
-    "no columns": ("diabetes", "diabetes130.npz", lambda a: a.pop("columns"), "no array columns"),
-    "a name less": (
-        "diabetes", "diabetes130.npz", lambda a: a.update(columns=np.char.replace(a["columns"], "insulin", "x")),
-        "no array insulin",
-    ),
     "few patients": (
         "diabetes", "diabetes130.npz",
         lambda a: a.update({k: v[:20] for k, v in a.items() if k.startswith("c") and k != "columns"}), "patients",
-    ),
-    "no images": (
-        "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.pop("val_images"), "the val part is not 28x28 images",
-    ),
-    "other images": (
-        "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.update(test_images=a["test_images"][:, :9]),
-        "the test part is not 28x28 images",
     ),
     "other labels": (
         "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.update(train_labels=a["train_labels"] + 1),
@@ -141,7 +123,7 @@ def test_damaged_files_are_told(shared_data: Path, tmp_path: Path, case: str) ->
         load_dataset(name, str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["adult", "diabetes", "diabetes-early", "pneumonia"])
+@pytest.mark.parametrize("name", ["adult", "diabetes"])
 def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match=r"npz is not there\. Get it from https://.*CONSILIUM_DATA"):
         load_dataset(name, str(tmp_path))
