@@ -44,7 +44,6 @@ from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, Tab
 from consilium.report.page import Page, as_html, style
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
 from consilium.simulations.report.class_by_class import calibration_chart, roc_chart
-from consilium.simulations.report.each_party import parties_chart
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.privacy import privacy_curve
 from consilium.simulations.report.results import learning_chart, outcome_chart
@@ -84,7 +83,7 @@ def agreed(shares: np.ndarray, yes: np.ndarray) -> str:
     return str(histogram(shares, yes, ("share", "queries"), ("answered", "abstained")).html)
 
 
-@pytest.mark.parametrize("parties", [3, 8, 200, 207])
+@pytest.mark.parametrize("parties", [3, 207])
 def test_consensus_counts_every_query_once(parties: int) -> None:
     votes = np.arange((parties + 1) // 2, parties + 1)
     answered = votes % 3 == 0
@@ -109,7 +108,7 @@ def test_edges_belong_to_the_bin_on_their_right() -> None:
     assert [bar["x"] for bar in drawn] == ["0%", "40%", "40%"]
 
 
-@pytest.mark.parametrize("length", [1, 2, 499, 500, 501, 10_000])
+@pytest.mark.parametrize("length", [1, 499, 501])
 def test_thinning_keeps_both_ends(length: int) -> None:
     kept = thin(np.arange(length, dtype=float))
     assert kept[0] == 0 and kept[-1] == length - 1
@@ -166,19 +165,13 @@ def test_dots_stand_at_their_values_with_their_intervals() -> None:
     assert len(marks(drawn, "path")) == 1  # the diamond: not by its colour alone
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.9, 0.99), (0.985, 0.995), (0.0, 1.0), (1.0, 1.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.985, 0.995), (1.0, 1.0)])
 def test_no_tick_stands_above_one(low: float, high: float) -> None:
     rows = [ValueRow("a", low, None, "-"), ValueRow("b", high, None, "-")]
     drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)).html)
     ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", drawn)]
     assert 1 <= len(ticks) <= 6 and min(ticks) >= 0 and max(ticks) <= 1
     assert all(0 <= share(circle["cx"]) <= 1 for circle in marks(drawn, "circle"))
-
-
-def test_unanimous_votes_have_narrow_bins() -> None:
-    drawn = agreed(np.array([0.976, 0.984, 1.0, 1.0]), np.array([True] * 4))
-    labels = re.findall(r">(\d+(?:\.\d)?%)<", drawn)
-    assert len(labels) == len(set(labels)) >= 4
 
 
 def test_outcomes_are_written_out() -> None:
@@ -188,11 +181,6 @@ def test_outcomes_are_written_out() -> None:
     assert [bar["width"] for bar in marks(drawn, "rect")] == ["100%", "38.46%", "15.38%"]
     assert ">0 (0%)<" in outcome_chart(0, 0, 0).html
     assert "confirmed" not in drawn and ">4 (40%)<" in outcome_chart(3, 2, 1, 4).html
-
-
-def test_parties_of_one_size_can_be_drawn() -> None:
-    (path,) = marks(str(parties_chart([(30, 0.6), (30, 0.6)], None, ("rows", "AUC")).html), "path")
-    assert path["d"].count("h0") == 2
 
 
 @pytest.mark.parametrize("over", ["labels", "epsilon"])
@@ -321,11 +309,6 @@ def test_a_matrix_that_does_not_vary_is_drawn(values: np.ndarray) -> None:
     drawn = str(heat_chart(values, ("a",) * values.shape[1], ("x", "y")).html)
     assert "nan" not in drawn.lower()
     assert (cells(drawn, *values.shape) >= 0).sum() == np.isfinite(values).sum()
-
-
-def test_long_names_of_columns_are_numbered() -> None:
-    drawn = str(heat_chart(np.ones((2, 3)), ["a very long name of a class indeed"] * 3, ("", "")).html)
-    assert ">3<" in drawn and "very long" not in drawn
 
 
 @pytest.mark.parametrize("values", [[0.0], [5.0], [-1.0, 1.0], [0.05, 100.0], [1e-9, 1e9]])

@@ -89,24 +89,6 @@ def test_the_floor_is_above_zero_and_falls_with_more_rows() -> None:
     assert small["hellinger_mean_floor"] > 3 * large["hellinger_mean_floor"] > 0
 
 
-def test_the_order_of_the_parties_changes_no_figure_of_labels() -> None:
-    case = made_case(made_rows(SIZES, skew=0.5))
-    parties = dict(reversed(case.partition.parties.items()))
-    turned = replace(case, partition=replace(case.partition, parties=parties))
-    found, other = run(division_rows(case)), run(division_rows(turned))
-    for metric in ("gini", "hellinger_mean", "js_p50", "js_weighted", "hellinger_pairwise", "effective_parties"):
-        assert other[metric] == pytest.approx(found[metric]), metric
-
-
-def test_every_row_twice_leaves_distances_and_lowers_the_floor() -> None:
-    rows = made_rows(SIZES, skew=0.5)
-    twice = replace(rows, x=np.repeat(rows.x, 2, axis=0), y=np.repeat(rows.y, 2), owner=np.repeat(rows.owner, 2))
-    once, other = run(division_rows(made_case(rows))), run(division_rows(made_case(twice)))
-    assert other["hellinger_mean"] == pytest.approx(once["hellinger_mean"])
-    assert other["gini"] == pytest.approx(once["gini"])
-    assert other["hellinger_mean_floor"] < once["hellinger_mean_floor"]
-
-
 def test_two_parties_and_a_party_with_one_class() -> None:
     rows = made_rows([20, 20, 20])
     y = np.where(rows.owner == 0, 0, 1)
@@ -128,8 +110,3 @@ def test_matrices_are_of_the_largest_parties() -> None:
     assert min(sizes[chosen]) >= max(np.delete(sizes, chosen))
     p = shares(found["counts"][chosen])
     assert found["label_distance"][3, 7] == pytest.approx(float(hellinger(p[3], p[7])))
-
-
-def test_the_same_twice() -> None:
-    case = made_case(made_rows(SIZES))
-    assert division_rows(case) == division_rows(case)

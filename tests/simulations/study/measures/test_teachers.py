@@ -157,10 +157,3 @@ def test_matrices(two: tuple[Case, Ensemble], three: tuple[Case, Ensemble]) -> N
     assert np.array_equal(found["cross_site_accuracy"], crossed.accuracy[crossed.places])
     assert found["cross_site_auc"].shape == found["cross_site_accuracy"].shape
     assert "cross_site_auc" not in teacher_matrices(*three)
-
-
-def test_no_figure_is_none(three: tuple[Case, Ensemble], two: tuple[Case, Ensemble]) -> None:
-    for case, ensemble in (two, three):
-        rows = teacher_rows(case, ensemble)
-        assert all(np.isfinite(row.value) for row in rows)
-        assert len({row[:4] for row in rows}) == len(rows)
