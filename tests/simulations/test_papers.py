@@ -180,8 +180,6 @@ def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
     [
         (["--set", "rows=['nothing']"], r"there is no 'nothing'. Rows are teachers, published-votes, mnist-100"),
         (["--set", "epochs=3"], "epochs"),
-        (["--set", "seeds=x"], "seeds"),
-        (["--set", "fast"], "is not key=value"),
         (["--engine", "ray"], "--engine is of no use for a paper"),
     ],
 )

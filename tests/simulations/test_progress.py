@@ -47,19 +47,10 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
             {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
             [("say", "ward-a left out of stage vote: no answer")],
         ),
-        ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, [("say", "a sum is odd")]),
         ({"event": "warned", "code": "few", "text": "few parties"}, [("warning", "few parties")]),
-        (
-            {"event": "promised", "epsilon": 0.79929, "delta": 1e-5, "unit": "party"},
-            [("say", f"{PROMISED} 0.800 {OF_THE_STUDENT}, unit: a party")],
-        ),
         (
             {"event": "promised", "epsilon": None, "infinite": ["epsilon"], "delta": 1e-5, "unit": "party"},
             [("say", f"{PROMISED} unbounded {OF_THE_STUDENT}, unit: a party")],
-        ),
-        (
-            {"event": "released", "asked": 9, "answered": 7, "parties": 3, "release": "winner or abstention"},
-            [("say", "asked 9, released 7 labels, counted 3 parties")],
         ),
         (
             {"event": "released", "asked": 9, "answered": 9, "parties": 3, "release": "noisy counts"},
@@ -75,16 +66,6 @@ OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towa
                 )
             ],
         ),
-        (
-            {"event": "student-saved", "epsilon": None, "delta": 1e-5},
-            [
-                (
-                    "say",
-                    f"the student is saved, epsilon at most unbounded at delta 1e-05{OF_IT}; what follows compares it",
-                )
-            ],
-        ),
-        ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),
         ({"event": "of a later version", "votes": [1, 2]}, []),
     ],
     ids=lambda value: value.get("event") if isinstance(value, dict) else "",

@@ -121,12 +121,10 @@ def test_of_several_rivals_the_best_is_named() -> None:
     ("path", "value", "expected"),
     [
         (("worth", "released", "auc"), 0.85, ["not-above-hand-labels"]),
-        (("worth", "released", "labels"), 0, []),
         (("worth",), None, []),
         (("baselines", "mean_teacher", "auc"), 0.86, ["below-one-party"]),
         (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, 0.01)}, ["below-private-rival"]),
         (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, -0.01)}, []),
-        (("baselines", "private_gradient"), {"absent": "the run promises no epsilon"}, []),
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),

@@ -263,7 +263,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, pate, improved"),
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, pate"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         ({"name": "pooled", "kind": "boost"}, "methods: pooled: kind: .*teacher.*boosted"),
         ({"name": "hand_labels", "label": 10}, "methods: hand_labels: label: unknown key.*labels"),
