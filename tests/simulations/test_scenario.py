@@ -94,22 +94,6 @@ def test_the_stroke_data_are_what_they_should_be() -> None:
     assert np.isfinite(data.x).all()
 
 
-def test_partition_keeps_hospitals_whole_and_apart() -> None:
-    data = load_dataset("stroke")
-    parts = natural_partition(data, PublicSpec(share=0.2), 20, 200, 3)
-    assert len(parts.parties) == 207
-    private = np.concatenate(list(parts.parties.values()))
-    public = np.concatenate([parts.queries, parts.test])
-    assert len(np.unique(np.concatenate([private, public]))) == len(private) + len(public)
-    assert not set(data.owner[private]) & set(data.owner[public])
-    assert abs(len(parts.queries) - len(parts.test)) <= 1
-    for name, rows in parts.parties.items():
-        assert {int(name.split("-")[1])} == set(data.owner[rows])
-        assert len(rows) >= 20
-        assert set(data.y[rows]) == {0, 1}
-    assert len(set(data.owner[public])) == 93  # 20 % of 464, drawn by lot among large and small ones
-
-
 def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
     scenario = load_scenario("stroke", [])
     data = load_dataset("stroke")

@@ -52,9 +52,7 @@ def test_pandas_is_read_without_arrow() -> None:
 
 ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
     ("floats", np.array([[1.0, np.nan], [2.0, 3.0]]), {"x0": [1.0, 2.0], "x1": [None, 3.0]}),
-    ("integers", np.array([[1, 2], [3, 4]]), {"x0": [1, 3], "x1": [2, 4]}),
     ("truth values", np.array([[True], [False]]), {"x0": [True, False]}),
-    ("lists", [[1, 2.5], [3, 4]], {"x0": [1.0, 3.0], "x1": [2.5, 4.0]}),
     ("texts", np.array([["a", "b"], ["c", "d"]]), {"x0": ["a", "c"], "x1": ["b", "d"]}),
     ("mixed", np.array([[1, "b"], [None, "d"]], dtype=object), {"x0": [1.0, None], "x1": ["b", "d"]}),
     ("numbers and texts", np.array([[1], ["> 89"]], dtype=object), {"x0": ["1", "> 89"]}),

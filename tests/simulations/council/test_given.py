@@ -52,10 +52,6 @@ def test_public_rows_need_no_owner() -> None:
     assert found.public_owners == ()
 
 
-def test_public_owners_are_named_as_texts() -> None:
-    assert given(ROWS, Y, [1, 1, 2, 3], public=[2]).public_owners == ("2",)
-
-
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"y": None}, BadInput, "requires y to be passed, but the target y is None"),
     ({"y": "nothing"}, BadInput, "y: the rows have no column 'nothing'. They have age, ill, site"),

@@ -25,7 +25,7 @@ FRAME = hospitals()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     out = tmp_path_factory.mktemp("runs") / "one"
-    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}, "hand_labels": "quick"}
+    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "hand_labels": "quick"}
     with quick_fits():
         Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
     yield load_run(out)

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.errors import DataError, NotEnoughParties
+from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.folder import grouped, one_hot, read_arrays, read_words, same_length
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.population.partition import iid_partition, not_public
+from consilium.simulations.population.partition import not_public
 from consilium.simulations.scenario import divided_data, load_scenario
-from tests.simulations.datasets.test_images import made_up, public_of
 
 
 def one_of_each(column: dict[str, np.ndarray], name: str) -> bool:
@@ -71,19 +70,6 @@ def test_pneumonia_is_what_it_should_be(shared_data: Path) -> None:
     assert (len(not_public(data)), len(data.public.queries), len(data.public.test)) == (4_708, 524, 624)
     assert np.bincount(data.y[data.public.test]).tolist() == [234, 390]
     assert (data.x.dtype, data.x.min(), data.x.max()) == (np.float32, 0, 1)
-
-
-def test_groups_are_whole_owners_by_lot() -> None:
-    data = made_up()
-    public = public_of(data)
-    first, again, other = (iid_partition(data, public, 2, None, seed, whole_owners=True) for seed in (1, 1, 2))
-    owners = [set(data.owner[rows].tolist()) for rows in first.parties.values()]
-    assert owners[0] | owners[1] == {0, 1, 2, 3}
-    assert [len(group) for group in owners] == [2, 2]
-    assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
-    assert owners[0] != set(data.owner[other.parties["party-0"]].tolist())
-    with pytest.raises(NotEnoughParties, match="4 writers for 5 parties"):
-        iid_partition(data, public, 5, None, 0, whole_owners=True)
 
 
 def rewritten(source: Path, target: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:

@@ -29,7 +29,7 @@ def delta_by_hand(rounds: int, noise: float, moved: int, epsilon: float) -> floa
 
 @pytest.mark.parametrize(("relation", "moved"), RELATIONS)
 @pytest.mark.parametrize("rounds", [1, 20])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_all_rounds_together_cost_epsilon(relation: Neighbouring, moved: int, rounds: int, epsilon: float) -> None:
     privacy = PartyPrivacy(epsilon, 1e-5, relation, clip=1.0)
     noise = privacy.noise_multiplier(rounds)

@@ -82,18 +82,6 @@ def test_one_class_of_test_rows_is_judged_by_accuracy() -> None:
     assert block["metric"] == "accuracy" and block["released"]["auc"] is None
 
 
-@pytest.mark.proofs
-@pytest.mark.slow
-def test_points_are_the_better_of_both_trainers_and_the_same_twice() -> None:
-    public = made_up()
-    block = worth(public, student_on(public, 50, SPEC, 0), SPEC, 20, ROWS[:200], 0, "quick")
-    assert block == worth(public, student_on(public, 50, SPEC, 0), SPEC, 20, ROWS[:200], 0, "quick")
-    for point in (block["released"], block["asked"]):
-        assert point["auc"] == point[point["trainer"]] == max(point["own"], point["plain"])
-        assert point["draws"] == 20 and 0 < point["deviation"] < 0.1
-    assert block["released"]["auc"] < block["asked"]["auc"]
-
-
 def test_points_take_the_rows_that_were_asked_where_the_rows_decide() -> None:
     public = made_up(pool=200)
     typical = StudentSpec(trainer=SPEC.trainer, selection="typical")
@@ -189,13 +177,6 @@ def test_finds_the_number_in_few_steps(labels: int) -> None:
 )
 def test_ends_of_the_search(level: float, most: int, expected: BreakEven) -> None:
     assert found(level, most) == expected
-
-
-def test_a_better_student_is_never_worth_less() -> None:
-    results = [found(level, 2000) for level in np.linspace(0.5, 0.9, 15)]
-    for name in ("labels", "low", "high"):
-        values = [getattr(result, name) for result in results]
-        assert values == sorted(values)
 
 
 def test_the_interval_holds_the_luck_of_draws_and_of_test_rows() -> None:

@@ -83,12 +83,6 @@ def test_an_ensemble_is_what_its_address_says(tmp_path: Path, name: str) -> None
     assert [key for key in one if not np.array_equal(one[key], other[key])] == []
 
 
-def test_the_one_form_is_that_of_itself() -> None:
-    for changes in OTHER_VOTES.values():
-        once = teaching(scenario(changes))
-        assert teaching(once) == once
-
-
 def test_a_scenario_is_checked_without_its_mechanism() -> None:
     table = changed(SCENARIO, {"federation": {"privacy": {"epsilon": 1.0}}})
     assert teaching(without_mechanism(table, "here")) == teaching(scenario({}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import pytest
 from consilium.protocol.errors import ConfigError, EngineError, OutputExists
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.schedule import MOST_ATTEMPTS, MOST_IN_BATCH, Tally, WorkerDied, compute, missing
+from consilium.simulations.study.schedule import MOST_ATTEMPTS, Tally, WorkerDied, compute, missing
 from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 
@@ -168,30 +167,11 @@ def test_what_is_lost_again_and_again_fails(cache: StepCache) -> None:
     assert [failure.type for failure in tally.failures.values()] == ["StorageError"]
 
 
-def test_small_steps_go_out_together_once_it_is_known_that_they_are(cache: StepCache) -> None:
-    steps = graph(*(step(f"s{number}") for number in range(200)))
-    executor = Recorded(cache)
-    carry_out(steps, [f"s{number}" for number in range(200)], executor)
-    sizes = [len(batch) for batch in executor.batches]
-    assert sizes[0] == 1, "nothing is known yet"
-    assert max(sizes) == 10, "5 seconds at .5 each"
-    assert sum(sizes) == 200 and max(sizes) <= MOST_IN_BATCH
-
-
 def test_a_node_with_other_versions_ends_the_study(cache: StepCache) -> None:
     other = {**deciding_versions(), "numpy": "1.0"}
     with pytest.raises(EngineError, match=r"a node has numpy 1\.0, and here it is"):
         carry_out(DIAMOND, ["top"], Recorded(cache, versions=other))
     assert cache.size().files == 0
-
-
-def test_how_far_it_is(cache: StepCache) -> None:
-    told: list[dict[str, tuple[int, int]]] = []
-    wrong = StepFailure("DataError", "is wrong")
-    executor = Recorded(cache, lambda step: wrong if step.address == at("left") else None)
-    compute(DIAMOND, [at("top")], cache, executor, Tally(), lambda kinds: told.append(dict(kinds)))
-    assert told[0] == {"ensemble": (0, 1), "judge": (0, 3)}
-    assert told[-1] == {"ensemble": (1, 1), "judge": (3, 3)}
 
 
 ADDRESS = "ab" + "0" * 62
@@ -250,25 +230,3 @@ def test_a_folder_with_other_files_is_never_taken(tmp_path: Path) -> None:
     with pytest.raises(OutputExists):
         StepCache(tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
-
-
-def test_several_writers_and_readers_at_once(tmp_path: Path) -> None:
-    """What is read is one writer's or another's, never a mixture."""
-    contents = [bytes([number]) * 200_000 for number in range(4)]
-    seen: list[bytes] = []
-    stop = threading.Event()
-    StepCache(tmp_path).put(ADDRESS, contents[0], "x", 0)
-
-    def read() -> None:
-        cache = StepCache(tmp_path)
-        while not stop.is_set():
-            seen.append(cache.get(ADDRESS))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for _ in range(20):
-        for content in contents:
-            StepCache(tmp_path).put(ADDRESS, content, "x", 0)
-    stop.set()
-    reader.join()
-    assert seen and set(seen) <= set(contents)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import tomli_w
 
 from consilium.coordinator.verify import holds
+from consilium.protocol.errors import EngineError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.run import run_scenario
@@ -42,18 +45,52 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster: Any) -> None:
+def voted(run: Path) -> bool:
+    """Whether the first votes are there."""
+    log = run / "events.jsonl"
+    return log.exists() and '"stage": "vote", "done": 1' in log.read_text()
+
+
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
+def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster: Any, votes: str) -> None:
+    """Also where a node dies in the middle of the votes."""
     rows().write_csv(tmp_path / "rows.csv")
     (tmp_path / "tiny.toml").write_text(tomli_w.dumps(SCENARIO))
-    scenario = load_scenario(str(tmp_path / "tiny.toml"))
+    scenario = load_scenario(str(tmp_path / "tiny.toml"), [f"federation.collection={votes}"])
     run_scenario("tiny", scenario, "local", 0, tmp_path / "local")
+    third = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+
+    def kill() -> None:
+        while not voted(tmp_path / "far"):
+            time.sleep(0.01)
+        cluster.remove_node(third, allow_graceful=False)
+
+    killing = threading.Thread(target=kill, daemon=True)
+    killing.start()
     spec = RaySpec(address=cluster.address)
     run_scenario("tiny", scenario, "ray", 0, tmp_path / "far", ray=spec)
+    assert not killing.is_alive()
     labels = [pl.read_parquet(tmp_path / out / "labels.parquet") for out in ("local", "far")]
     assert labels[0].equals(labels[1])
     assert holds(audit_path(tmp_path / "far").findings)
     assert json.loads((tmp_path / "far/manifest.json").read_text())["ray"] == spec.model_dump(mode="json")
     nodes = json.loads((tmp_path / "far/private/cluster.json").read_text())["nodes"]
-    assert len(nodes) == 2
-    assert sum(node["messages"] for node in nodes) == 3 * 8
+    assert len(nodes) == 3
     assert all(node["bytes_there"] > 0 and node["bytes_back"] > 0 for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"party_gpus": 0.5}, "needs 0.5 of a GPU, and no node of the cluster"),
+        ({"party_cpus": 2}, "a party needs 2 CPUs, and no node of the cluster has more than 1"),
+    ],
+)
+def test_what_the_cluster_has_not_is_told_before_anything_is_made(
+    tmp_path: Path, cluster: Any, asked: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(EngineError, match=told):
+        run_scenario(
+            "stroke", load_scenario("stroke"), "ray", 0, tmp_path / "out", ray=RaySpec(address=cluster.address, **asked)
+        )
+    assert not (tmp_path / "out").exists()

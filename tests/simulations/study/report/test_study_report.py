@@ -225,7 +225,7 @@ def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:
     return [*metrics, *scopes, *methods, frame.with_columns(metric="new_" + pl.col("metric")), frame.clear()]
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_a_figure_that_is_missing_is_left_out(tmp_path: Path) -> None:
     study = MadeUp(axes={"division": {"natural": 0.0, "iid": 0.1}}, seeds=[0], parties=2)
     folder = study.write(tmp_path / "study")
@@ -236,12 +236,7 @@ def test_a_figure_that_is_missing_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
-    [
-        {},
-        {"axes": None, "cases": [], "failed": {}, "absent": "no", "findings": 3, "steps": [], "data": [1]},
-        {"cases": {"000000000000": 5}, "axes": [{}], "failed": [{}], "versions": None},
-    ],
+    "told", [{}, {"axes": None, "cases": [], "failed": {}, "absent": "no", "findings": 3, "steps": [], "data": [1]}]
 )
 def test_a_study_json_that_says_little_will_do(told: dict, tmp_path: Path) -> None:
     folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
