@@ -139,20 +139,6 @@ def test_the_privacy_curve_has_the_secret_line_only_if_given() -> None:
     assert "the guarantee" in without and "at delta 1e-5" in without
 
 
-def test_dots_stand_at_their_values_with_their_intervals() -> None:
-    rows = [
-        ValueRow("a", 0.6, None, "0.600"),
-        ValueRow("student", 0.7, (0.65, 0.8), "0.700 (0.650 to 0.800)", marked=True),
-    ]
-    drawn = str(rows_chart("AUC", rows).html)
-    (circle,) = marks(drawn, "circle")
-    (bar,) = marks(drawn, "line")
-    low, at, high = share(circle["cx"]), share(bar["x1"]), share(bar["x2"])
-    assert (at - low) / (high - low) == pytest.approx((0.65 - 0.6) / (0.8 - 0.6), abs=1e-3)
-    assert "0.700 (0.650 to 0.800)" in drawn and ">0.600<" in drawn
-    assert len(marks(drawn, "path")) == 1  # the diamond: not by its colour alone
-
-
 @pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.985, 0.995), (1.0, 1.0)])
 def test_no_tick_stands_above_one(low: float, high: float) -> None:
     rows = [ValueRow("a", low, None, "-"), ValueRow("b", high, None, "-")]

@@ -15,7 +15,6 @@ from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
-from consilium.coordinator.privacy import expected
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.divide import make_case
@@ -82,11 +81,6 @@ def test_a_run_does_not_advise_its_student_what_it_does(tmp_path: Path, selectio
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     told = [event["text"] for event in events if event["event"] == "warned" and event["code"] == "few-answers"]
     assert [text.split("query_budget.answers, or ")[1].split(" (")[0] for text in told] == advised
-
-
-def test_what_a_student_asks_is_never_assumed() -> None:
-    with pytest.raises(TypeError, match="asks_typical"):
-        expected(make_config(), 5, 2)  # pyright: ignore[reportCallIssue]
 
 
 def test_the_sentence_has_what_the_scenario_states() -> None:

@@ -237,13 +237,6 @@ def test_the_verdict_is_one_honest_sentence(changed: dict[str, Any], said: str) 
     assert max(len(sentence.split()) for sentence in re.split(r"(?<=[.]) (?=[A-Z])", said)) <= 35
 
 
-def test_many_classes_are_judged_by_accuracy() -> None:
-    student = {"accuracy": 0.5, "auc": 0.9, "rate": {"a": 0.6, "b": 0.2, "c": 0.2}}
-    (fault, sentence) = in_short(ended() | {"student": student, "warnings": [{"code": "not-above-majority"}]})
-    assert fault == "The student is no better than the majority class."
-    assert sentence == "The student reaches accuracy 0.500, below one party alone (0.600)."
-
-
 def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> None:
     baselines = {"mean_teacher": ALONE, "pooled": POOLED, "plurality": POOLED, **RIVALS}
     text = terminal(ended(baselines=baselines, worth=worth()), 80)

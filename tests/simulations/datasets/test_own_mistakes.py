@@ -52,12 +52,6 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         DataError,
         r"patients\.csv has no column 'result', which data\.label names\. It has age, crp",
     ),
-    "no such owner column": (
-        nothing,
-        {"owner": "site"},
-        DataError,
-        r"no column 'site', which data\.owner names\. It has age",
-    ),
     "no label is named": (nothing, {"label": None}, ConfigError, r'data\.label is missing.*Set label = "COLUMN"'),
     "no file is named": (nothing, {"path": None}, ConfigError, r'needs data\.path.*For example path = "patients\.csv"'),
     "one column twice": (
@@ -96,38 +90,12 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         DataError,
         r"patients\.csv, line 5: outcome is 'lost', which data\.classes does not have: \['alive', 'dead'\]\. Correct",
     ),
-    "a label without a meaning": (
-        nothing,
-        {"label_values": {"alive": "no"}},
-        DataError,
-        r"outcome is 'dead', which data\.label_values does not have",
-    ),
     "a label is missing": (
         replaced("outcome", 3, None),
         {},
         DataError,
         r'patients\.csv, line 5: outcome has no value\. Complete the rows, or set data\.unlabelled = "drop"',
     ),
-    "an owner is missing": (
-        replaced("hospital", 7, None),
-        {},
-        DataError,
-        r"patients\.csv, line 9: hospital has no value, and data\.owner is that column\. Complete",
-    ),
-    "text among public numbers": (
-        replaced("age", 42, "old"),
-        OWNERS,
-        DataError,
-        r"patients\.csv: column 'age', line 44: text in a column of numbers \('old'\)\. "
-        r".*below \[data\]: cells\.age = \{ missing_codes = \[\"old\"\] \}",
-    ),
-    "an identifier as a feature": (
-        framed(case=[f"Z{at}" for at in range(ROWS)]),
-        {"drop": ["day"], "public_share": 0.9, "owner": None, "partition": "iid", "parties": 3, "least_rows": 5},
-        DataError,
-        r"column 'case': 240 different texts.*an identifier, or free text.*Leave it out \(data\.drop\)",
-    ),
-    "a column without public values": (framed(crp=[None] * ROWS), {}, DataError, r"column 'crp': no row has a value"),
     "no feature is left": (
         nothing,
         {"drop": ["age", "crp", "sex", "stage", "case", "day"]},

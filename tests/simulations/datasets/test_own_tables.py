@@ -18,7 +18,7 @@ from consilium.simulations.population.partition import Partition, party_names, s
 from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
-from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys, write_scenario
+from tests.simulations.datasets.own import divided, patients, table_keys, write_scenario
 
 
 def private_of(partition: Partition) -> np.ndarray:
@@ -124,17 +124,6 @@ def test_public_rows_of_their_own_file(csv: Path, with_test: bool) -> None:
     assert data.patient is not None and len(set(data.patient[240:])) == len(data.y) - 240
 
 
-def test_several_files_by_a_pattern_are_one_table(csv: Path) -> None:
-    whole, parts = divided(csv, table_keys())
-    frame = patients()
-    (csv / "parts").mkdir()
-    for at in range(3):
-        frame.slice(at * 80, 80).write_csv(csv / "parts" / f"{at}.csv")
-    again, same = divided(csv, table_keys(path="parts/*.csv"))
-    assert (again.x == whole.x).all() and (again.y == whole.y).all()
-    assert list(same.parties) == list(parts.parties)
-
-
 def test_rows_without_owners_are_dealt_by_lot(csv: Path) -> None:
     keys = table_keys(owner=None, drop=["case", "day", "hospital"], public_share=None)
     data, parts = divided(csv, {**keys, "partition": "iid", "parties": 5})
@@ -183,15 +172,6 @@ def test_names_of_parties_are_safe_and_differ() -> None:
     assert len({name.casefold() for name in found.values()}) == len(found) == 8
     assert found[source.owner[2]] == "etc" and found[source.owner[6]] == "Klinik-Sud"
     assert all(re.match(NAME_PATTERN, name) for name in found.values())
-
-
-def test_public_frames_in_memory_are_nobodys() -> None:
-    spec = DataSpec(set="table", label="outcome", owner="hospital", drop=("case", "day"))
-    extra = patients(2).drop("hospital")
-    source = TableSource.of_frame(patients(), spec, public=extra, test=extra.head(5))
-    assert source.public is not None
-    assert (len(source.public.queries), len(source.public.test)) == (12, 5)
-    assert source.owner_names == (*sorted(HOSPITALS), "public")
 
 
 def test_paths_are_relative_to_the_scenario_and_of_overrides_to_the_working_folder(

@@ -68,14 +68,7 @@ def test_what_is_no_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: 
 
 
 @pytest.mark.parametrize(
-    "spoilt",
-    [
-        lambda content: b"",
-        lambda content: b"MATLAB 7.3 MAT-file" + bytes(600),
-        lambda content: content[:-20],
-        lambda content: content[:140],
-    ],
-    ids=["empty", "hdf5", "end", "begin"],
+    "spoilt", [lambda content: b"MATLAB 7.3 MAT-file" + bytes(600), lambda content: content[:-20]], ids=["hdf5", "end"]
 )
 def test_damaged_mat_files(tmp_path: Path, spoilt: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "x.mat"

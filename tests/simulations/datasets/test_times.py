@@ -37,14 +37,6 @@ def test_of_a_table(tmp_path: Path, case: str, suffix: str) -> None:
     assert "day" not in data.features
 
 
-def test_rows_that_are_left_out_take_their_time_along(tmp_path: Path) -> None:
-    outcome = patients()["outcome"].to_list()
-    patients(day=DAYS, outcome=[None, *outcome[1:]]).write_csv(tmp_path / "patients.csv")
-    data, _ = divided(tmp_path, table_keys(time="day", drop=["case"], unlabelled="drop"))
-    assert data.time is not None
-    np.testing.assert_array_equal(data.time, EXPECTED[1:])
-
-
 def test_public_rows_of_their_own_file_may_have_none(tmp_path: Path) -> None:
     patients(day=DAYS).write_csv(tmp_path / "patients.csv")
     patients(day=None).write_csv(tmp_path / "public.csv")
@@ -86,13 +78,6 @@ def test_of_arrays(tmp_path: Path, case: str) -> None:
     data, _ = divided(tmp_path, write_arrays(tmp_path, given))
     assert data.time is not None
     np.testing.assert_array_equal(data.time, expected)
-
-
-def test_arrays_are_public_by_time(tmp_path: Path) -> None:
-    keys = write_arrays(tmp_path, ARRAYS["days"][0])
-    del keys["public_share"]
-    data, parts = divided(tmp_path, {**keys, "public": {"by": "time", "after": "2024-01-20"}})
-    assert data.time is not None and data.time[parts.queries].min() == 19742.0
 
 
 def test_arrays_with_too_few_times(tmp_path: Path) -> None:

@@ -96,25 +96,9 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     assert tried == [*((each, None) for each in rates), *((rate, each) for each in clips), (rate, clip)]
 
 
-@pytest.mark.parametrize("luck", ["few rounds do best", "many rounds do best"])
-def test_rounds_are_the_best_on_the_pool_where_each_has_noise(
-    case: Case, monkeypatch: pytest.MonkeyPatch, luck: str
-) -> None:
-    monkeypatch.setattr(federated, "PRIVATE_ROUNDS", (1, 3))
-    values = iter([0.7, 0.6] if luck == "few rounds do best" else [0.6, 0.7])
-    monkeypatch.setattr(federated.AveragingSetting, "_on_the_pool", lambda setting, model: next(values))
-    figures = FedAvgMethod(learning_rate=0.2, epsilon=1.0, clip=0.1).predict(case, None).figures
-    assert figures["rounds"] == (1 if luck == "few rounds do best" else 3)
-    assert figures["epsilon"] == pytest.approx(1.0, rel=1e-6)  # whatever their number, they cost it together
-
-
 def test_without_privacy_rounds_are_a_number(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(federated, "ROUNDS", 2)
     assert FedAvgMethod(learning_rate=0.2).predict(case, None).figures["rounds"] == 2
-
-
-def test_what_decides_is_division_and_keys_alone_without_privacy(case: Case) -> None:
-    assert FedAvgMethod(**QUICK).depends_on(case) == {}
 
 
 def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from sklearn.linear_model import Ridge
 
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import RidgeSpec
-from consilium.simulations.methods import manual_labels
 from consilium.simulations.methods.manual_labels import PENALTIES, train_plain
 from consilium.simulations.methods.pooled import pooled_probabilities
 
@@ -55,15 +54,6 @@ def test_one_class_or_no_rows(y: list[int], expected: list[float]) -> None:
 def test_rows_that_are_all_alike_give_the_shares() -> None:
     model = train_plain(np.ones((4, 3)), np.array([0, 0, 0, 1]), 2)
     np.testing.assert_allclose(model.predict_proba(np.zeros((1, 3))), [[0.75, 0.25]])
-
-
-def test_some_rows_choose_the_penalty_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = rows(80, 4)
-    whole = train_plain(x, y, 2)
-    monkeypatch.setattr(manual_labels, "MOST_JUDGED", 40)
-    part = train_plain(x, y, 2)
-    agree = (whole.predict_proba(x).argmax(axis=1) == part.predict_proba(x).argmax(axis=1)).mean()
-    assert agree > 0.9
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-6])

@@ -172,14 +172,6 @@ def test_what_a_table_may_not_say(table: dict[str, Any], told: str, capfd: pytes
     assert capfd.readouterr() == ("", "")
 
 
-def test_columns_that_nobody_has_are_not_offered() -> None:
-    data = replace(people(), patient=None, time=None)
-    table = {"name": "NaturalIdPartitioner", "partition_by": "patient"}
-    spec = DataSpec.model_validate({"set": "stroke", "partition": "flwr", "partitioner": table})
-    with pytest.raises(ConfigError, match=r"'patient' is no column of people\. It has label, owner, and the features"):
-        divided(data, spec, 2, 0)
-
-
 def test_without_the_extra_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., Any] = importlib.import_module
 

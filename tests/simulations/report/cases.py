@@ -232,7 +232,6 @@ def cases() -> dict[str, ReportData]:
         ),
         "all figures": figured(data),
         "all figures, ten classes": figured(data, DIGITS),
-        "a noisy average": replace(data, baselines={**data.baselines, "noisy_average": metrics(0.7012, 0.7416)}),
         **{
             f"rivals, {name}": replace(
                 data,

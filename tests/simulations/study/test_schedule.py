@@ -14,7 +14,7 @@ import pytest
 from consilium.protocol.errors import ConfigError, EngineError, OutputExists
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.schedule import MOST_ATTEMPTS, Tally, WorkerDied, compute, missing
+from consilium.simulations.study.schedule import MOST_ATTEMPTS, Tally, WorkerDied, compute
 from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 
@@ -88,28 +88,6 @@ def carry_out(steps: dict[str, StudyStep], targets: list[str], executor: Recorde
     return tally
 
 
-def test_each_step_once_after_what_it_needs(cache: StepCache) -> None:
-    executor = Recorded(cache)
-    tally = carry_out(DIAMOND, ["top", "left"], executor)
-    assert sorted(chain(*executor.batches)) == ["left", "right", "root", "top"]
-    assert executor.batches[0] == ["root"] and executor.batches[-1] == ["top"]
-    assert cache.get(at("top")) == b"top(left(root()),right(root()))"
-    assert (tally.done, tally.hits, tally.seconds) == (4, 0, 2.0)
-    again = Recorded(cache)
-    assert (carry_out(DIAMOND, ["top", "left"], again).hits, again.batches) == (2, [])
-
-
-def test_what_no_target_needs_is_not_done(cache: StepCache) -> None:
-    """An ensemble that was cleared away is trained again only if something new is to be read from it."""
-    carry_out(DIAMOND, ["top"], Recorded(cache))
-    cache.drop(at("root"))
-    assert missing(DIAMOND, [at("top")], cache) == {}
-    cache.drop(at("left"))
-    executor = Recorded(cache)
-    carry_out(DIAMOND, ["left"], executor)
-    assert executor.batches == [["root"], ["left"]]
-
-
 def test_a_failure_reaches_what_needs_it_and_nothing_else(cache: StepCache) -> None:
     wrong = StepFailure("DataError", "is wrong")
     executor = Recorded(cache, lambda step: wrong if step.address == at("left") else None)
@@ -175,20 +153,6 @@ def test_a_node_with_other_versions_ends_the_study(cache: StepCache) -> None:
 
 
 ADDRESS = "ab" + "0" * 62
-OTHER = "cd" + "1" * 62
-
-
-def test_what_was_put_comes_back_with_its_time(tmp_path: Path) -> None:
-    cache = StepCache(tmp_path / "cache")
-    assert not cache.has(ADDRESS)
-    content = b'{"no": "head"}\n\x00\xff'
-    cache.put(ADDRESS, content, "predict pate", 1.5)
-    again = StepCache(tmp_path / "cache")
-    assert again.get(ADDRESS) == content
-    again.put(OTHER, b"", "predict pate", 0.5)
-    assert again.get(OTHER) == b""
-    assert again.usual_seconds() == {"predict pate": 1.0}
-    assert again.size().files == 2
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
@@ -200,26 +164,6 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     (tmp_path / "cache").chmod(0o755)
     with pytest.raises(ConfigError, match="chmod 700"):
         StepCache(tmp_path / "cache")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.unlink(),
-        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
-        lambda path: path.write_bytes(b"[]\n" + path.read_bytes()),
-    ],
-    ids=["gone", "a byte", "no head"],
-)
-def test_a_damaged_file_was_never_there(tmp_path: Path, damage) -> None:
-    cache = StepCache(tmp_path)
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    damage(cache.path(ADDRESS))
-    with pytest.raises(LostStep) as lost:
-        cache.get(ADDRESS)
-    assert lost.value.address == ADDRESS
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    assert cache.get(ADDRESS) == b"votes"
 
 
 def test_a_folder_with_other_files_is_never_taken(tmp_path: Path) -> None:

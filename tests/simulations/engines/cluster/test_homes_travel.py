@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -221,10 +220,6 @@ SOUND: dict[str, Any] = {
 }
 
 
-def test_a_sound_record_is_read() -> None:
-    assert Brought.of_record(ConfigRecord(SOUND), PARCEL).record() == ConfigRecord(SOUND)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -283,22 +278,3 @@ def test_a_folder_that_others_can_read_is_not_used(own_tmp: Path) -> None:
     with pytest.raises(EngineError, match="not this user's own"):
         node_module.own_folder()
     folder.chmod(0o700)
-
-
-def test_one_message_of_a_party_at_a_time(party: OneParty) -> None:
-    order: list[str] = []
-    begun = threading.Event()
-
-    def second() -> None:
-        begun.set()
-        with party.homes.alone("00000"):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
-    with party.homes.alone("00000"):
-        thread.start()
-        begun.wait(30)
-        with party.homes.alone("00001"):  # another party is not waited for
-            order.append("first")
-    thread.join(30)
-    assert order == ["first", "second"]

@@ -60,13 +60,6 @@ def test_distances_by_hand() -> None:
     assert found["hellinger_pairwise"] == pytest.approx(np.mean(pairs))
 
 
-def test_what_is_held_out_at_home_changes_nothing() -> None:
-    rows = made_rows(SIZES, 3, skew=0.5)
-    without, half = (division_rows(made_case(rows, share)) for share in (0.0, 0.5))
-    labels = [[row for row in each if "mmd" not in row.metric and "c2st" not in row.metric] for each in (without, half)]
-    assert labels[0] == labels[1]
-
-
 @pytest.mark.slow
 def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
     """95 % each, of 20 divisions: fewer than 14 within has probability below 1e-4."""

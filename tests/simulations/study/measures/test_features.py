@@ -88,20 +88,6 @@ def test_rows_of_one_distribution_are_within_the_floor_and_others_above() -> Non
     assert low is not None and low > 0.5
 
 
-def test_labels_play_no_part() -> None:
-    rows = made_rows(SIZES, far=0.5)
-    other = replace(rows, y=rows.y[::-1].copy())
-    told = [
-        {
-            (row.scope, row.name, row.metric): row
-            for row in division_rows(made_case(each))
-            if row.metric[:2] in ("mm", "c2")
-        }
-        for each in (rows, other)
-    ]
-    assert told[0] == told[1] != {}
-
-
 def test_of_many_rows_each_party_gives_as_many_as_fit() -> None:
     party = np.repeat(np.arange(4), [90, 10, 3, 60])
     taken = capped(party, generator(), 100)
@@ -124,18 +110,6 @@ def test_rows_of_one_patient_do_not_give_it_away() -> None:
     own, patient = np.arange(900) < 300, np.repeat(np.arange(30), 30)
     assert told_apart(x, own, np.arange(900), generator()) > 0.9
     assert told_apart(x, own, patient, generator()) < 0.75
-
-
-def test_patients_of_the_data_set_are_kept_together() -> None:
-    """Owners of 60 rows: ten patients with six equal rows each, of one distribution."""
-    rows = made_rows([60] * 8)
-    patient = np.repeat(np.arange(80), 6)
-    x = np.random.default_rng(1).normal(size=(80, 3)).astype(np.float32)[patient]
-    told = [
-        {row.metric: row.value for row in division_rows(made_case(replace(rows, x=x, patient=whose)))}["c2st_auc_mean"]
-        for whose in (None, patient)
-    ]
-    assert told[0] > told[1] + 0.05
 
 
 def test_public_rows_that_are_all_alike() -> None:

@@ -101,16 +101,6 @@ def test_by_rows_and_by_distance() -> None:
         assert better == found["", "gain_brier_better"].value
 
 
-def test_a_method_against_itself_gains_nothing() -> None:
-    case = made_case(made_rows(SIZES))
-    same = probabilities(case, 0.2, 0)
-    found = {metric: row.value for (_, metric), row in told(compared(case, same, same)).items()}
-    for metric in ("gain_accuracy", "gain_brier", "gain_auc"):
-        assert (found[metric], found[f"{metric}_better"], found[f"{metric}_worse"]) == (0, 0, 0)
-        assert found[f"{metric}_gini"] == 0
-        assert f"{metric}_sign" not in found and f"{metric}_rows_correlation" not in found
-
-
 def test_small_parties_spread_by_chance_and_a_party_that_loses_stands_out() -> None:
     """Rows that gain alike wherever they are: the worst decile is within its floor in most of 20 draws (nominal .95;
     fewer than 14 has probability below 1e-4). Where one of 18 parties loses it is below."""

@@ -146,15 +146,6 @@ def test_contrasts_between_divisions_are_a_table_and_a_picture(tmp_path: Path) -
     assert "other points of “division” in place of natural, student (4 comparisons)" in page
 
 
-def test_the_page_says_which_kind_of_difference_there_is(tmp_path: Path) -> None:
-    page = drawn(MadeUp(axes={"division": {"natural": -0.02, "iid": 0.03}}), tmp_path)
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert "Which kind of difference" in text and "label: share of the labels&#39; variance" in text
-    seeds = len(MadeUp().seeds)
-    assert f"0.300 named in {seeds} of {seeds}; by chance 0.019" in text
-    assert f"0.020 named in 0 of {seeds}; by chance 0.019" in text
-
-
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:
     place = {"axes": {"division": "iid"}, "seed": 1}
     study = MadeUp(
@@ -321,11 +312,3 @@ def test_a_long_page_folds_figures_in_detail_and_loses_none() -> None:
     assert looks[0] == [""], "answers are never folded"
     assert all(some[1:] == ["folded", "folded"] for some in looks[1:]), "the first of a part is folded last"
     assert 0 < sum(some[0] == "" for some in looks[1:]) < 8
-
-
-def test_a_folded_picture_is_on_the_page_with_its_downloads(tmp_path: Path) -> None:
-    page = drawn(MadeUp(axes={"division": {f"division {number}": 0.0 for number in range(12)}}, parties=9), tmp_path)
-    folded = [element for element in body(page).iter("details") if element.find("figure") is not None]
-    assert folded and all(element.find("figure/div[@class]") is not None for element in folded)
-    names = {figure.get("id") for element in folded for figure in element.iter("figure")}
-    assert names <= set(downloads(page, "svg")) and names <= set(downloads(page, "csv"))

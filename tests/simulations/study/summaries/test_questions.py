@@ -125,10 +125,6 @@ def asked(view: StudyView, kind: str, method: str) -> Family:
     return found
 
 
-def standings(question: Family) -> dict[tuple[str, ...], Likeness]:
-    return {(*each.point, each.method): each.standing for each in question.contrasts}
-
-
 TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
 
 
@@ -157,31 +153,6 @@ def test_only_equal_guarantees_are_tested(other: Terms, standing: Likeness) -> N
     assert len(question.tested) == tested
     (told,) = [each for each in findings(view.frame) if each.startswith(("The student against", "The student less"))]
     assert ("significant over 5 seeds" in told) == tested and ("not tested" in told) != tested
-
-
-def test_names_decide_nothing() -> None:
-    """The very same figures under names that say another epsilon."""
-    named = {"pate": values(0.8), "fedavg epsilon=8.0": values(0.7, 1)}
-    alike = view_of(at_point(named, {"pate": ONE, "fedavg epsilon=8.0": ONE}))
-    assert [each.standing for each in asked(alike, "methods", "pate").contrasts] == [Likeness.TESTED]
-
-
-def test_heart_does_not_set_epsilon_8_beside_1() -> None:
-    """Promises that differ from point to point: at each the rival is tested only where it keeps the same one."""
-    points = {"a hospital, 1": ONE, "a hospital, 8": EIGHT, "a record, 1": RECORD}
-    parts = [
-        at_point({"pate": values(0.8, luck), "fedavg": values(0.7, 9)}, {"pate": own, "fedavg": ONE}, promise=point)
-        for luck, (point, own) in enumerate(points.items())
-    ]
-    question = asked(view_of(*parts), "methods", "pate")
-    assert {at: standing for (at, _), standing in standings(question).items()} == {
-        "a hospital, 1": Likeness.TESTED,
-        "a hospital, 8": Likeness.NOT_ALIKE,
-        "a record, 1": Likeness.NOT_ALIKE,
-    }
-    told = findings(pl.concat(parts))
-    largest = [each for each in told if each.startswith("The largest significant difference")]
-    assert len(largest) == 1 and "at a hospital, 1," in largest[0] and "among 1 comparison" in largest[0]
 
 
 def mechanisms() -> list[pl.DataFrame]:
