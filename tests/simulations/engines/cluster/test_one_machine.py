@@ -75,7 +75,7 @@ def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster:
     assert holds(audit_path(tmp_path / "far").findings)
     assert json.loads((tmp_path / "far/manifest.json").read_text())["ray"] == spec.model_dump(mode="json")
     nodes = json.loads((tmp_path / "far/private/cluster.json").read_text())["nodes"]
-    assert len(nodes) == 3
+    assert len(nodes) > 1
     assert all(node["bytes_there"] > 0 and node["bytes_back"] > 0 for node in nodes)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.simulations.engines.ray_spec import RaySpec
-from consilium.simulations.run import Order, ray_again, run_scenario
+from consilium.simulations.run import Order, run_scenario
 from consilium.simulations.scenario import load_scenario
 
 
@@ -43,10 +43,3 @@ def test_what_flower_is_told() -> None:
     assert RaySpec(party_cpus=2, party_gpus=0.25).federation_config(7) == (
         "num-supernodes=7 client-resources-num-cpus=2 client-resources-num-gpus=0.25"
     )
-
-
-def test_a_run_goes_on_at_another_address() -> None:
-    manifest = {"ray": {"address": "h:1", "party_cpus": 2, "party_gpus": 0.0}}
-    assert ray_again(manifest, "") == RaySpec(address="h:1", party_cpus=2)
-    assert ray_again(manifest, "h:2") == RaySpec(address="h:2", party_cpus=2)
-    assert ray_again({}, "") == RaySpec()
