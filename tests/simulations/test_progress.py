@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consilium.coordinator.events import EventTail, Released, WaitingForParties, event_of
+from consilium.coordinator.events import EventTail, WaitingForParties, event_of
 from consilium.node.progress import Display, stage
 from consilium.simulations.progress import Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"
-MOMENT = 1767225610.0
 
 
 class Calls(Display):
@@ -84,18 +82,6 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
     for connected in (0, 0, 1, 1, 1, 2):
         show(WaitingForParties(at=AT, connected=connected, required=3))
     assert calls.made == [("say", f"parties connected: {count}, needed: 3") for count in range(3)]
-
-
-def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
-    calls = Calls()
-    show = Showing(calls)
-    for second in range(25):
-        at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
-        show(Released(at=at, asked=10, answered=4, parties=16, release="winner"))
-    assert calls.made == [
-        ("say", f"asked {10 * (second + 1)}, released {4 * (second + 1)} labels, counted 16 parties")
-        for second in (0, 10, 20)
-    ]
 
 
 def test_what_is_recorded_is_what_is_told(tmp_path: Path) -> None:

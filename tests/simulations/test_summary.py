@@ -101,16 +101,6 @@ def above(difference: float, low: float) -> dict[str, Any]:
     return {"metric": "auc", "difference": difference, "interval": [low, 2 * difference - low]}
 
 
-def test_of_several_rivals_the_best_is_named() -> None:
-    rivals = {"noisy_average": above(0.02, 0.01), "private_gradient": above(0.2, 0.1)}
-    summary = SUMMARY
-    for name, of_rival in rivals.items():
-        summary = changed(summary, "baselines", name, to={"auc": 0.9, "above_student": of_rival})
-    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
-    (warning,) = run_warnings(config, StudentSpec(), summary, CARD, LOOKED)
-    assert "private gradient descent" in warning.text and "0.100 to 0.300" in warning.text
-
-
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [

@@ -79,13 +79,6 @@ def test_arrays_that_are_not_usable(tmp_path: Path, case: str) -> None:
     assert caught.value.action
 
 
-def test_files_with_other_features_are_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **arrays())
-    np.savez(tmp_path / "b.npz", **arrays(features=np.array(["a", "c", "b"])))
-    with pytest.raises(DataError, match=r"b\.npz has other features than .*a\.npz"):
-        divided(tmp_path, {**NPZ, "path": "?.npz"})
-
-
 @pytest.fixture
 def pillow() -> Any:
     return PIL.Image

@@ -154,14 +154,6 @@ def test_matched_finds_the_alpha_that_made_the_division() -> None:
     assert divided(made, keys("matched"), 2, 0).measures["alpha"] == pytest.approx(4.0, rel=0.16)
 
 
-def test_matched_parties_may_be_of_another_number() -> None:
-    data = wards(10.0, 60)
-    other = divided(data, keys("matched", parties=25, least_rows=None), 2, 0)
-    natural = divided(data, keys("owners", least_rows=None), 2, 0)
-    assert len(other.parties) == 25
-    assert abs(by_definition(data.y, other) - by_definition(data.y, natural)) <= TOLERANCE
-
-
 def test_what_no_alpha_reaches_is_told_with_what_can_be_reached() -> None:
     """Every owner has one class; of three equal parties one must have both, since neither class fills them whole."""
     data = wards(owners=12, classes=2)

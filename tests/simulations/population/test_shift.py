@@ -224,13 +224,6 @@ def test_public_rows_have_other_classes_and_parties_do_not_change() -> None:
     assert set(left.queries) <= set(partition.queries) and set(left.test) <= set(partition.test)
 
 
-def test_categories_have_no_unit(tmp_path: Path) -> None:
-    patients().write_csv(tmp_path / "patients.csv")
-    units = [{"share": 1.0, "column": "sex", "factor": 2.0}]
-    with pytest.raises(ConfigError, match=r"data\.shift\.units: column 'sex' holds categories"):
-        divided(tmp_path, table_keys(shift={"units": units}))
-
-
 def photographs() -> tuple[Dataset, Partition]:
     """Grey images of 10 x 10 pixels from 0 to 255 at five parties, of twenty rows each."""
     generator, count = np.random.default_rng(2), 20 * (PARTIES + 1)
@@ -277,12 +270,7 @@ def test_only_images_have_scanners() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"share": 0.5, "kind": "blur", "strength": 0.0},
-        {"share": 0.5, "kind": "sepia", "strength": 1.0},
-        {"share": 0.5, "kind": "blur"},
-    ],
+    "wrong", [{"share": 0.5, "kind": "blur", "strength": 0.0}, {"share": 0.5, "kind": "sepia", "strength": 1.0}]
 )
 def test_a_scanner_that_is_none_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"strength|kind"):

@@ -179,14 +179,6 @@ def test_labels_beside_the_commonest_class(labels: list[list[int]], said: str, e
     assert ("in the mean over classes" in told) == explained
 
 
-def test_what_the_explanation_says_is_computed() -> None:
-    data = figured(run())
-    told = labels_explained(replace(data, open_figures={**data.open_figures, "labels": [[30, 30], [38, 90]]}))
-    assert "always naming “ill” would be right for 68% of the same cases" in told
-    assert "50% of “well”, 70% of “ill”: 60% in the mean over classes, where the constant answer has 50%" in told
-    assert re.search(r"reaches AUC 0\.\d{3}; the constant answer 0\.500\.", told)
-
-
 @pytest.mark.parametrize(
     ("difference", "interval", "how"),
     [(0.12, [0.1, 0.14], "better"), (-0.12, [-0.14, -0.1], "worse"), (0.01, [-0.01, 0.03], "not clearly")],
@@ -237,8 +229,3 @@ def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
     assert "40, from sign 0 to sign 39" in page
     assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
     assert 'id="votes"' in page and 'id="votes"' not in render_once(data, public=True)
-
-
-def test_a_class_without_rows_is_left_out_of_a_matrix() -> None:
-    assert [line.name for line in matrix([[1, 1], [0, 0]], ("a", "b"))] == ["a"]
-    assert [line.name for line in matrix([None, [0.25, 0.75]], ("a", "b"))] == ["b"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.protocol.errors import DataError, PathError, StorageError
+from consilium.protocol.errors import DataError, PathError
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine
 from consilium.simulations.artifact import to_bytes
 from consilium.simulations.study.report.build import write_study_report
@@ -201,13 +200,6 @@ def test_long_tables_are_cut_on_the_page_and_whole_in_the_download(tmp_path: Pat
     assert pl.read_csv(downloads(page, "csv")["methods-auc"]).height == 2 * 130
 
 
-def test_what_a_mechanism_does_not_change_is_told_once(tmp_path: Path) -> None:
-    page = drawn(STUDIES["sets"], tmp_path)
-    lines = {each.get("id"): len(list(each.iter("tr"))) - 1 for each in body(page).iter("table")}
-    assert (lines["methods-auc"], lines["division"]) == (12, 6)
-    assert "The same at all values of epsilon." in page
-
-
 def missing_metrics(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """The same results without one metric each, without each scope, and with a metric that nobody knows."""
     metrics = [frame.filter(pl.col("metric") != metric) for metric in sorted(set(frame["metric"]))]
@@ -255,14 +247,6 @@ def test_a_damaged_folder_is_one_line(name: str, content: bytes | None, error: t
     assert not (tmp_path / "study.html").exists()
 
 
-def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
-    study = MadeUp(axes={}, seeds=[0], parties=3)
-    folder = study.write(tmp_path / "study")
-    study.frame().drop("scope").write_parquet(folder / "results.parquet")
-    with pytest.raises(DataError, match="no column scope"):
-        write_study_report(folder, tmp_path / "study.html")
-
-
 def test_matrices_without_numbers_or_of_another_form_are_left_out(tmp_path: Path) -> None:
     folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
     arrays = {"counts": np.zeros((0, 2)), "label_distance": np.full((2, 2), np.nan), "cross_site_auc": np.zeros(3)}
@@ -270,20 +254,6 @@ def test_matrices_without_numbers_or_of_another_form_are_left_out(tmp_path: Path
     write_study_report(folder, tmp_path / "study.html")
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     assert not {"classes", "distances", "cross-site"} & {each.get("id") for each in body(page).iter("figure")}
-
-
-def test_a_failure_leaves_the_old_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, page = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study"), tmp_path / "out" / "study.html"
-    page.parent.mkdir()
-    page.write_text("old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left"):
-        write_study_report(folder, page)
-    assert page.read_text() == "old" and [file.name for file in page.parent.iterdir()] == ["study.html"]
 
 
 def test_the_page_begins_with_the_answer_and_one_picture(tmp_path: Path) -> None:

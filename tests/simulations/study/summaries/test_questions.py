@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from consilium.simulations.study.summaries.questions import Family, Likeness, contrast_frame, holm, paired, questions
+from consilium.simulations.study.summaries.questions import Family, Likeness, holm, paired, questions
 from consilium.simulations.study.summaries.sentences import findings
 from consilium.simulations.study.summaries.view import StudyView, study_view
 from tests.simulations.study.made_up import NONE, ONE, UNKNOWN, MadeUp, Terms, figures
@@ -186,15 +186,6 @@ def test_what_a_mechanism_does_not_change_is_compared_once() -> None:
     assert "student from +0.0" in told and "significant at 3 of 3 of 3 comparisons" in told
 
 
-def test_what_does_not_depend_on_an_axis_is_no_contrast_along_it() -> None:
-    parts = [
-        at_point({"pate": values(0.7 + 0.1 * index, index), "plurality": values(0.8)}, {"pate": ONE}, parties=number)
-        for index, number in enumerate(("50", "100"))
-    ]
-    view = view_of(*parts)
-    assert [question.method for question in questions(view) if question.kind == "ends"] == ["pate"]
-
-
 def test_along_epsilon_nothing_is_tested() -> None:
     parts = [
         at_point({"pate": values(level, index)}, {"pate": own}, epsilon=str(own[0]))
@@ -217,17 +208,3 @@ def test_each_family_is_corrected_by_itself() -> None:
         "other points of “division” in place of natural, plurality (3 comparisons)",
         "other points of “division” in place of natural, student (3 comparisons)",
     ]
-
-
-def test_the_frame_has_every_contrast_with_its_family() -> None:
-    view = view_of(*mechanisms())
-    every = questions(view)
-    frame = contrast_frame(view, every)
-    assert frame.height == sum(len(question.contrasts) for question in every)
-    assert (
-        frame.filter(pl.col("standing") != "tested").select("p", "p_holm").null_count().row(0)
-        == (frame.filter(pl.col("standing") != "tested").height,) * 2
-    )
-    for row in frame.iter_rows(named=True):
-        assert f"({row['comparisons']} comparison" in row["family"]
-    assert contrast_frame(view, []).columns == frame.columns
