@@ -17,7 +17,6 @@ import pytest
 import tomli_w
 
 from consilium.coordinator.verify import holds
-from consilium.protocol.errors import EngineError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.run import run_scenario
@@ -78,20 +77,3 @@ def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster:
     nodes = json.loads((tmp_path / "far/private/cluster.json").read_text())["nodes"]
     assert len(nodes) > 1
     assert all(node["bytes_there"] > 0 and node["bytes_back"] > 0 for node in nodes)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"party_gpus": 0.5}, "needs 0.5 of a GPU, and no node of the cluster"),
-        ({"party_cpus": 2}, "a party needs 2 CPUs, and no node of the cluster has more than 1"),
-    ],
-)
-def test_what_the_cluster_has_not_is_told_before_anything_is_made(
-    tmp_path: Path, cluster: Any, asked: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(EngineError, match=told):
-        run_scenario(
-            "stroke", load_scenario("stroke"), "ray", 0, tmp_path / "out", ray=RaySpec(address=cluster.address, **asked)
-        )
-    assert not (tmp_path / "out").exists()
