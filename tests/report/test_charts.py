@@ -43,8 +43,7 @@ from consilium.report.charts import (
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, published
 from consilium.report.page import Page, as_html, style
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
-from consilium.simulations.report.class_by_class import calibration_chart, roc_chart
-from consilium.simulations.report.each_party import parties_chart
+from consilium.simulations.report.class_by_class import roc_chart
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.privacy import privacy_curve
 from consilium.simulations.report.results import learning_chart, outcome_chart
@@ -84,7 +83,7 @@ def agreed(shares: np.ndarray, yes: np.ndarray) -> str:
     return str(histogram(shares, yes, ("share", "queries"), ("answered", "abstained")).html)
 
 
-@pytest.mark.parametrize("parties", [3, 8, 200, 207])
+@pytest.mark.parametrize("parties", [3, 207])
 def test_consensus_counts_every_query_once(parties: int) -> None:
     votes = np.arange((parties + 1) // 2, parties + 1)
     answered = votes % 3 == 0
@@ -103,13 +102,7 @@ def test_consensus_counts_every_query_once(parties: int) -> None:
         assert of[colour] / unit == pytest.approx(expected, abs=0.02)
 
 
-def test_edges_belong_to_the_bin_on_their_right() -> None:
-    """0.7 / 0.025 is 27.999... in floating point."""
-    drawn = marks(agreed(np.array([0.5, 0.7, 0.7]), np.array([True, True, False])), "rect")[2:]
-    assert [bar["x"] for bar in drawn] == ["0%", "40%", "40%"]
-
-
-@pytest.mark.parametrize("length", [1, 2, 499, 500, 501, 10_000])
+@pytest.mark.parametrize("length", [1, 499, 501])
 def test_thinning_keeps_both_ends(length: int) -> None:
     kept = thin(np.arange(length, dtype=float))
     assert kept[0] == 0 and kept[-1] == length - 1
@@ -146,39 +139,13 @@ def test_the_privacy_curve_has_the_secret_line_only_if_given() -> None:
     assert "the guarantee" in without and "at delta 1e-5" in without
 
 
-def test_no_guarantee_no_line() -> None:
-    drawn = curve(np.array([np.inf, np.inf]), None, np.inf)
-    assert "guarantee" not in drawn and "inf" not in drawn and "nan" not in drawn.lower()
-    assert places(drawn) == []
-
-
-def test_dots_stand_at_their_values_with_their_intervals() -> None:
-    rows = [
-        ValueRow("a", 0.6, None, "0.600"),
-        ValueRow("student", 0.7, (0.65, 0.8), "0.700 (0.650 to 0.800)", marked=True),
-    ]
-    drawn = str(rows_chart("AUC", rows).html)
-    (circle,) = marks(drawn, "circle")
-    (bar,) = marks(drawn, "line")
-    low, at, high = share(circle["cx"]), share(bar["x1"]), share(bar["x2"])
-    assert (at - low) / (high - low) == pytest.approx((0.65 - 0.6) / (0.8 - 0.6), abs=1e-3)
-    assert "0.700 (0.650 to 0.800)" in drawn and ">0.600<" in drawn
-    assert len(marks(drawn, "path")) == 1  # the diamond: not by its colour alone
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.9, 0.99), (0.985, 0.995), (0.0, 1.0), (1.0, 1.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.985, 0.995), (1.0, 1.0)])
 def test_no_tick_stands_above_one(low: float, high: float) -> None:
     rows = [ValueRow("a", low, None, "-"), ValueRow("b", high, None, "-")]
     drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)).html)
     ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", drawn)]
     assert 1 <= len(ticks) <= 6 and min(ticks) >= 0 and max(ticks) <= 1
     assert all(0 <= share(circle["cx"]) <= 1 for circle in marks(drawn, "circle"))
-
-
-def test_unanimous_votes_have_narrow_bins() -> None:
-    drawn = agreed(np.array([0.976, 0.984, 1.0, 1.0]), np.array([True] * 4))
-    labels = re.findall(r">(\d+(?:\.\d)?%)<", drawn)
-    assert len(labels) == len(set(labels)) >= 4
 
 
 def test_outcomes_are_written_out() -> None:
@@ -190,11 +157,6 @@ def test_outcomes_are_written_out() -> None:
     assert "confirmed" not in drawn and ">4 (40%)<" in outcome_chart(3, 2, 1, 4).html
 
 
-def test_parties_of_one_size_can_be_drawn() -> None:
-    (path,) = marks(str(parties_chart([(30, 0.6), (30, 0.6)], None, ("rows", "AUC")).html), "path")
-    assert path["d"].count("h0") == 2
-
-
 @pytest.mark.parametrize("over", ["labels", "epsilon"])
 def test_a_learning_curve_has_every_point_inside(over: str) -> None:
     points = [{over: at, "value": 0.6 + at / 1e4, "interval": [0.55, 0.65]} for at in (3, 30, 300, 2000)]
@@ -202,19 +164,6 @@ def test_a_learning_curve_has_every_point_inside(over: str) -> None:
     assert len(line) == 4 and all(0 < x < 1 and 0 < y < 1 for x, y in line)
     steps = np.diff([x for x, _ in line])
     assert steps[0] == pytest.approx(steps[1], abs=2e-3)  # tenfold is tenfold
-
-
-def test_several_curves_name_the_lowest() -> None:
-    found = [{"name": name, "auc": auc, "found": [0.0, auc, 1.0]} for name, auc in (("a", 0.9), ("b", 0.6), ("c", 0.8))]
-    drawn = str(roc_chart(found).html)
-    assert "lowest: b" in drawn and len(places(drawn)) == 4  # with that of chance
-    assert "c: AUC 0.800" in str(roc_chart(found[2:]).html)
-
-
-@pytest.mark.parametrize("length", [1, 10])
-def test_a_calibration_curve_has_a_point_for_each_bin(length: int) -> None:
-    bins = [{"mean": at / length, "rate": at / length, "interval": [0.0, 1.0]} for at in range(length)]
-    assert len(marks(str(calibration_chart(bins).html), "circle")) == length
 
 
 def test_what_is_written_is_escaped() -> None:
@@ -228,16 +177,6 @@ def test_what_is_written_is_escaped() -> None:
         file = svg_file(HOSTILE, [(HOSTILE, drawing)])
         assert "<script" not in str(drawing.html) + file
         ElementTree.fromstring(file)
-
-
-@pytest.mark.parametrize("values", [[0.5], [0.0, 1.0], [0.999, 1.0]])
-def test_letters_are_never_scaled(values: list[float]) -> None:
-    """A view box that stretches may hold lines alone."""
-    drawn = str(rows_chart("AUC", [ValueRow(str(value), value, None, "") for value in values]).html)
-    drawn += curve(np.array(values), None, 2.0)
-    tree = ElementTree.fromstring(f"<div>{drawn}</div>")
-    scaled = [item for item in tree.iter("svg") if item.get("viewBox")]
-    assert [text for item in scaled for text in item.iter("text")] == []
 
 
 def test_lines_go_through_their_values_with_their_intervals() -> None:
@@ -307,7 +246,7 @@ def cells(drawn: str, rows: int, columns: int) -> np.ndarray:
     return shades
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 2), (120, 10), (60, 60)])
+@pytest.mark.parametrize(("rows", "columns"), [(7, 2), (120, 10)])
 def test_each_cell_of_a_matrix_has_its_shade(rows: int, columns: int) -> None:
     values = np.random.default_rng(rows).random((rows, columns))
     values[0, 0] = np.nan if values.size > 1 else 0.5
@@ -316,19 +255,7 @@ def test_each_cell_of_a_matrix_has_its_shade(rows: int, columns: int) -> None:
         assert (cells(drawn, rows, columns) == expected).all()
 
 
-@pytest.mark.parametrize("values", [np.full((2, 2), 0.5), np.array([[np.nan, 1.0]]), np.full((1, 1), np.nan)])
-def test_a_matrix_that_does_not_vary_is_drawn(values: np.ndarray) -> None:
-    drawn = str(heat_chart(values, ("a",) * values.shape[1], ("x", "y")).html)
-    assert "nan" not in drawn.lower()
-    assert (cells(drawn, *values.shape) >= 0).sum() == np.isfinite(values).sum()
-
-
-def test_long_names_of_columns_are_numbered() -> None:
-    drawn = str(heat_chart(np.ones((2, 3)), ["a very long name of a class indeed"] * 3, ("", "")).html)
-    assert ">3<" in drawn and "very long" not in drawn
-
-
-@pytest.mark.parametrize("values", [[0.0], [5.0], [-1.0, 1.0], [0.05, 100.0], [1e-9, 1e9]])
+@pytest.mark.parametrize("values", [[0.0], [-1.0, 1.0], [1e-9, 1e9]])
 def test_axes_hold_all_values_with_ticks(values: list[float]) -> None:
     axis = axis_over(values, "")
     assert all(0 < axis.place(value) < 1 for value in values)

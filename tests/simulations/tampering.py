@@ -65,8 +65,6 @@ NODES = "private/report.json: what the nodes wrote"
 TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
     "a label in the ledger": (sql("UPDATE releases SET label = 1 - label WHERE outcome = 1"), LEDGER),
     "evidence": (sql("UPDATE evidence SET log_q_label = log_q_label - 1"), LEDGER),
-    "a batch removed": (sql("DELETE FROM batches WHERE seq = 2"), LEDGER),
-    "the last batch's count": (sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1"), LEDGER),
     "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":8.0', '\"sigma2\":80.0')"), LEDGER),
     "promised epsilon": (
         edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)),
@@ -80,7 +78,6 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         edit("private/report.json", lambda c: c["guarantees"]["data_dependent"].update(epsilon=0.2)),
         "private/report.json: epsilon",
     ),
-    "a curve of the report": (edit("private/report.json", lambda c: c["epsilon_spent"].reverse()), NODES),
     "the student's card": (
         edit("student/student.json", lambda c: c["privacy"].update(epsilon=0.3)),
         "student/student.json: federation and epsilon",
@@ -93,21 +90,8 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         edit("summary.json", lambda c: c.update(parties_made=c["parties_made"] - 1)),
         "summary.json: warnings",
     ),
-    "what was released": (
-        edit("summary.json", lambda c: c.update(release="noisy counts")),
-        "summary.json: what the nodes wrote",
-    ),
-    "what was released, in the report": (edit("private/report.json", lambda c: c.update(release="winner")), NODES),
     "a warning kept back": (edit("summary.json", lambda c: c["warnings"].pop()), "summary.json: warnings"),
-    "a warning made up": (
-        edit("summary.json", lambda c: c["warnings"].append({"code": "few-answers", "text": "too few"})),
-        "summary.json: warnings",
-    ),
     "a warning kept out of the report": (edit("private/report.json", lambda c: c["warnings"].pop()), NODES),
-    "the share of right labels": (
-        edit("summary.json", lambda c: c["privacy"].update(released_label_accuracy=0.99)),
-        "summary.json: what the nodes wrote",
-    ),
     "a label of the student": (flip_label, "labels.parquet: those of the ledger"),
     "a row of the student": (
         change_rows(lambda rows: [rows[1], rows[0], *rows[2:]]),
@@ -115,11 +99,6 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "votes": (change_votes, "private/votes-*.npz: votes of the evidence"),
     "another seed": (edit("manifest.json", lambda c: c.update(seed=5)), ORIGIN),
-    "another sigma": (
-        edit("manifest.json", lambda c: c["config"]["federation"]["mechanism"].update(sigma2=9.0)),
-        ORIGIN,
-    ),
-    "other data": (edit("manifest.json", lambda c: c["data"].update(sha256="0" * 64)), ORIGIN),
     "seeded noise called real, in the card": (
         edit("student/student.json", lambda c: c["privacy"].update(noise="system")),
         "student/student.json: federation and epsilon",

@@ -183,10 +183,6 @@ def one_bit(content: bytes) -> bytes:
 
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "truncated": truncated,
-    "emptied": lambda _: b"",
-    "an empty object": lambda _: b"{}",
-    "an empty list": lambda _: b"[]",
-    "binary": lambda _: bytes(range(256)) * 40,
     "deep": lambda _: b"[" * 100_000,
     "one bit": one_bit,
     "removed": lambda _: None,
@@ -282,20 +278,6 @@ class TestOptimised:
         TAMPERING[case][0](tmp_path / "run")
         done = self.python("-m", "consilium", "audit", "./run", cwd=tmp_path)
         assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
-
-    def test_the_old_comparison_let_everything_pass(self, tmp_path: Path) -> None:
-        """Control: the check as it was, with its assert."""
-        old = (
-            "import math\n"
-            "def compare(claims, recomputed):\n"
-            "    for name, claim in claims.items():\n"
-            "        epsilon, truth = float(claim), recomputed[name]\n"
-            "        same = epsilon == truth or math.isclose(epsilon, truth, rel_tol=1e-9)\n"
-            "        assert same\n"
-            "compare({'promised': 0.1}, {'promised': 15.17})\n"
-        )
-        assert self.python("-c", old, cwd=tmp_path).returncode == 0
-        assert subprocess.run([sys.executable, "-c", old], capture_output=True, check=False).returncode == 1
 
 
 class TestCommandLine:

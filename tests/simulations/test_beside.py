@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,24 +135,3 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "it did not fit into simulation.analysis_seconds" in page and "labels by hand: left out" in page
     assert holds(audit_path(out).findings)
-
-
-@pytest.mark.proofs
-def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two of them the last and smallest of three is left, and what comes out is the same."""
-    scenario = load_scenario("stroke", [LOWER, "data.least_rows=100", "federation.minimum_parties=5"])
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    here = []
-
-    def run(task: Task, progress: Progress) -> Any:
-        here.append(task.function)
-        return task.function(*task.arguments, progress)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Task, "run", run)
-        shared = run_scenario("stroke", scenario, "local", 0, tmp_path / "beside", quiet)
-    assert here == [learning_curves]
-    monkeypatch.setattr("consilium.simulations.run.Idle", lambda workers: nullcontext(when_wanted))
-    alone = run_scenario("stroke", scenario, "local", 0, tmp_path / "alone", quiet)
-    assert {**shared, "seconds": 0, "out": ""} == {**alone, "seconds": 0, "out": ""}
-    assert shared["worth"]["hand_labels"] is not None

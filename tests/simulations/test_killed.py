@@ -80,7 +80,9 @@ def charged(run: Path) -> list[str]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seen", [stage("train"), saved], ids=["train", "saved"])
+@pytest.mark.parametrize(
+    "seen", [pytest.param(stage("train"), marks=pytest.mark.proofs), saved], ids=["train", "saved"]
+)
 def test_killed_it_is_not_finished_and_another_run_is(tmp_path: Path, seen: Seen) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     process = subprocess.Popen(

@@ -80,12 +80,7 @@ def test_nothing_answered_has_no_points() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        {"name": "gnmax", "sigma": 40.0},
-        {"name": "histogram", "sigma": 60.0},
-        {"name": "confident", "threshold": 35, "sigma1": 20.0, "sigma2": 15.0},
-        {"name": "lnmax", "gamma": 0.05},
-    ],
+    [{"name": "histogram", "sigma": 60.0}, {"name": "confident", "threshold": 35, "sigma1": 20.0, "sigma2": 15.0}],
 )
 def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) -> None:
     public = made_up()

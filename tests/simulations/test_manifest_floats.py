@@ -14,8 +14,6 @@ from consilium.simulations.scenario import load_scenario
     [
         ("stroke", [], False),
         ("mnist-250", [], True),
-        ("mnist-250", ["student.trainer={name='graph'}"], False),
-        ("mnist-250", ["student.trainer={name='vat'}"], False),
         ("mnist-250", ["student.trainer={name='graph'}", "federation.teacher={model='cnn'}",
                        "data.representation=none", "data.standardise=false"], True),
     ],

@@ -46,17 +46,6 @@ def heart_csv(data: Path, path: Path) -> None:
     pl.DataFrame(columns).write_csv(path)
 
 
-def adult_csv(data: Path, path: Path, rows: int) -> None:
-    """Rows of UCI Adult in its own words, with `?` where nobody knows."""
-    with np.load(data / "adult.npz") as file:
-        words = json.loads(str(file["vocab_json"]))
-        columns: dict[str, Any] = {}
-        for name in map(str, file["columns"]):
-            values = file[f"train_{name}"][:rows]
-            columns[name] = [words[name][code] for code in values] if name in words else values.tolist()
-    pl.DataFrame(columns).write_csv(path)
-
-
 @pytest.mark.slow
 def test_heart_from_a_csv_to_a_student_and_to_kits(tmp_path: Path, shared_data: Path) -> None:
     csv, run = tmp_path / "heart.csv", tmp_path / "run"
@@ -86,28 +75,7 @@ def test_heart_from_a_csv_to_a_student_and_to_kits(tmp_path: Path, shared_data: 
     assert gone.stdout.rstrip().endswith("put them back to check all of it")
 
 
-@pytest.mark.slow
-def test_adult_in_words(tmp_path: Path, shared_data: Path) -> None:
-    adult_csv(shared_data, tmp_path / "adult.csv", 1500)
-    data = {
-        "set": "table",
-        "path": "adult.csv",
-        "label": "income",
-        "missing": ["?"],
-        "drop": ["fnlwgt", "native_country"],
-        "public": {"by": "share", "share": 0.2},
-        "partition": "iid",
-        "parties": 10,
-    }
-    scenario = write_scenario(tmp_path, data, simulation={"hand_labels": "none"})
-    done = consilium("run", scenario, "--out", tmp_path / "run", "--format", "json")
-    assert done.exit_code == 0, done.stderr
-    assert done.json()["student"]["auc"] > 0.6
-    assert consilium("audit", tmp_path / "run").exit_code == 0
-
-
-@pytest.mark.parametrize("votes", ["plaintext", "secure"])
-@pytest.mark.parametrize("kind", ["table", "npz"])
+@pytest.mark.parametrize(("kind", "votes"), [("table", "plaintext"), ("npz", "secure")])
 def test_kits_have_the_simulations_schema_and_none_of_its_rows(tmp_path: Path, kind: str, votes: str) -> None:
     frame = patients()
     frame.write_csv(tmp_path / "patients.csv")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec, RandomForestSpec
+from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec
 from consilium.simulations import own_rows as module
 from consilium.simulations.own_rows import LEAST_ROWS, OwnRows, at_home, chosen
 
@@ -113,8 +113,3 @@ def test_none_where_no_party_has_both_classes() -> None:
     found, schema = parties([10])
     only = OwnRows("only", SPEC, found[0].x, np.zeros(10, dtype=np.int64), found[0].owner)
     assert "two classes" in at_home([only], {"only": 10}, schema, by_chance, SPEC, 0)["absent"]
-
-
-def test_slow_teachers_are_trained_at_few_parties() -> None:
-    assert module.most_parties(RandomForestSpec()) < module.most_parties(SPEC)
-    assert len(chosen({f"p{at}": 10 + at for at in range(300)}, module.most_parties(RandomForestSpec()))) == 12

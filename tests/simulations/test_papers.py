@@ -17,7 +17,7 @@ from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.papers import ORDER, run
-from consilium.simulations.papers.description import Choice, PaperRow, choice_of, content_digest, load_paper
+from consilium.simulations.papers.description import Choice, PaperRow, content_digest, load_paper
 from consilium.simulations.papers.measure import (
     Images,
     Votes,
@@ -180,8 +180,6 @@ def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
     [
         (["--set", "rows=['nothing']"], r"there is no 'nothing'. Rows are teachers, published-votes, mnist-100"),
         (["--set", "epochs=3"], "epochs"),
-        (["--set", "seeds=x"], "seeds"),
-        (["--set", "fast"], "is not key=value"),
         (["--engine", "ray"], "--engine is of no use for a paper"),
     ],
 )
@@ -218,11 +216,6 @@ def test_a_checksum_is_of_the_content(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", labels=np.arange(4))
     same, also, *others = (content_digest(tmp_path / f"{name}.npz") for name in "abcd")
     assert same == also and len({same, *others}) == 3
-
-
-def test_choices_are_of_toml() -> None:
-    assert choice_of(["fast=true", "seeds=[4, 5]"]) == Choice(fast=True, seeds=(4, 5))
-    assert choice_of(["data.path=a/folder"]).folder == "a/folder"
 
 
 @pytest.mark.parametrize("keys", [{}, {"shuffled": True}, {"pool": 7000, "judges": 2000}])

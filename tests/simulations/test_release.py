@@ -30,6 +30,7 @@ CASES = {
     "gnmax": ("federation.mechanism={name='gnmax', sigma=8.0}",),
     "gnmax, relative votes": ("federation.mechanism={name='gnmax', sigma=8.0}", "federation.voting_rule.rule=relative"),
     "confident": (CONFIDENT, "federation.query_budget.answers=30"),
+    "confident, cut in the third batch": (CONFIDENT, "federation.query_budget.answers=11", "student.batch=9"),
     "confident, in batches": (CONFIDENT, "federation.query_budget.answers=30", "student.batch=7"),
     "confident, relative votes, several teachers": (
         CONFIDENT, "federation.voting_rule.rule=relative", "federation.teachers_per_party=2",

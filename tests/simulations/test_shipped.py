@@ -24,10 +24,8 @@ def test_a_name_is_what_ships_and_else_a_file(tmp_path: Path) -> None:
     ("kind", "name", "what", "action"),
     [
         (Shipped.SCENARIO, "strok", "no scenario 'strok': .*; did you mean 'stroke'", "consilium scenarios"),
-        (Shipped.SCENARIO, "stroke.toml", "did you mean 'stroke'", "consilium scenarios"),
         (Shipped.SCENARIO, "qqqqqq", r"neither a file nor one that ships\. List", "consilium scenarios"),
         (Shipped.SCENARIO, "heart", "'heart' is a study, no scenario", "consilium study heart"),
-        (Shipped.STUDY, "natural", "did you mean 'naturals'", "consilium study list"),
         (Shipped.STUDY, "stroke", "'stroke' is a scenario, no study", "consilium run stroke"),
     ],
 )

@@ -57,12 +57,8 @@ def interrupt(folder: Path, number: int, seen: Seen, *more: str) -> tuple[int, s
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("number", "seen", "code"),
-    [
-        (signal.SIGTERM, stage("enrol"), 143),
-        pytest.param(signal.SIGINT, stage("train"), 130, marks=pytest.mark.proofs),
-        pytest.param(signal.SIGHUP, stage("vote"), 129, marks=pytest.mark.proofs),
-    ],
-    ids=["SIGTERM-enrol", "SIGINT-train", "SIGHUP-vote"],
+    [(signal.SIGTERM, stage("enrol"), 143), pytest.param(signal.SIGINT, stage("train"), 130, marks=pytest.mark.proofs)],
+    ids=["SIGTERM-enrol", "SIGINT-train"],
 )
 def test_a_signal_cleans_up(tmp_path: Path, number: int, seen: Seen, code: int) -> None:
     returned, said = interrupt(tmp_path, number, seen)

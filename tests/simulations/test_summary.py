@@ -15,7 +15,6 @@ from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
-from consilium.coordinator.privacy import expected
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.divide import make_case
@@ -84,11 +83,6 @@ def test_a_run_does_not_advise_its_student_what_it_does(tmp_path: Path, selectio
     assert [text.split("query_budget.answers, or ")[1].split(" (")[0] for text in told] == advised
 
 
-def test_what_a_student_asks_is_never_assumed() -> None:
-    with pytest.raises(TypeError, match="asks_typical"):
-        expected(make_config(), 5, 2)  # pyright: ignore[reportCallIssue]
-
-
 def test_the_sentence_has_what_the_scenario_states() -> None:
     """Kept with the run, so that an audit finds the same words."""
     config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
@@ -107,26 +101,14 @@ def above(difference: float, low: float) -> dict[str, Any]:
     return {"metric": "auc", "difference": difference, "interval": [low, 2 * difference - low]}
 
 
-def test_of_several_rivals_the_best_is_named() -> None:
-    rivals = {"noisy_average": above(0.02, 0.01), "private_gradient": above(0.2, 0.1)}
-    summary = SUMMARY
-    for name, of_rival in rivals.items():
-        summary = changed(summary, "baselines", name, to={"auc": 0.9, "above_student": of_rival})
-    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
-    (warning,) = run_warnings(config, StudentSpec(), summary, CARD, LOOKED)
-    assert "private gradient descent" in warning.text and "0.100 to 0.300" in warning.text
-
-
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
         (("worth", "released", "auc"), 0.85, ["not-above-hand-labels"]),
-        (("worth", "released", "labels"), 0, []),
         (("worth",), None, []),
         (("baselines", "mean_teacher", "auc"), 0.86, ["below-one-party"]),
         (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, 0.01)}, ["below-private-rival"]),
         (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, -0.01)}, []),
-        (("baselines", "private_gradient"), {"absent": "the run promises no epsilon"}, []),
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),

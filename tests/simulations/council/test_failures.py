@@ -23,12 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 
 @pytest.mark.parametrize(
-    ("student", "kind"),
-    [
-        ({"name": "torch", "factory": "tests.strangers:Net"}, "torch"),
-        ({"name": "estimator", "factory": "tests.strangers:MyLinear"}, "estimator"),
-        (MyLinear(), "estimator"),
-    ],
+    ("student", "kind"), [({"name": "torch", "factory": "tests.strangers:Net"}, "torch"), (MyLinear(), "estimator")]
 )
 def test_a_student_of_ones_own_is_judged_and_holds(student: Any, kind: str) -> None:
     """Also one whose file nobody else may read: whoever trained it trusts it."""
@@ -41,10 +36,7 @@ def test_a_student_of_ones_own_is_judged_and_holds(student: Any, kind: str) -> N
 
 @pytest.mark.parametrize(
     ("broken", "error", "told"),
-    [
-        pytest.param("consilium.student.learn.train", MemoryError(), r"MemoryError at .*", marks=pytest.mark.proofs),
-        ("consilium.simulations.run.write_metrics", OSError(28, "No space left on device"), "No space left on device"),
-    ],
+    [("consilium.simulations.run.write_metrics", OSError(28, "No space left on device"), "No space left on device")],
 )
 def test_a_fit_that_fails_after_its_release_says_so_and_stays_charged(
     monkeypatch: pytest.MonkeyPatch, broken: str, error: Exception, told: str

@@ -13,7 +13,7 @@ from consilium.data.check import Roles
 from consilium.protocol.errors import TRACEBACK, DataError
 from consilium.simulations.council.frames import BadInput, BadSetting
 from consilium.simulations.data_check import check_files
-from tests.data.messy import clean, plant, write
+from tests.data.messy import plant, write
 from tests.simulations.council.warm import QUICK
 from tests.simulations.test_data_check import whole
 
@@ -47,12 +47,6 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     assert set(Council().get_params()) >= {"missing", "cells", "columns", "classes"}
 
 
-def test_a_missing_label_comes_with_the_rest(tmp_path: Path) -> None:
-    frame = messy(tmp_path)
-    text = str(refusal(frame.with_columns(pl.when(pl.col("age") != "NA").then("ill").alias("ill")), 0))
-    assert text.startswith("y contains NaN: ") and "column 'dose', rows" in text and "data." not in text
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_what_the_check_writes_is_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +68,6 @@ def test_what_the_check_writes_is_fitted(tmp_path: Path, monkeypatch: pytest.Mon
 def test_cells_are_of_named_columns() -> None:
     with pytest.raises(BadSetting, match=r"missing and cells are for columns with names.*Give a frame"):
         Council(**QUICK, missing=["NA"]).fit([["1", "2"]] * 20, [0, 1] * 10, owners=[0, 1, 2, 3] * 5)
-
-
-def test_a_column_that_is_not_there() -> None:
-    with pytest.raises(BadInput, match=r"has no column 'dosis'\. It has 'age'"):
-        Council(**QUICK, cells={"dosis": {"factor": 2.0}}).fit(clean(), "ill", owners="hospital")
 
 
 def shown(statement: str) -> str:

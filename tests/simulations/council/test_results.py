@@ -25,7 +25,7 @@ FRAME = hospitals()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     out = tmp_path_factory.mktemp("runs") / "one"
-    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}, "hand_labels": "quick"}
+    settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 2.0}, "hand_labels": "quick"}
     with quick_fits():
         Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
     yield load_run(out)
@@ -95,7 +95,6 @@ def _folder(tmp_path: Path, **files: str) -> Path:
 BROKEN: list[tuple[dict[str, str], type[ConsiliumError], str]] = [
     ({}, DataError, "holds no finished run: summary.json is not there. Give the folder"),
     ({"summary__json": "{"}, DataError, "summary.json is damaged"),
-    ({"summary__json": "[]"}, DataError, "summary.json is damaged"),
     ({"summary__json": '{"privacy": {}}'}, DataError, "summary.json is damaged"),
 ]
 
@@ -140,11 +139,8 @@ def statement(**changed: object) -> PrivacyStatement:
     ("changed", "words"),
     [
         ({}, "strong protection"),
-        ({"epsilon_guaranteed": 2.5}, "moderate protection"),
-        ({"epsilon_guaranteed": 8.0}, "weak protection"),
         ({"noise": "seeded"}, "strong protection with real noise; here it came from a seed"),
         ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
-        ({"delta": 1e-3}, "moderate protection"),
     ],
 )
 def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words: str) -> None:
@@ -223,17 +219,7 @@ SENTENCES = [
         {"baselines": {"private_gradient": rival(-0.03, -0.01, 0.73)}},
         "The student reaches AUC 0.750; nothing does better at the same guarantee (private gradient descent: 0.730).",
     ),
-    (
-        {"baselines": {"noisy_average": rival(-0.02, 0.03)}, "worth": worth(0)},
-        "The student reaches AUC 0.750; noisy average does about as well at the same guarantee (0.760)."
-        " The student is worth about 20 labels by hand (5 to 60); one takes a day.",
-    ),
     ({"student": 0.6}, "The student reaches AUC 0.600, below one party alone (0.650)."),
-    ({"student": 0.9}, "The student reaches AUC 0.900, above pooled (0.850)."),
-    (
-        {"baselines": {"mean_teacher": ALONE, "pooled": None}},
-        "The student reaches AUC 0.750, and one party alone (0.650).",
-    ),
     (
         {"warnings": ("mostly-noise",)},
         "Noise drowned most of what the parties know. The student reaches AUC 0.750, 50% of the way from one party"
@@ -249,13 +235,6 @@ def test_the_verdict_is_one_honest_sentence(changed: dict[str, Any], said: str) 
     summary = ended(**changed) if changed.get("student", 0) is not None else ended() | changed
     assert " ".join(in_short(summary)) == said
     assert max(len(sentence.split()) for sentence in re.split(r"(?<=[.]) (?=[A-Z])", said)) <= 35
-
-
-def test_many_classes_are_judged_by_accuracy() -> None:
-    student = {"accuracy": 0.5, "auc": 0.9, "rate": {"a": 0.6, "b": 0.2, "c": 0.2}}
-    (fault, sentence) = in_short(ended() | {"student": student, "warnings": [{"code": "not-above-majority"}]})
-    assert fault == "The student is no better than the majority class."
-    assert sentence == "The student reaches accuracy 0.500, below one party alone (0.600)."
 
 
 def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> None:
@@ -276,7 +255,6 @@ def test_a_run_ends_with_the_verdict_then_one_table_from_alone_to_pooled() -> No
     ("release", "queries", "right", "said"),
     [
         ("winner or abstention", (9, 4, 0), 0.75, "4 labels were released, 75% of them right; 5 rows got none."),
-        ("winner", (9, 9, 0), None, "9 labels were released."),
         ("winner, abstention or confirmation", (9, 1, 8), 1.0,
          "1 label was released, 100% of them right; 8 labels of the student were confirmed."),
         ("noisy counts", (9, 9, 0), 0.675,

@@ -64,8 +64,6 @@ def test_a_dict_says_what_a_file_says(tmp_path: Path) -> None:
         (("nowhere",), ConfigError, "no study 'nowhere'"),
         (("stroke", {"data.alpah": [1.0]}), ConfigError, "data.alpah"),
         (("stroke", {"data.alpha": []}), ConfigError, "axis 'data.alpha' has no values"),
-        (("stroke", {"division": {}}), ConfigError, "axis 'division' has no values"),
-        (("stroke", {}, ["pat"]), ConfigError, "no method 'pat'"),
         (("stroke", {"data.alpha": [lambda: 1]}), ConfigError, "data.alpha is a function"),
     ],
 )

@@ -13,7 +13,7 @@ import scipy.io
 from consilium.protocol.errors import DataError
 from consilium.protocol.images import ImageShape
 from consilium.simulations.datasets import photographs
-from consilium.simulations.datasets.photographs import BATCHES, BINARY, TEST, read_binary, read_mat
+from consilium.simulations.datasets.photographs import BATCHES, BINARY, read_binary, read_mat
 from consilium.simulations.datasets.source import load_dataset
 from tests.simulations.datasets.photographs import cifar_parts, write_cifar, write_svhn
 
@@ -25,7 +25,7 @@ def corner(row: np.ndarray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-@pytest.mark.parametrize("beside", ["svhn", "."])
+@pytest.mark.parametrize("beside", ["svhn"])
 def test_svhn(tmp_path: Path, compressed: bool, beside: str) -> None:
     (tmp_path / beside).mkdir(exist_ok=True)
     train, test = write_svhn(tmp_path / beside, 12, 13, do_compression=compressed)
@@ -37,11 +37,6 @@ def test_svhn(tmp_path: Path, compressed: bool, beside: str) -> None:
     for row, (image, at) in {0: (train["X"], 0), 24: (test["X"], 12)}.items():
         assert corner(data.x[row]) == [image[0, 1, :, at].tolist(), image[1, 0, :, at].tolist()]
     assert data.features[3:5] == ("pixel-00-01-red", "pixel-00-01-green")
-
-
-def test_the_published_test_part_of_svhn_is_divided_as_in_the_paper() -> None:
-    assert photographs.PUBLISHED * photographs.ASKED // photographs.PUBLISHED == 10_000
-    assert photographs.PUBLISHED - photographs.ASKED == 16_032
 
 
 def test_the_extra_images_of_svhn_are_the_parties_where_they_are_there(tmp_path: Path) -> None:
@@ -59,15 +54,9 @@ def arrays(n: int = 4, **other: Any) -> dict[str, Any]:
     ("held", "told"),
     [
         ({"X": arrays()["X"]}, "there is no array y"),
-        ({"y": arrays()["y"]}, "there is no array X"),
         (arrays(X=np.zeros((32, 32, 3, 4))), r"X is float64 \(32, 32, 3, 4\)"),
-        (arrays(X=np.zeros((4, 32, 32, 3), dtype=np.uint8)), r"X is uint8 \(4, 32, 32, 3\)"),
-        (arrays(y=np.ones((3, 1), dtype=np.uint8)), r"y \(3, 1\)"),
         (arrays(y=np.full((4, 1), 11, dtype=np.uint8)), "labels other than 1 to 10"),
-        (arrays(y=np.full((4, 1), 1.5)), "labels other than 1 to 10"),
-        (arrays(y=np.full((4, 1), np.nan)), "labels other than 1 to 10"),
         (arrays(y=np.full((4, 1), 1j)), "there is no array y"),
-        (arrays(y=np.array([["one"]] * 4, dtype=object)), "there is no array y"),
         (arrays(9), "array X has 27,648 numbers, the limit is 24,576"),
     ],
 )
@@ -79,14 +68,7 @@ def test_what_is_no_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: 
 
 
 @pytest.mark.parametrize(
-    "spoilt",
-    [
-        lambda content: b"",
-        lambda content: b"MATLAB 7.3 MAT-file" + bytes(600),
-        lambda content: content[:-20],
-        lambda content: content[:140],
-    ],
-    ids=["empty", "hdf5", "end", "begin"],
+    "spoilt", [lambda content: b"MATLAB 7.3 MAT-file" + bytes(600), lambda content: content[:-20]], ids=["hdf5", "end"]
 )
 def test_damaged_mat_files(tmp_path: Path, spoilt: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "x.mat"
@@ -109,7 +91,7 @@ def test_a_mat_file_on_which_its_reader_dies(tmp_path: Path, monkeypatch: pytest
         read_mat(tmp_path / "x.mat")
 
 
-@pytest.mark.parametrize("form", [BINARY, "cifar10", "."])
+@pytest.mark.parametrize("form", [BINARY, "."])
 def test_cifar(tmp_path: Path, form: str) -> None:
     (tmp_path / form).mkdir(exist_ok=True)
     parts = cifar_parts(6, 10)
@@ -123,11 +105,10 @@ def test_cifar(tmp_path: Path, form: str) -> None:
     assert corner(data.x[39]) == [last[:, 0, 1].tolist(), last[:, 1, 0].tolist()]
 
 
-@pytest.mark.parametrize("absent", [BATCHES[3], TEST])
-def test_a_batch_that_is_absent(tmp_path: Path, absent: str) -> None:
+def test_a_batch_that_is_absent(tmp_path: Path) -> None:
     write_cifar(tmp_path, cifar_parts(2, 2))
-    (tmp_path / absent).unlink()
-    with pytest.raises(DataError, match=f"{absent} is not there. Get it from https://www.cs.toronto.edu"):
+    (tmp_path / BATCHES[3]).unlink()
+    with pytest.raises(DataError, match=f"{BATCHES[3]} is not there. Get it from https://www.cs.toronto.edu"):
         load_dataset("cifar10", str(tmp_path))
 
 
@@ -153,7 +134,3 @@ def test_too_few_test_images(tmp_path: Path, name: str) -> None:
     write_cifar(tmp_path, cifar_parts(2, 1))
     with pytest.raises(DataError, match="1 test images cannot be divided"):
         load_dataset(name, str(tmp_path))
-
-
-def test_the_classes_are_those_of_the_published_files() -> None:
-    assert len(photographs.CLASSES) == 10 and photographs.CLASSES[3] == "cat"

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.installed import why_no_source
-from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.datasets.table import TableSource
 from tests.simulations.datasets.own import divided, patients, table_keys
 
 ROWS = 240
@@ -40,22 +37,6 @@ def test_of_a_table(tmp_path: Path, case: str, suffix: str) -> None:
     assert "day" not in data.features
 
 
-def test_of_rows_in_memory() -> None:
-    spec = SourceSpec(set="memory", label="outcome", owner="hospital", time="day", drop=("case",))
-    source = TableSource.of_frame(patients(day=DAYS), spec)
-    data = source.dataset(np.arange(100))
-    assert source.time is not None and data.time is source.time
-    np.testing.assert_array_equal(source.time, EXPECTED)
-
-
-def test_rows_that_are_left_out_take_their_time_along(tmp_path: Path) -> None:
-    outcome = patients()["outcome"].to_list()
-    patients(day=DAYS, outcome=[None, *outcome[1:]]).write_csv(tmp_path / "patients.csv")
-    data, _ = divided(tmp_path, table_keys(time="day", drop=["case"], unlabelled="drop"))
-    assert data.time is not None
-    np.testing.assert_array_equal(data.time, EXPECTED[1:])
-
-
 def test_public_rows_of_their_own_file_may_have_none(tmp_path: Path) -> None:
     patients(day=DAYS).write_csv(tmp_path / "patients.csv")
     patients(day=None).write_csv(tmp_path / "public.csv")
@@ -63,11 +44,6 @@ def test_public_rows_of_their_own_file_may_have_none(tmp_path: Path) -> None:
     data, _ = divided(tmp_path, keys)
     assert data.time is not None
     np.testing.assert_array_equal(data.time, [*EXPECTED, *[np.nan] * ROWS])
-
-
-def test_nobody_says_it(tmp_path: Path) -> None:
-    patients().write_csv(tmp_path / "patients.csv")
-    assert divided(tmp_path, table_keys())[0].time is None
 
 
 @pytest.mark.parametrize("value", ["31.12.2024", "soon"])
@@ -85,9 +61,7 @@ ARRAYS: dict[str, tuple[np.ndarray, np.ndarray]] = {
         np.where(np.arange(ROWS) == 0, np.datetime64("NaT"), np.array(DAYS, dtype="datetime64[D]")),
         np.where(np.arange(ROWS) == 0, np.nan, EXPECTED),
     ),
-    "text": (np.array(DAYS), EXPECTED),
     "numbers": (np.arange(ROWS) / 4, np.arange(ROWS) / 4),
-    "whole numbers": (np.arange(ROWS), np.arange(ROWS).astype(float)),
 }
 
 
@@ -106,13 +80,6 @@ def test_of_arrays(tmp_path: Path, case: str) -> None:
     np.testing.assert_array_equal(data.time, expected)
 
 
-def test_arrays_are_public_by_time(tmp_path: Path) -> None:
-    keys = write_arrays(tmp_path, ARRAYS["days"][0])
-    del keys["public_share"]
-    data, parts = divided(tmp_path, {**keys, "public": {"by": "time", "after": "2024-01-20"}})
-    assert data.time is not None and data.time[parts.queries].min() == 19742.0
-
-
 def test_arrays_with_too_few_times(tmp_path: Path) -> None:
     keys = write_arrays(tmp_path, np.arange(3.0))
     with pytest.raises(DataError, match=r"time has shape \(3,\) of float64, 240 dates or numbers are needed"):
@@ -122,11 +89,9 @@ def test_arrays_with_too_few_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("time", "told"),
     [
-        (None, ""),
         (np.zeros(6), ""),
         (np.zeros(6, dtype=np.float32), "time must be float64"),
         (np.zeros(5), "one for each of the 6 rows"),
-        ([0.0] * 6, "time must be float64"),
     ],
 )
 def test_of_a_package(time: Any, told: str) -> None:
@@ -135,9 +100,3 @@ def test_of_a_package(time: Any, told: str) -> None:
     made = Dataset("a", "A", "", ("f",), ("no", "yes"), "site", x, y, y, time=time)
     fault = why_no_source(made)
     assert told in fault if told else fault == ""
-
-
-def test_polars_times_in_memory() -> None:
-    frame = patients(day=None).with_columns(pl.Series("day", DAYS).str.to_date())
-    spec = SourceSpec(set="memory", label="outcome", owner="hospital", time="day", drop=("case",))
-    np.testing.assert_array_equal(TableSource.of_frame(frame, spec).time, EXPECTED)

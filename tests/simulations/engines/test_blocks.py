@@ -310,29 +310,6 @@ def test_what_was_given_is_written_down_before_anything_leaves(tmp_path: Path, s
     assert counted(tmp_path) == [0] * PARTIES
 
 
-def test_a_request_is_checked_once_for_all_parties(small, monkeypatch) -> None:
-    from consilium.party import voting
-
-    hashed: list[int] = []
-    ids = voting.query_ids
-    monkeypatch.setattr(voting, "query_ids", lambda queries: hashed.append(len(queries)) or ids(queries))
-    ask(small(), VOTE)
-    assert hashed == [len(QUERIES)] * len(blocks_of(PARTIES))
-
-
-def test_nobody_can_write_to_what_many_are_given(small, monkeypatch) -> None:
-    seen: list[bool] = []
-    vote = PartyNode.vote
-
-    def look(self: PartyNode, request: Any) -> VoteReply:
-        seen.append(request.queries.flags.writeable)
-        return vote(self, request)
-
-    monkeypatch.setattr(PartyNode, "vote", look)
-    ask(small(), VOTE)
-    assert seen == [False] * PARTIES
-
-
 @pytest.mark.parametrize(("collection", "stays"), [("plaintext", False), ("secure", True), ("distributed", True)])
 def test_a_session_on_disk_never_knows_more_than_the_account(tmp_path: Path, collection: str, stays: bool) -> None:
     """The process dies before the block is written: what a masked session has on the party's disk was charged there."""

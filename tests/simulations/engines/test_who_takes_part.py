@@ -32,9 +32,8 @@ SMALL = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("collection", ["plaintext", "verified"])
-def test_no_time_limit_leaves_a_party_out(tmp_path: Path, collection: str) -> None:
-    scenario = load_scenario("stroke", [*SMALL, *TINY, f"federation.collection={collection}"])
+def test_no_time_limit_leaves_a_party_out(tmp_path: Path) -> None:
+    scenario = load_scenario("stroke", [*SMALL, *TINY])
     parties = len(divide(scenario, 3).parties)
     summary = run_scenario("stroke", scenario, "local", 3, tmp_path / "run", quiet)
     assert summary["parties"] == parties > 10

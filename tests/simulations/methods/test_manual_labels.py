@@ -11,7 +11,6 @@ from sklearn.linear_model import Ridge
 
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import RidgeSpec
-from consilium.simulations.methods import manual_labels
 from consilium.simulations.methods.manual_labels import PENALTIES, train_plain
 from consilium.simulations.methods.pooled import pooled_probabilities
 
@@ -57,15 +56,6 @@ def test_rows_that_are_all_alike_give_the_shares() -> None:
     np.testing.assert_allclose(model.predict_proba(np.zeros((1, 3))), [[0.75, 0.25]])
 
 
-def test_some_rows_choose_the_penalty_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = rows(80, 4)
-    whole = train_plain(x, y, 2)
-    monkeypatch.setattr(manual_labels, "MOST_JUDGED", 40)
-    part = train_plain(x, y, 2)
-    agree = (whole.predict_proba(x).argmax(axis=1) == part.predict_proba(x).argmax(axis=1)).mean()
-    assert agree > 0.9
-
-
 @pytest.mark.parametrize("alpha", [1.0, 1e-6])
 def test_ridge_on_features_that_are_nearly_the_same(alpha: float) -> None:
     """Sums in float32 of features that hang together are singular, whatever penalty is too small to be seen in them."""
@@ -81,7 +71,7 @@ def test_ridge_on_features_that_are_nearly_the_same(alpha: float) -> None:
     assert (found.argmax(axis=1) == y).mean() > 0.75
 
 
-@pytest.mark.parametrize("count", [5, 39, 40, 41, 200])
+@pytest.mark.parametrize("count", [5, 40, 200])
 def test_few_and_many_rows_have_the_weights_of_ridge_regression(count: int) -> None:
     """40 inputs: by the products of rows, and by those of inputs; against the penalised least squares themselves."""
     generator = np.random.default_rng(count)

@@ -83,7 +83,7 @@ def test_a_replaced_unit_moves_a_sum_by_twice_the_norm() -> None:
 
 @pytest.mark.parametrize(("relation", "moved"), [(Neighbouring.REPLACE, 2), (Neighbouring.ADD_OR_REMOVE, 1)])
 @pytest.mark.parametrize("rounds", [1, 30])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.3, 8.0])
 def test_all_rounds_together_cost_epsilon(relation: Neighbouring, moved: int, rounds: int, epsilon: float) -> None:
     """The exact profile of so many Gaussian releases (Balle, Wang 2018, theorem 8; Dong, Roth, Su, corollary 1)."""
     noise = noise_multiplier(StatedGuarantee(epsilon, 1e-5, Unit.RECORD, relation), rounds)

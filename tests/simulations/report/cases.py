@@ -195,8 +195,6 @@ def cases() -> dict[str, ReportData]:
         "usual": data,
         "nothing asked": nothing_asked(),
         "nobody answered": replace(data, answered=nobody, released_label_accuracy=None),
-        "all answered": replace(data, answered=~nobody, most_queries=len(nobody)),
-        "one query": run(asked=1),
         "no student": replace(data, student=None),
         "no AUC": replace(
             data,
@@ -205,11 +203,7 @@ def cases() -> dict[str, ReportData]:
             quality=[replace(item, auc=None) for item in data.quality],
         ),
         "three parties": run(parties=3),
-        "no quality": replace(data, quality=[]),
-        "no baselines": replace(data, baselines={}),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
-        "unanimous": replace(data, consensus=np.ones(len(nobody))),
-        "ten classes": replace(data, consensus=np.linspace(0.1, 1, len(nobody)), classes=tuple("abcdefghij")),
         "nobody knows the votes": replace(
             data,
             consensus=np.zeros(0),
@@ -238,7 +232,6 @@ def cases() -> dict[str, ReportData]:
         ),
         "all figures": figured(data),
         "all figures, ten classes": figured(data, DIGITS),
-        "a noisy average": replace(data, baselines={**data.baselines, "noisy_average": metrics(0.7012, 0.7416)}),
         **{
             f"rivals, {name}": replace(
                 data,

@@ -25,17 +25,11 @@ def test_figures_come_back_from_the_disk_as_they_were(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("open_figures", "test", {"well": 0}),
         ("open_figures", "test", ["well"]),
         ("open_figures", "student", {"confusion": [[1]], "roc": [{}]}),
-        ("open_figures", "student", {"calibration": [{"mean": None}]}),
         ("open_figures", "intervals", {"auc": [0.5], "accuracy": [0.5]}),
-        ("open_figures", "labels", [[1, 2, 3]] * 9),
         ("open_figures", "by_labels", {"metric": "auc", "points": [{"labels": 0, "value": 1, "interval": []}] * 2}),
-        ("secret_figures", "votes", [["much", "little"]]),
         ("secret_figures", "at_home", {"metric": "auc"}),
-        ("secret_figures", "by_epsilon", {"metric": "joy", "points": [{"epsilon": 1}] * 2}),
-        ("secret_figures", "alone", {"metric": "auc", "difference": 1, "interval": 5}),
     ],
 )
 def test_figures_that_no_run_has_are_an_error_or_left_out(part: str, name: str, value: object) -> None:

@@ -70,17 +70,6 @@ def test_noise_that_will_be_calibrated_hides_no_other_fault_from_a_dry_run(tmp_p
     assert done.exit_code == 2 and key in done.stderr
 
 
-def test_parties_that_are_cut_are_told_to_people_and_beside_json(tmp_path: Path) -> None:
-    table = {**SMALL["study"], "methods": ["plurality"], "measures": []}
-    division = {"partition": "dirichlet", "parties": 20, "alpha": 1.0, "sizes": 1.0, "least_rows": 6}
-    study = write_tiny(tmp_path, study=table, axis=[], base=merged(SCENARIO, {"data": division}))
-    told = "seed 0: the division made 20 parties, and "
-    assert f"warning: {told}" in run(study).stdout
-    again = run(study, "--format", "json")
-    assert f"warning: {told}" in again.stderr and again.json()["warnings"][0]["text"].startswith(told)
-    assert told not in run(study, "--quiet").stdout
-
-
 def test_text_says_what_was_computed_and_where_it_is(study: Path) -> None:
     done = run(study)
     assert "6 cells: " in done.stdout and "0 found in the cache" in done.stdout
@@ -88,13 +77,6 @@ def test_text_says_what_was_computed_and_where_it_is(study: Path) -> None:
     assert "divisions' teachers train" in done.stderr
     quiet = run(study, "--quiet")
     assert (quiet.output, quiet.exit_code) == ("", 0)
-
-
-def test_what_could_not_be_computed_is_told(tmp_path: Path) -> None:
-    axis = [{"name": "division", "points": {"natural": {}, "large": {"data": {"least_rows": 1000}}}}]
-    done = run(write_tiny(tmp_path, **{**SMALL, "axis": axis}))
-    assert done.exit_code == 0
-    assert "not computed: division = large, seed 0: " in done.stdout
 
 
 def test_the_cache_is_measured_and_cleared(study: Path) -> None:
@@ -116,8 +98,6 @@ def test_shipped_studies_are_listed() -> None:
     [
         (["study", "nothing"], 2, "no study 'nothing'"),
         (["study", "{study}", "--ray", "auto", "--workers", "2"], 2, "leave one of --ray and --workers out"),
-        (["study", "{study}", "--set", "federation.mechanism"], 2, "is not key=value"),
-        (["study", "{study}", "--cache", "{study}"], 6, "already there"),
         (["study", "cite", "{folder}"], 2, "has no study.json"),
     ],
 )
@@ -140,34 +120,17 @@ def start(study: Path, cache: str, workers: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("attempts", "most"), [((2,), 12), pytest.param((2, 1) * 5, 4, marks=pytest.mark.proofs)], ids=["one", "ten"]
-)
-def test_kill_9_at_random_moments_and_again(tmp_path: Path, attempts: tuple[int, ...], most: int) -> None:
-    """Each attempt lives until a few more steps are kept, however fast the machine is; then all of it is killed."""
+def test_kill_9_at_a_random_moment_and_again(tmp_path: Path) -> None:
+    """It lives until a few steps are kept, however fast the machine is; then all of it is killed."""
     study = write_tiny(tmp_path)
     run(study)
     wanted = (tmp_path / "out" / RESULTS).read_bytes()
     moments, cache = random.Random(3), StepCache(tmp_path / "killed-cache")
-    for workers in attempts:
-        process = start(study, "killed-cache", workers)
-        until = cache.size().files + moments.randrange(1, most)
-        while process.poll() is None and cache.size().files < until:
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
+    process, until = start(study, "killed-cache", 2), moments.randrange(1, 12)
+    while process.poll() is None and cache.size().files < until:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
     assert start(study, "killed-cache", 1).wait() == 0
     assert (tmp_path / "killed" / RESULTS).read_bytes() == wanted
     assert '"complete"' in (tmp_path / "killed" / FACTS_FILE).read_text()
-
-
-@pytest.mark.proofs
-def test_two_studies_at_once_on_one_cache(tmp_path: Path) -> None:
-    first, second = write_tiny(tmp_path / "a"), write_tiny(tmp_path / "b")
-    for study in (first, second):
-        (study.parent / "cache").symlink_to(tmp_path / "cache")
-    (tmp_path / "cache").mkdir(mode=0o700)
-    both = [start(study, "cache", 1) for study in (first, second)]
-    assert [process.wait() for process in both] == [0, 0]
-    results = [(study.parent / "killed" / RESULTS).read_bytes() for study in (first, second)]
-    assert results[0] == results[1]

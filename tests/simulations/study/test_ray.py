@@ -7,13 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consilium.protocol.errors import EngineError
 from consilium.simulations.study.cache import Shelf, StepCache
 from consilium.simulations.study.ray_pool import RayPool, ray_pool
 from consilium.simulations.study.results import RESULTS
@@ -67,12 +65,3 @@ def test_a_node_is_killed_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     assert len(used[0].steps_done) == 2 and min(used[0].steps_done.values()) > 0
     results = [hashlib.sha256((tmp_path / out / RESULTS).read_bytes()).hexdigest() for out in ("here", "far")]
     assert results[0] == results[1]
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense", "127.0.0.1:99999"])
-def test_no_cluster_is_one_line(tmp_path: Path, address: str) -> None:
-    """At once: Ray itself tries for minutes."""
-    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
-    spec = load_study(str(write_tiny(tmp_path)))
-    with pytest.raises(EngineError, match=f"no Ray cluster answers at {address}"):
-        run_study(spec, tmp_path / "out", StepCache(tmp_path / "cache"), partial(ray_pool, address=address))

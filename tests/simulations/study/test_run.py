@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -23,7 +23,7 @@ from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
+from consilium.simulations.study.run import StudyInterrupted, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
 from consilium.simulations.vote import train_ensemble
@@ -49,6 +49,19 @@ def kinds_kept(cache: StepCache) -> Counter[str]:
     """How many steps of each kind are in the cache."""
     heads = [json.loads(path.open("rb").readline()) for path in cache.folder.glob("??/*")]
     return Counter(head["what"].partition(":")[0] for head in heads)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small study that is done, and its cache."""
+    folder = tmp_path_factory.mktemp("small")
+    assert run(folder, StepCache(folder / "cache"), **SMALL)["steps"]["from_cache"] == 0
+    return folder
+
+
+@pytest.fixture
+def copied(small: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(small, tmp_path / "copy"))
 
 
 @pytest.mark.slow
@@ -96,14 +109,13 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     ] == []
 
 
-def test_its_rows_are_those_of_each_method_by_hand(tmp_path: Path, cache: StepCache) -> None:
+def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
     """Without steps, cache or scenario in normal form: the case, its teachers and the method, one after the other."""
-    run(tmp_path, cache, **SMALL)
-    table = pl.read_parquet(tmp_path / "out" / RESULTS)
+    table = pl.read_parquet(small / "out" / RESULTS)
     from consilium.protocol.config_files import validate
     from consilium.simulations.scenario import Scenario
 
-    for cell in expand(load_study(str(tmp_path / "tiny.toml"))):
+    for cell in expand(load_study(str(small / "tiny.toml"))):
         case = make_case(validate(dict(cell.plot.table), Scenario, "cell"), cell.plot.seed, 0.2)
         predicted = cell.compared.method.predict(case, train_ensemble(case))
         expected = sorted(judged(cell.compared.label, case, predicted))
@@ -114,32 +126,22 @@ def test_its_rows_are_those_of_each_method_by_hand(tmp_path: Path, cache: StepCa
         assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
 
 
-def test_nothing_is_computed_twice(tmp_path: Path, cache: StepCache) -> None:
-    first = run(tmp_path, cache, **SMALL)
+def test_nothing_is_computed_twice(copied: Path) -> None:
+    cache = StepCache(copied / "cache")
     kept = kinds_kept(cache)
     assert (kept["ensemble"], kept["division"], kept["teachers"], kept["settle"]) == (1, 1, 1, 2)
     assert (kept["predict local"], kept["predict plurality"], kept["predict pate"]) == (1, 1, 2)
-    content = (tmp_path / "out" / RESULTS).read_bytes()
-    again = run(tmp_path, cache, **SMALL)
-    assert (again["steps"]["computed"], first["steps"]["from_cache"]) == (0, 0)
-    assert (tmp_path / "out" / RESULTS).read_bytes() == content
+    content = (copied / "out" / RESULTS).read_bytes()
+    assert run(copied, cache, **SMALL)["steps"]["computed"] == 0
+    assert (copied / "out" / RESULTS).read_bytes() == content
     # another budget, another student: the teachers and the exact votes are there
     changes = {"federation": {"query_budget": {"queries": 9, "answers": 9}}, "student": {"trainer": {"C": 1.0}}}
-    run(tmp_path, cache, "other", **{**SMALL, "base": merged(SCENARIO, changes)})
+    run(copied, cache, "other", **{**SMALL, "base": merged(SCENARIO, changes)})
     more = kinds_kept(cache)
     assert (more["ensemble"], more["predict local"], more["division"]) == (1, 1, 1)
     assert more["predict pate"] == 4
     # a further seed: its own steps alone
-    run(tmp_path, cache, "seeds", **{**SMALL, "study": {**SMALL["study"], "seeds": 2}})
-    assert kinds_kept(cache)["ensemble"] == 2
-
-
-def test_other_rows_are_another_study(tmp_path: Path, cache: StepCache) -> None:
-    run(tmp_path, cache, **SMALL)
-    spec = load_study(str(tmp_path / "tiny.toml"))
-    table = pl.read_csv(tmp_path / "rows.csv")
-    table.with_columns(age=table["age"] + 1).write_csv(tmp_path / "rows.csv")
-    run_study(spec, tmp_path / "other", cache)
+    run(copied, cache, "seeds", **{**SMALL, "study": {**SMALL["study"], "seeds": 2}})
     assert kinds_kept(cache)["ensemble"] == 2
 
 
@@ -174,7 +176,6 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
     ("changes", "told"),
     [
         ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
-        ({"data": {"path": "absent.csv"}}, "no cell of the study can be computed.*absent.csv"),
         (
             {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
             "federation: mechanism.threshold: unknown key",
@@ -209,29 +210,6 @@ def test_a_fault_of_the_program_is_told_without_its_text(
     assert set(pl.read_parquet(tmp_path / "out" / RESULTS)["method"]) >= {"local", "pate"}
 
 
-def test_a_method_that_gives_no_number_is_told(
-    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = type(kinds.method_of("plurality"))
-    honest = kind.predict
-
-    def predict(self: Any, case: Any, ensemble: Any) -> Any:
-        found = honest(self, case, ensemble)
-        found.test[0, 0] = np.nan
-        return found
-
-    monkeypatch.setattr(kind, "predict", predict)
-    summary = run(tmp_path, cache, **SMALL)
-    assert {each["what"] for each in summary["failed"]} == {"the method gives no number for test"}
-
-
-def test_a_folder_that_is_no_cache_is_not_said_to_hold_votes(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
-    tmp_path.chmod(0o755)
-    with pytest.raises(ConfigError, match="is no cache of studies and has other files in it"):
-        StepCache(tmp_path)
-
-
 @pytest.mark.parametrize("there", ["a file", "something else", "another study", "another process"])
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, cache: StepCache, there: str) -> None:
     out = tmp_path / "out"
@@ -254,13 +232,12 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, cache: StepCache,
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_damage_anywhere_in_the_cache_changes_nothing(tmp_path: Path, cache: StepCache) -> None:
-    run(tmp_path, cache, **SMALL)
-    content = (tmp_path / "out" / RESULTS).read_bytes()
+def test_damage_anywhere_in_the_cache_changes_nothing(copied: Path) -> None:
+    cache, content = StepCache(copied / "cache"), (copied / "out" / RESULTS).read_bytes()
     for number, path in enumerate(sorted(cache.folder.glob("??/*"))):
         path.write_bytes(path.read_bytes()[: 10 * number])
-    run(tmp_path, cache, **SMALL)
-    assert (tmp_path / "out" / RESULTS).read_bytes() == content
+    run(copied, cache, **SMALL)
+    assert (copied / "out" / RESULTS).read_bytes() == content
 
 
 class Killed(BaseException):
@@ -269,10 +246,9 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_killed_after_each_step_and_again_it_is_the_same(
-    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
+    small: Path, tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After every single write of the cache: what is kept is used, and the results are the same to the byte."""
-    run(tmp_path / "whole", StepCache(tmp_path / "other"), **SMALL)
     put = StepCache.put
 
     def put_and_die(self: StepCache, *given: Any) -> None:
@@ -290,8 +266,8 @@ def test_killed_after_each_step_and_again_it_is_the_same(
                 assert cache.size().files == kills, "each attempt adds one step, and does none again"
                 continue
         break
-    assert kills == StepCache(tmp_path / "other").size().files > 10
-    assert (tmp_path / "killed" / "out" / RESULTS).read_bytes() == (tmp_path / "whole" / "out" / RESULTS).read_bytes()
+    assert kills == StepCache(small / "cache").size().files > 10
+    assert (tmp_path / "killed" / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
 
 
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache: StepCache) -> None:
@@ -330,23 +306,13 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path, cache: StepCa
     assert "Not everybody takes part." in page and warning["text"] in page
 
 
-def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
+def test_rows_in_memory(small: Path, tmp_path: Path, cache: StepCache) -> None:
     """The same as from the file, and not kept in the cache."""
-    run(tmp_path, cache, **SMALL)
     data = {key: value for key, value in SCENARIO["data"].items() if key != "path"} | {"set": "memory"}
     base = {**SCENARIO, "data": data}
-    spec = load_study(str(write_tiny(tmp_path / "memory", **{**SMALL, "base": base})))
-    run_study(spec, tmp_path / "memory" / "out", cache, source=opened(tmp_path))
-    tables = [pl.read_parquet(folder / "out" / RESULTS).drop("cell") for folder in (tmp_path, tmp_path / "memory")]
+    spec = load_study(str(write_tiny(tmp_path, **{**SMALL, "base": base})))
+    run_study(spec, tmp_path / "out", cache, source=opened(tmp_path))
+    tables = [pl.read_parquet(folder / "out" / RESULTS).drop("cell") for folder in (small, tmp_path)]
     assert [set(table["data_set"]) for table in tables] == [{"table"}, {"memory"}]
     assert tables[0].drop("data_set").equals(tables[1].drop("data_set"))
     assert "rows" not in kinds_kept(cache)
-
-
-@pytest.mark.proofs
-def test_processes_give_what_one_gives(tmp_path: Path, cache: StepCache) -> None:
-    run(tmp_path, cache, "one")
-    spec = load_study(str(tmp_path / "tiny.toml"))
-    summary = run_study(spec, tmp_path / "two", StepCache(tmp_path / "cache2"), on_this_machine(2))
-    assert summary["steps"]["from_cache"] == 0
-    assert (tmp_path / "one" / RESULTS).read_bytes() == (tmp_path / "two" / RESULTS).read_bytes()

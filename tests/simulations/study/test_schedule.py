@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from consilium.protocol.errors import ConfigError, EngineError, OutputExists
-from consilium.simulations.study.cache import LostStep, StepCache, usual_cache
+from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.schedule import MOST_ATTEMPTS, MOST_IN_BATCH, Tally, WorkerDied, compute, missing
+from consilium.simulations.study.schedule import MOST_ATTEMPTS, Tally, WorkerDied, compute
 from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 
@@ -89,28 +88,6 @@ def carry_out(steps: dict[str, StudyStep], targets: list[str], executor: Recorde
     return tally
 
 
-def test_each_step_once_after_what_it_needs(cache: StepCache) -> None:
-    executor = Recorded(cache)
-    tally = carry_out(DIAMOND, ["top", "left"], executor)
-    assert sorted(chain(*executor.batches)) == ["left", "right", "root", "top"]
-    assert executor.batches[0] == ["root"] and executor.batches[-1] == ["top"]
-    assert cache.get(at("top")) == b"top(left(root()),right(root()))"
-    assert (tally.done, tally.hits, tally.seconds) == (4, 0, 2.0)
-    again = Recorded(cache)
-    assert (carry_out(DIAMOND, ["top", "left"], again).hits, again.batches) == (2, [])
-
-
-def test_what_no_target_needs_is_not_done(cache: StepCache) -> None:
-    """An ensemble that was cleared away is trained again only if something new is to be read from it."""
-    carry_out(DIAMOND, ["top"], Recorded(cache))
-    cache.drop(at("root"))
-    assert missing(DIAMOND, [at("top")], cache) == {}
-    cache.drop(at("left"))
-    executor = Recorded(cache)
-    carry_out(DIAMOND, ["left"], executor)
-    assert executor.batches == [["root"], ["left"]]
-
-
 def test_a_failure_reaches_what_needs_it_and_nothing_else(cache: StepCache) -> None:
     wrong = StepFailure("DataError", "is wrong")
     executor = Recorded(cache, lambda step: wrong if step.address == at("left") else None)
@@ -168,16 +145,6 @@ def test_what_is_lost_again_and_again_fails(cache: StepCache) -> None:
     assert [failure.type for failure in tally.failures.values()] == ["StorageError"]
 
 
-def test_small_steps_go_out_together_once_it_is_known_that_they_are(cache: StepCache) -> None:
-    steps = graph(*(step(f"s{number}") for number in range(200)))
-    executor = Recorded(cache)
-    carry_out(steps, [f"s{number}" for number in range(200)], executor)
-    sizes = [len(batch) for batch in executor.batches]
-    assert sizes[0] == 1, "nothing is known yet"
-    assert max(sizes) == 10, "5 seconds at .5 each"
-    assert sum(sizes) == 200 and max(sizes) <= MOST_IN_BATCH
-
-
 def test_a_node_with_other_versions_ends_the_study(cache: StepCache) -> None:
     other = {**deciding_versions(), "numpy": "1.0"}
     with pytest.raises(EngineError, match=r"a node has numpy 1\.0, and here it is"):
@@ -185,30 +152,7 @@ def test_a_node_with_other_versions_ends_the_study(cache: StepCache) -> None:
     assert cache.size().files == 0
 
 
-def test_how_far_it_is(cache: StepCache) -> None:
-    told: list[dict[str, tuple[int, int]]] = []
-    wrong = StepFailure("DataError", "is wrong")
-    executor = Recorded(cache, lambda step: wrong if step.address == at("left") else None)
-    compute(DIAMOND, [at("top")], cache, executor, Tally(), lambda kinds: told.append(dict(kinds)))
-    assert told[0] == {"ensemble": (0, 1), "judge": (0, 3)}
-    assert told[-1] == {"ensemble": (1, 1), "judge": (3, 3)}
-
-
 ADDRESS = "ab" + "0" * 62
-OTHER = "cd" + "1" * 62
-
-
-def test_what_was_put_comes_back_with_its_time(tmp_path: Path) -> None:
-    cache = StepCache(tmp_path / "cache")
-    assert not cache.has(ADDRESS)
-    content = b'{"no": "head"}\n\x00\xff'
-    cache.put(ADDRESS, content, "predict pate", 1.5)
-    again = StepCache(tmp_path / "cache")
-    assert again.get(ADDRESS) == content
-    again.put(OTHER, b"", "predict pate", 0.5)
-    assert again.get(OTHER) == b""
-    assert again.usual_seconds() == {"predict pate": 1.0}
-    assert again.size().files == 2
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
@@ -222,29 +166,6 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
         StepCache(tmp_path / "cache")
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.unlink(),
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(path.read_bytes()[:-1]),
-        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
-        lambda path: path.write_bytes(b"[]\n" + path.read_bytes()),
-        lambda path: path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 0')),
-    ],
-    ids=["gone", "empty", "cut", "a byte", "no head", "another format"],
-)
-def test_a_damaged_file_was_never_there(tmp_path: Path, damage) -> None:
-    cache = StepCache(tmp_path)
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    damage(cache.path(ADDRESS))
-    with pytest.raises(LostStep) as lost:
-        cache.get(ADDRESS)
-    assert lost.value.address == ADDRESS
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    assert cache.get(ADDRESS) == b"votes"
-
-
 def test_a_folder_with_other_files_is_never_taken(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "thesis.tex").write_text("years of work")
@@ -253,46 +174,3 @@ def test_a_folder_with_other_files_is_never_taken(tmp_path: Path) -> None:
     with pytest.raises(OutputExists):
         StepCache(tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
-
-
-def test_clearing_leaves_what_is_no_step(tmp_path: Path) -> None:
-    cache = StepCache(tmp_path / "cache")
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    (tmp_path / "cache" / "note.txt").write_text("mine")
-    assert cache.clear().files == 1
-    assert (cache.size().files, (tmp_path / "cache" / "note.txt").read_text()) == (0, "mine")
-    cache.put(ADDRESS, b"votes", "ensemble", 1.0)
-    assert StepCache(tmp_path / "cache").get(ADDRESS) == b"votes"
-
-
-def test_several_writers_and_readers_at_once(tmp_path: Path) -> None:
-    """What is read is one writer's or another's, never a mixture."""
-    contents = [bytes([number]) * 200_000 for number in range(4)]
-    seen: list[bytes] = []
-    stop = threading.Event()
-    StepCache(tmp_path).put(ADDRESS, contents[0], "x", 0)
-
-    def read() -> None:
-        cache = StepCache(tmp_path)
-        while not stop.is_set():
-            seen.append(cache.get(ADDRESS))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for _ in range(20):
-        for content in contents:
-            StepCache(tmp_path).put(ADDRESS, content, "x", 0)
-    stop.set()
-    reader.join()
-    assert seen and set(seen) <= set(contents)
-
-
-@pytest.mark.parametrize(
-    ("environment", "end"),
-    [({"XDG_CACHE_HOME": "/somewhere"}, "/somewhere/consilium/studies"), ({}, ".cache/consilium/studies")],
-)
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], end: str) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert str(usual_cache()).endswith(end)

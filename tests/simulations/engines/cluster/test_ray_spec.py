@@ -9,13 +9,11 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.simulations.engines.ray_spec import RaySpec
-from consilium.simulations.run import Order, ray_again, run_scenario
+from consilium.simulations.run import Order, run_scenario
 from consilium.simulations.scenario import load_scenario
 
 
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:1", "127.0.0.1", ":6379", "nowhere.invalid:6379", "h:99999", "h:-1", "ray://127.0.0.1:10001"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379", "ray://127.0.0.1:10001"])
 def test_nobody_there_is_told_at_once_and_nothing_is_made(tmp_path: Path, address: str) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     with pytest.raises(EngineError, match="no Ray cluster answers at"):
@@ -45,10 +43,3 @@ def test_what_flower_is_told() -> None:
     assert RaySpec(party_cpus=2, party_gpus=0.25).federation_config(7) == (
         "num-supernodes=7 client-resources-num-cpus=2 client-resources-num-gpus=0.25"
     )
-
-
-def test_a_run_goes_on_at_another_address() -> None:
-    manifest = {"ray": {"address": "h:1", "party_cpus": 2, "party_gpus": 0.0}}
-    assert ray_again(manifest, "") == RaySpec(address="h:1", party_cpus=2)
-    assert ray_again(manifest, "h:2") == RaySpec(address="h:2", party_cpus=2)
-    assert ray_again({}, "") == RaySpec()

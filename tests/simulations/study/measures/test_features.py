@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist
 
 from consilium.simulations.study.measures import division
 from consilium.simulations.study.measures.division import Look, division_rows, told_apart, unbiased_mmd2
@@ -51,12 +51,6 @@ def test_random_features_are_near_the_gaussian_kernel(monkeypatch: pytest.Monkey
     assert found == pytest.approx([of_kernel(exact, divided.party, at) for at in range(len(found))], abs=0.01)
 
 
-def test_the_width_is_the_median_distance_of_public_rows() -> None:
-    case = made_case(made_rows(SIZES))
-    expected = np.median(pdist(case.config.rows.inputs(case.pool_x)))
-    assert Look(case, generator()).width == pytest.approx(expected)
-
-
 def test_private_rows_shape_no_kernel() -> None:
     rows = made_rows(SIZES)
     case = made_case(rows)
@@ -94,20 +88,6 @@ def test_rows_of_one_distribution_are_within_the_floor_and_others_above() -> Non
     assert low is not None and low > 0.5
 
 
-def test_labels_play_no_part() -> None:
-    rows = made_rows(SIZES, far=0.5)
-    other = replace(rows, y=rows.y[::-1].copy())
-    told = [
-        {
-            (row.scope, row.name, row.metric): row
-            for row in division_rows(made_case(each))
-            if row.metric[:2] in ("mm", "c2")
-        }
-        for each in (rows, other)
-    ]
-    assert told[0] == told[1] != {}
-
-
 def test_of_many_rows_each_party_gives_as_many_as_fit() -> None:
     party = np.repeat(np.arange(4), [90, 10, 3, 60])
     taken = capped(party, generator(), 100)
@@ -130,30 +110,6 @@ def test_rows_of_one_patient_do_not_give_it_away() -> None:
     own, patient = np.arange(900) < 300, np.repeat(np.arange(30), 30)
     assert told_apart(x, own, np.arange(900), generator()) > 0.9
     assert told_apart(x, own, patient, generator()) < 0.75
-
-
-def test_one_patient_by_itself_is_judged_row_by_row() -> None:
-    x, own = generator().normal(size=(200, 3)), np.arange(200) < 50
-    assert 0.3 < told_apart(x, own, np.where(own, 0, np.arange(200)), generator()) < 0.7
-
-
-def test_patients_of_the_data_set_are_kept_together() -> None:
-    """Owners of 60 rows: ten patients with six equal rows each, of one distribution."""
-    rows = made_rows([60] * 8)
-    patient = np.repeat(np.arange(80), 6)
-    x = np.random.default_rng(1).normal(size=(80, 3)).astype(np.float32)[patient]
-    told = [
-        {row.metric: row.value for row in division_rows(made_case(replace(rows, x=x, patient=whose)))}["c2st_auc_mean"]
-        for whose in (None, patient)
-    ]
-    assert told[0] > told[1] + 0.05
-
-
-def test_wide_rows_are_seen_in_fewer_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "WIDTH", 2)
-    case = made_case(made_rows(SIZES, far=2.0))
-    assert Look(case, generator()).inputs(case.partition.queries).shape[1] == 2
-    assert any(row.metric == "mmd2_mean" for row in division_rows(case))
 
 
 def test_public_rows_that_are_all_alike() -> None:

@@ -34,16 +34,6 @@ def test_what_is_drawn_again_is_what_was_drawn(most: int, monkeypatch: pytest.Mo
             np.testing.assert_array_equal(ASKED[name](repeated), ASKED[name](fresh), err_msg=f"{name} of {order}")
 
 
-def test_what_has_room_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    repeated = RepeatedDraws([3])
-    first = repeated.anew().multinomial(5, np.full(5, 0.2), size=40)
-    assert repeated.anew().multinomial(5, np.full(5, 0.2), size=40) is first
-    monkeypatch.setattr(figures, "_MOST_BYTES", 0)
-    crowded = RepeatedDraws([3])
-    assert (crowded.integers(5, size=(40, 5)) == np.random.default_rng([3]).integers(5, size=(40, 5))).all()
-    assert crowded.anew().integers(5, size=(40, 5)) is not crowded.anew().integers(5, size=(40, 5))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_ranks_of_draws_are_those_of_each(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -144,9 +144,6 @@ def test_the_result_is_plain_data_and_sentences() -> None:
         ({"y": np.zeros(3)}, "with 3 labels"),
         ({"owners": np.zeros(800)}, "rows of 1 owner"),
         ({"x": np.full((800, 2), np.inf)}, "infinite"),
-        ({"unit": np.zeros(3)}, "unit has 3 values for 800 rows"),
-        ({"columns": ["a"]}, "1 names for 6 columns"),
-        ({"x": np.zeros(800)}, r"x is \(800,\)"),
     ],
 )
 def test_what_does_not_fit(change: Parts, message: str) -> None:

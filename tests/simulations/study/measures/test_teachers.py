@@ -148,19 +148,3 @@ def test_without_rows_at_home_there_is_no_cross_site() -> None:
     assert ("", "consensus") in found
     assert not [metric for _, metric in found if metric.startswith("cross_site")]
     assert teacher_matrices(case, ensemble)["cross_site_accuracy"].shape == (0, 0)
-
-
-def test_matrices(two: tuple[Case, Ensemble], three: tuple[Case, Ensemble]) -> None:
-    found = teacher_matrices(*two)
-    crossed = cross_site(*two)
-    assert found["cross_site_parties"].tolist() == [two[0].parties[place] for place in crossed.places]
-    assert np.array_equal(found["cross_site_accuracy"], crossed.accuracy[crossed.places])
-    assert found["cross_site_auc"].shape == found["cross_site_accuracy"].shape
-    assert "cross_site_auc" not in teacher_matrices(*three)
-
-
-def test_no_figure_is_none(three: tuple[Case, Ensemble], two: tuple[Case, Ensemble]) -> None:
-    for case, ensemble in (two, three):
-        rows = teacher_rows(case, ensemble)
-        assert all(np.isfinite(row.value) for row in rows)
-        assert len({row[:4] for row in rows}) == len(rows)

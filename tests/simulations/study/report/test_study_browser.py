@@ -7,12 +7,11 @@ import re
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unicodedata import normalize
 
 import pytest
 
 from consilium.simulations.study.report.build import write_study_report
-from tests.report.browser import IN_BROWSER, measure, printed
+from tests.report.browser import IN_BROWSER, measure
 from tests.simulations.study.made_up import MadeUp
 
 pytestmark = [pytest.mark.slow, IN_BROWSER]
@@ -22,9 +21,6 @@ LEAST_SIZE, LEAST_TEXT, LEAST_MARK = 11, 4.5, 3
 STUDIES = {
     "divisions": MadeUp(parties=30),
     "numbers": MadeUp(axes={"data.alpha": {"0.1": -0.1, "1": 0, "10": 0.1}, "data.parties": {"9": 0, "20": 0.1}}),
-    "sets": MadeUp(
-        axes={"set": dict.fromkeys(["covid_testing", "Contraception", *"abcd"], 0.0)}, seeds=[0, 1], sets="set"
-    ),
 }
 
 
@@ -36,33 +32,15 @@ def page(name: str) -> str:
         return out.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "dark"),
-    [
-        ("divisions", 390, False),
-        pytest.param("divisions", 1280, True, marks=pytest.mark.proofs),
-        pytest.param("numbers", 390, True, marks=pytest.mark.proofs),
-        pytest.param("sets", 820, False, marks=pytest.mark.proofs),
-    ],
-)
-def test_all_of_it_can_be_read(name: str, width: int, dark: bool, tmp_path: Path) -> None:
-    opened = page(name).replace("<details>", "<details open>")
-    seen = measure(opened, width, dark, tmp_path)
-    assert (seen.inner, seen.width) == (width, width)
+def test_all_of_it_can_be_read(tmp_path: Path) -> None:
+    opened = page("divisions").replace("<details>", "<details open>")
+    seen = measure(opened, 390, False, tmp_path)
+    assert (seen.inner, seen.width) == (390, 390)
     assert seen.outside == seen.clipped == []
     assert len(seen.texts) > 300 and len(seen.marks) > 30
     assert [item for item in seen.texts if item["size"] < LEAST_SIZE] == []
     assert [item for item in seen.texts if item["contrast"] < LEAST_TEXT] == []
     assert [item for item in seen.marks if item["contrast"] < LEAST_MARK] == []
-
-
-@pytest.mark.proofs
-def test_paper_has_every_table_and_the_findings(tmp_path: Path) -> None:
-    pages = printed(page("divisions"), tmp_path)
-    text = normalize("NFKC", " ".join("".join(each.extract_text() for each in pages).split()))  # no ligatures
-    for told in ("(4 comparisons)", "Less is better", "Findings", "How it was made", "not significant"):
-        assert told in text
-    assert len(pages) < 25
 
 
 def test_text_of_a_file_lies_on_its_paper(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import polars as pl
 import pytest
@@ -70,33 +68,10 @@ def test_at_one_point_it_says_who_won_whoever_it_was(rival: float, said: str) ->
     assert ("against the student" in told) == (rival > 0)
 
 
-def test_over_several_points_it_counts_who_won() -> None:
-    order = {"division": ["natural", "iid", "matched", "country"]}
-    told = sentence(findings(MadeUp().frame(), order), "Of the methods with the guarantee of the student")
-    best = re.findall(r"(the student|noisy average) (?:did best )?at (\d+|none)", told)
-    assert {method for method, _ in best} >= {"the student"} and told.endswith(" of 4 points.")
-    assert sum(int(count) for _, count in best if count != "none") == 4
-
-
-@pytest.mark.parametrize("gap", [0.05, -0.05])
-def test_the_sign_is_told_as_it_is(gap: float) -> None:
-    values = {
-        "noisy_average": [0.7, 0.71, 0.705, 0.69, 0.7],
-        "pate": [0.7 + gap, 0.712 + gap, 0.7 + gap, 0.69 + gap, 0.701 + gap],
-    }
-    frame = pl.concat([figures(values), figures({"pate": [1.0] * 5}, metric="epsilon")])
-    told = sentence(findings(frame), "The student against noisy average (AUC): ")
-    assert told.split(": ")[1].startswith("+0.05" if gap > 0 else "−0.0")
-    assert "significant over 5 seeds" in told and "not significant" not in told
-    low, high = (float(text.replace("−", "-")) for text in re.findall(r"\((\S+) to (\S+)\)", told)[0])
-    assert low < gap < high
-
-
 @pytest.mark.parametrize(
     ("values", "said"),
     [
         ({"noisy_average": [0.7], "pate": [0.8]}, "No comparison could be tested: every point has one seed."),
-        ({"noisy_average": [0.7, 0.8], "pate": [0.8, 0.9]}, "No comparison could be tested: all seeds are alike."),
         ({"local": [0.7, 0.8], "pate": [0.8, 0.91]}, "Nothing was tested between methods: none has the guarantee of"),
         (
             {"noisy_average": [0.7, 0.8, 0.75], "pate": [0.75, 0.74, 0.76]},
@@ -114,8 +89,6 @@ def test_what_did_not_show_is_said(values: dict[str, list[float]], said: str) ->
     [
         figures({"pate": [0.5]}).clear(),
         figures({"division": [0.1, 0.2]}, metric="hellinger_mean"),
-        figures({"pate": [1.0]}, metric="epsilon"),
-        figures({"local": [0.7, 0.71]}),
         MadeUp(axes={}, seeds=[3], methods={"local": 0.6}).frame(),
     ],
 )
@@ -144,13 +117,7 @@ def test_what_the_votes_save_is_told(spent: float, said: str) -> None:
     assert sum(said in each for each in findings(pl.concat([figures({"pate": [0.7, 0.71]}), *parts]))) == 1
 
 
-def test_a_numeric_axis_is_told_from_end_to_end() -> None:
-    frame = MadeUp(axes={"data.alpha": {"0.05": -0.3, "1": -0.1, "100": 0.0}}).frame()
-    told = sentence(findings(frame), "From alpha 0.05 to 100 (AUC): ")
-    assert told.count(", significant over 5 seeds") == 2
-
-
-@pytest.mark.parametrize("pairs", [LEAST, 12, 40])
+@pytest.mark.parametrize("pairs", [LEAST, 40])
 def test_rank_correlations_are_scipys(pairs: int) -> None:
     generator = np.random.default_rng(pairs)
     x = generator.integers(0, 8, pairs).astype(float)
@@ -177,11 +144,6 @@ def test_what_does_not_vary_or_is_too_few_has_no_correlation(x: list[float], y: 
     assert rank_correlation(np.array(x, dtype=float), np.array(y, dtype=float)) is None
 
 
-def test_whole_agreement_is_not_certain() -> None:
-    found = rank_correlation(np.arange(5.0), np.arange(5.0))
-    assert found is not None and found.value == 1 and found.low < 0.8 and found.high == 1
-
-
 def test_properties_are_found_that_go_with_success() -> None:
     frame = MadeUp(axes={"set": SETS}, seeds=[0, 1], parties=3, sets="set").frame()
     frame = frame.with_columns(pl.col("method").replace({"pate": "pate, non-iid"}))  # as somebody may call it
@@ -200,10 +162,8 @@ def test_properties_are_found_that_go_with_success() -> None:
     [
         (list("abcdefgh"), ("point", list("abcdefgh"))),
         (list("aabcdeff"), ("point", list("acdefg"))),  # two divisions of a, two of f: the first of each
-        (list("aaaabcde"), ("point", list("aefgh"))),
         (["stroke"] * 8, None),  # eight divisions of one table
         (list("aabbccdd"), None),  # four data sets
-        ([None] * 8, None),
     ],
     ids=str,
 )
@@ -239,11 +199,6 @@ def test_the_view_knows_what_is_private_and_what_leads() -> None:
     assert (view.metric, view.reference) == (lead(frame), "pate") == ("auc", "pate")
     assert view.order["division"] == ["iid", "natural", "country", "matched"]
     assert ordered(["0.5", "1e-3", "10"]) == ["1e-3", "0.5", "10"]
-
-
-def test_an_unbounded_epsilon_makes_no_method_private() -> None:
-    frame = pl.concat([figures({"pate": [0.7, 0.72]}), figures({"pate": [np.inf, np.inf]}, metric="epsilon")])
-    assert private_methods(frame) == []
 
 
 def test_axes_along_which_nothing_changes_are_known() -> None:

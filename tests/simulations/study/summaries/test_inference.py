@@ -133,9 +133,3 @@ def test_the_difference_of_two_figures_is_by_unit() -> None:
     apart = minus(one, unit_scores(np.array([1.0, 0.0]), np.array([0, 1]), "data clinic"))
     assert len(apart.ids) == len(set(apart.ids.tolist())) == 5
     assert (apart.scores**2).sum() == pytest.approx((one.scores**2).sum() + 2 * 0.25**2)
-
-
-def test_shares_stay_between_0_and_1() -> None:
-    low, high = Spread(0.01, 2, 0.001, 50).share_interval(0.97)
-    assert low is not None and high is not None and 0 < low < 0.97 < high < 1
-    assert 0.97 - low > high - 0.97

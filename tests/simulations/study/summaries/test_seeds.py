@@ -85,11 +85,7 @@ def test_no_number_is_left_out_and_an_infinite_epsilon_is_not() -> None:
     assert (row["mean"], row["low"], row["over"]) == (math.inf, None, "none")
 
 
-@pytest.mark.parametrize("column", ["cell", "metric", "value", "low"])
+@pytest.mark.parametrize("column", ["cell"])
 def test_a_table_of_something_else_is_refused(column: str) -> None:
     with pytest.raises(DataError, match=f"no column {column}"):
         over_seeds(MadeUp(parties=2, seeds=[0]).frame().drop(column))
-
-
-def test_an_empty_table_has_no_means() -> None:
-    assert over_seeds(figures({"pate": [0.5]}).clear()).height == 0
