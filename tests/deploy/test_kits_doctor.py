@@ -89,8 +89,8 @@ def test_sound_kits_are_sound(sound: Path) -> None:
 @pytest.mark.parametrize(("teachers", "expected"), [(4, {"expectation": "advice"}), (60, {})])
 def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dict[str, str]) -> None:
     """Twelve votes at epsilon 5 are below the noise, 180 are not; a party is told of epsilon alone."""
-    privacy = {"unit": "record", "delta": 1e-5, "epsilon": 5.0}
-    query_budget, mechanism = {"queries": 40, "answers": 40}, {"name": "gnmax"}
+    privacy = {"unit": "record", "delta": 1e-5}
+    query_budget, mechanism = {"queries": 40, "answers": 40}, {"name": "gnmax", "sigma": 13.08}
     out = make_kits(
         tmp_path,
         teachers_per_party=teachers,

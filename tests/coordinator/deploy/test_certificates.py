@@ -12,8 +12,7 @@ import pytest
 
 from consilium.coordinator.deploy.superlink import loopback_tls, make_loopback, prepare, super_link
 from consilium.coordinator.provision.authority import Authority
-from consilium.node import checks
-from consilium.node.checks import check_certificate, check_coordinator, examine
+from consilium.node.checks import check_coordinator, examine
 from consilium.node.kit import open_kit
 from consilium.protocol import tls
 from consilium.protocol.errors import ConfigError
@@ -108,9 +107,3 @@ def test_the_coordinators_certificate_is_told_before_it_ends(site: Site) -> None
     with Https(site.kit):
         found = examine([("coordinator", lambda: check_coordinator(open_kit(site.out / "party-ward-a")))])[0]
     assert (found.level, "coordinator's certificate expires on" in found.what) == ("advice", True)
-
-
-def test_ages_are_told(site: Site) -> None:
-    issue(site, days=-10, length=730)
-    assert "10 days old, 71" in check_certificate(site.kit.server_tls)
-    assert checks.check_authority(site.kit.authority).endswith("3649 days left")

@@ -101,14 +101,6 @@ def test_kit_json_says_where_students_are_served(kit: Kit, tmp_path: Path) -> No
     assert found(moved, "label port").what == "port 8499 is free"
 
 
-def test_a_port_of_parties_that_was_changed_is_advised(kit: Kit) -> None:
-    assert found(kit, "addresses").level == "ok"
-    edit(kit / "kit.json", f'"superlink_port": {kit.coordinator.superlink_port}', '"superlink_port": 8498')
-    advised = found(kit, "addresses")
-    assert (advised.level, "parties connect to port 8498" in advised.what) == ("advice", True)
-    assert "in the kit.json of every party" in advised.action
-
-
 SANITISED = Privacy(unit=Unit.PARTY, delta=1e-5, sanitised=Sanitised(order=9, beta=0.01, sigma_ss=9))
 UNSAFE = Immutable(gamma=0.5, constant=3, unsafe_not_private=True)
 PROMISES = {

@@ -85,15 +85,6 @@ def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
     assert passed == site.superlink.bytes == 21 * MB
 
 
-def test_a_body_of_no_stated_length_is_not_waited_for(site: Site) -> None:
-    with site.serving(quota=Quota(stall=0.3)) as address:
-        headers = {**site.signed("ward-a"), "transfer-encoding": "chunked"}
-        with contextlib.closing(site.begin(address, 0, headers)) as refused:
-            refused.settimeout(WAIT)
-            assert refused.recv(4096).split()[1].startswith(b"4")
-    assert site.superlink.bytes == 0
-
-
 TWO_LENGTHS = [
     ["content-length: 1", "transfer-encoding: chunked"],
     ["Transfer-Encoding: chunked", "Content-Length: 1"],
