@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from consilium.node import progress
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, Bars, Display, LogLines, Stages, about, showing
 
 
@@ -74,18 +73,6 @@ def test_lines(calls: list[tuple[Any, ...]], expected: list[str]) -> None:
     assert [line.split("  ", 1)[1] for line in file.getvalue().splitlines()] == expected
 
 
-def test_a_long_stage_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, file = 0.0, io.StringIO()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    display = LogLines(file)
-    display.begin("train", 100)
-    for done in range(1, 26):
-        now = float(done)
-        display.update("train", done, 100)
-    told = [line.split("  ", 1)[1] for line in file.getvalue().splitlines()]
-    assert told == ["parties train (100)", "parties train: 10 of 100", "parties train: 20 of 100"]
-
-
 def test_a_stage_in_which_others_happen_stays_open() -> None:
     stages = Stages()
     stages.begin(ROUND, 3)
@@ -119,11 +106,6 @@ def test_bars_have_count_and_time() -> None:
     assert enrolled.split()[:2] == ["parties", "enrol"]
     assert "371/371" in enrolled and "0:00:00" in enrolled
     assert "100/371" in training
-
-
-def test_bars_of_a_stage_that_comes_again_are_one() -> None:
-    (line,) = bars(*VOTES * 20, ("begin", "vote", 2), ("update", "vote", 1, 2))
-    assert "1/2" in line
 
 
 class Gone(io.StringIO):

@@ -15,13 +15,12 @@ from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
 from consilium.models.teachers import ConstantTeacher
-from consilium.party.dry_run import FederationFile, check, dry_run, load_federation
+from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import build, train_all
 from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
 from consilium.simulations.teach import linear_scores
@@ -141,21 +140,6 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
     rows, report = check(load(folder / "party.toml", PartyFile), folder, federation_of(tmp_path, config))
     assert rows is None
     assert len(report.faults) == count
-
-
-def test_a_factor_of_0_is_told_with_file_and_column(tmp_path: Path) -> None:
-    folder = home_of(tmp_path / "home", columns={"age": {"column": "age", "factor": 0}})
-    with pytest.raises(ConfigError, match=r"(?s)party\.toml.*columns\.age.*factor 0 makes all values one"):
-        open_home(folder)
-
-
-def test_a_dry_run_trains_and_votes_without_it(tmp_path: Path) -> None:
-    config, folder = make_config(), home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    rows, report = check(load(folder / "party.toml", PartyFile), folder, federation_of(tmp_path, config))
-    assert rows is not None and report.faults == ()
-    queries = make_rows(30, 5)[0]
-    tried = dry_run(rows, "p", folder, federation_of(tmp_path, config), queries)
-    assert (np.asarray(tried.reply.choices) == votes(folder, config, queries)).all()
 
 
 @pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 40)])

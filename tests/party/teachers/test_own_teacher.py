@@ -70,9 +70,6 @@ def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
     ("table", "kind"),
     [
         (SVC_TABLE, "SVC"),
-        ({**SVC_TABLE, "parameters": {"probability": True}}, "SVC"),
-        ({"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"}, "KNeighborsClassifier"),
-        ({"model": "sklearn", "estimator": "sklearn.naive_bayes.GaussianNB"}, "GaussianNB"),
         ({"model": "sklearn", "estimator": "sklearn.linear_model.RidgeClassifier"}, "RidgeClassifier"),
         ({"model": "estimator", "factory": "lightgbm.LGBMClassifier", "parameters": {"verbose": -1}}, "LGBMClassifier"),
     ],
@@ -97,18 +94,11 @@ def test_the_seed_of_the_run_reaches_the_own_estimator() -> None:
 MALICIOUS = {
     "not scikit-learn": ("os.system", "pattern"),
     "a module beside it": ("sklearnevil.svm.SVC", "pattern"),
-    "another module's class": ("subprocess.Popen", "pattern"),
-    "a path": ("sklearn/../evil.SVC", "pattern"),
     "a private module": ("sklearn._evil.SVC", "pattern"),
-    "dunder": ("sklearn.svm.__class__", "pattern"),
     "a function": ("sklearn.datasets.load_iris", "pattern"),
-    "line break": ("sklearn.svm.SVC\nimport os", "pattern"),
-    "no such module": ("sklearn.evil.Classifier", "cannot be built"),
     "no such class": ("sklearn.svm.Absent", "cannot be built"),
     "no classifier": ("sklearn.svm.SVR", "is no classifier"),
-    "a transformer": ("sklearn.preprocessing.StandardScaler", "is no classifier"),
     "a class that scikit-learn only imports": ("sklearn.pipeline.Bunch", "is no classifier"),
-    "needs an estimator": ("sklearn.multiclass.OneVsRestClassifier", "cannot be built"),
 }
 
 
@@ -135,12 +125,8 @@ def test_a_classifier_that_is_not_of_scikit_learn_is_refused(monkeypatch) -> Non
     ("table", "told"),
     [
         ({**SVC_TABLE, "parameters": {"evil": 1}}, "cannot be built.*evil"),
-        ({**SVC_TABLE, "parameters": {"C": [1, 2]}}, "parameters"),
-        ({"model": "sklearn"}, "estimator: is required"),
         ({"estimator": "sklearn.svm.SVC"}, "model"),
         ({"model": "random_forest", "estimator": "sklearn.svm.SVC"}, "unknown key"),
-        ({"model": "pickle"}, "model"),
-        ({"model": "mlp", "epochs": 0}, "epochs"),
     ],
 )
 def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
@@ -148,22 +134,7 @@ def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table:
         open_home(home_with(tmp_path, table))
 
 
-def test_parameters_that_the_estimator_refuses_are_a_refusal_by_the_policy(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught:
-        trained(tmp_path, {**SVC_TABLE, "parameters": {"C": -1.0}})
-    assert caught.value.refusal.rule is Rule.POLICY
-    assert "sklearn.svm.SVC cannot be trained on made-up rows: InvalidParameterError" in caught.value.detail
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        SVC_TABLE,
-        {"model": "sklearn", "estimator": "planted_by_coordinator.Evil"},
-        {"model": "logistic_regression", "estimator": "planted_by_coordinator.Evil"},
-        {"model": "planted_by_coordinator.Evil"},
-    ],
-)
+@pytest.mark.parametrize("table", [SVC_TABLE, {"model": "sklearn", "estimator": "planted_by_coordinator.Evil"}])
 def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: dict[str, Any]) -> None:
     (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -174,12 +145,6 @@ def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: d
     assert "planted_by_coordinator" not in sys.modules
     with pytest.raises(ValidationError):
         make_config(teacher=table)
-
-
-def test_an_own_teacher_does_not_excuse_a_malformed_request(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught:
-        trained(tmp_path, SVC_TABLE, train_request(spec_json='{"model": "pickle"}'))
-    assert caught.value.refusal.rule is Rule.MALFORMED
 
 
 IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "ill"), "none")
@@ -212,19 +177,6 @@ def dry_run(tmp_path: Path, teacher: dict[str, Any]) -> tuple[str, BaseException
     federation.write_text(make_config().model_dump_json())
     result = CliRunner().invoke(cli.app, ["party", "dry-run", str(home), str(federation)])
     return result.output, result.exception
-
-
-@pytest.mark.parametrize(
-    ("teacher", "told"),
-    [
-        (SVC_TABLE, "1 x sklearn.svm.SVC (your own [teacher])"),
-        ({"model": "mlp", "epochs": 2}, "1 x mlp (your own [teacher])"),
-    ],
-)
-def test_a_dry_run_trains_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:
-    output, error = dry_run(tmp_path, teacher)
-    assert error is None
-    assert told in output
 
 
 @pytest.mark.parametrize(

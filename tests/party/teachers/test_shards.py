@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,6 @@ from tests.specs import teacher_of
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
-Divide = Callable[[np.ndarray, int, bytes], list[np.ndarray]]
 
 
 def random_identities(count: int, seed: int = 0) -> np.ndarray:
@@ -55,7 +53,7 @@ def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
     assert all((np.diff(part) > 0).all() for part in parts)
 
 
-@pytest.mark.parametrize("count", [2, 3, 10, 25])
+@pytest.mark.parametrize("count", [2, 10])
 @pytest.mark.parametrize("numbered", [False, True])
 def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
     """Chi-square over 20,000 identities, fixed secret; a sound function fails once in a million secrets."""
@@ -160,16 +158,11 @@ SCHEMA = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("a", "b",
 TEACHERS = 4
 CONFIG = make_config(rows=SCHEMA, teachers_per_party=TEACHERS, seed=1)
 KINDS: dict[str, dict[str, Any]] = {
-    "ridge": {"model": "ridge"},
     "ridge, balanced": {"model": "ridge", "class_weight": "balanced"},
     "logistic regression": {"model": "logistic_regression", "class_weight": "balanced"},
-    "forest": {"model": "random_forest", "trees": 5},
-    "boosting": {"model": "gradient_boosting", "trees": 3, "class_weight": "balanced"},
     "mlp": {"model": "mlp", "hidden": 16, "epochs": 3, "class_weight": "balanced"},
     "cnn": {"model": "cnn", "hidden": 8, "channels": 2, "epochs": 2},
-    "own: tree": {"model": "sklearn", "estimator": "sklearn.tree.DecisionTreeClassifier"},
     "own: support vectors": {"model": "sklearn", "estimator": "sklearn.svm.SVC"},
-    "own: neighbours": {"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"},
 }
 
 
@@ -249,7 +242,7 @@ def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> Non
     x, y, _ = neighbour(change)
     with divided_by_position():
         said = [
-            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"]))
+            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge, balanced"]))
             for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
         ]
     assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
@@ -292,17 +285,6 @@ def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Pa
     assert all((one == other).all() for one, other in zip(said, again, strict=True))
 
 
-def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_others(tmp_path: Path) -> None:
-    """Five folds need five rows of each class; were a lack of them a refusal, one row would decide over all votes."""
-    table = {"model": "sklearn", "estimator": "sklearn.calibration.CalibratedClassifierCV", "parameters": {"cv": 5}}
-    x, y = images(64, seed=5)
-    said = said_by_teachers(party(tmp_path / "some", x, y, table))
-    constant = [bool((each == each[0]).all()) for each in said]
-    assert any(constant) and not all(constant)
-    none = said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
-    assert all((each == each[0]).all() for each in none)
-
-
 def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
     """One patient's eight rows change; with rows divided one by one they would be in several shards: the control."""
     x, y = images(64, seed=5)
@@ -313,7 +295,7 @@ def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
     outcomes = {}
     for name, more in {"by patient": {"patient": patient}, "by row": {}}.items():
         said = [
-            said_by_teachers(party(tmp_path / f"{name} {at}", rows, truth, KINDS["ridge"], **more))
+            said_by_teachers(party(tmp_path / f"{name} {at}", rows, truth, KINDS["ridge, balanced"], **more))
             for at, (rows, truth) in enumerate([(x, y), (x2, y2)])
         ]
         outcomes[name] = sum(not (one == two).all() for one, two in zip(*said, strict=True))
@@ -392,11 +374,3 @@ def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "home" / "state" / SECRET_FILE).exists()
     with pytest.raises(ValueError, match="needs simulation"):
         make_config(simulation=False, noise_seed=None, seed=1)
-
-
-def test_the_smallest_shard_is_what_the_policy_looks_at(tmp_path: Path) -> None:
-    """40 rows in 3 shards: 13 each if they were even, which they are not."""
-    config = make_config(teachers_per_party=3, seed=1)
-    party_node = node(tmp_path, most_teachers=3, least_rows_per_teacher=13)
-    party_node.hello(hello(config))
-    assert refused(party_node.train, train(config)) is Rule.LEAST_ROWS

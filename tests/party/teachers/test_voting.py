@@ -36,7 +36,6 @@ from tests.specs import teacher_of
 KINDS: dict[str, TeacherKind] = {
     **{name: teacher_of(name, trees=7, epochs=3) for name in ("logistic_regression", "random_forest", "ridge", "mlp")},
     "gradient_boosting": teacher_of("gradient_boosting", trees=7),
-    "own, with probabilities": SklearnSpec(model="sklearn", estimator="sklearn.naive_bayes.GaussianNB"),
     "own, without": SklearnSpec(model="sklearn", estimator="sklearn.svm.SVC"),
 }
 WIDTH = 3
@@ -74,7 +73,7 @@ def lot(rows: np.ndarray, party: str = "p", federation: str = "f" * 64) -> Lot:
     return Lot(party, federation, query_ids(rows))
 
 
-@pytest.mark.parametrize("quantile", [0.5, 0.8])
+@pytest.mark.parametrize("quantile", [0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_two_classes_the_second_is_voted_for_where_its_log_odds_exceed_the_quantile(
     kind: str, quantile: float
@@ -87,18 +86,6 @@ def test_of_two_classes_the_second_is_voted_for_where_its_log_odds_exceed_the_qu
         clear = np.abs(margin) > 1e-9
         assert (said[clear] == (margin[clear] > 0)).all()
         assert clear.any()
-
-
-@pytest.mark.parametrize("kind", ["logistic_regression", "ridge", "mlp"])
-def test_the_median_halves_the_votes_where_a_class_is_rare(kind: str) -> None:
-    """Half of the reference rows are above the median by definition; predictions are nearly all of one class."""
-    rows = public(101)
-    shares = {
-        name: cast(trained(KINDS[kind], voting_rule, teachers=1), rows, lot(rows))[:, 1].mean()
-        for name, voting_rule in {"relative": RelativeRule(reference=101), "top": TopRule()}.items()
-    }
-    assert shares["relative"] == pytest.approx(0.5, abs=0.01)
-    assert shares["top"] < 0.4
 
 
 @pytest.mark.parametrize("voting_rule", [TopRule(), RelativeRule(reference=50), RelativeRule(quantile=0.9)])
@@ -180,14 +167,6 @@ def test_shares_say_how_often_each_class_is_voted_for() -> None:
     rows = public(201)
     votes = cast(trained(KINDS["ridge"], voting_rule, teachers=1), rows, lot(rows))
     np.testing.assert_allclose(votes.mean(axis=0), [0.8, 0.2], atol=0.01)
-
-
-def test_rows_that_are_far_from_all_others_are_voted_on() -> None:
-    far = canonical_queries(np.array([[3e38, -3e38, 3e38], [-3e38, 3e38, 1.0]]), WIDTH)
-    for kind in ("logistic_regression", "ridge", "mlp"):
-        with np.errstate(all="ignore"):
-            made = trained(KINDS[kind], RelativeRule(reference=51))
-            assert (cast(made, far, lot(far)).sum(axis=1) == 2).all()
 
 
 # -- at a party -------------------------------------------------------------------------------------------------------
@@ -282,18 +261,3 @@ def test_many_lots_are_drawn_as_one_at_a_time() -> None:
     single = [lots[lot].draw(int(teacher), int(query), np.flatnonzero(tie)) for lot, teacher, query, tie in places]
     assert draw_lots(lots, which, teachers, queries, equal).tolist() == single
     assert len(set(single)) == 3
-
-
-def test_a_teacher_of_one_class_votes_by_lot() -> None:
-    made, x = (
-        trained(KINDS["logistic_regression"], RelativeRule(reference=51), labels=[1], classes=3),
-        public(40, seed=9),
-    )
-    drawn = lot(x)
-    for index, votes in enumerate(votes_of_teachers(made, x, drawn)):
-        assert votes.tolist() == [drawn.draw(index, query, np.arange(3)) for query in range(40)]
-
-
-def test_of_no_ties_no_lots_are_drawn() -> None:
-    none = np.zeros(0, dtype=np.int64)
-    assert draw_lots([], none, none, none, np.zeros((0, 0), dtype=bool)).shape == (0,)
