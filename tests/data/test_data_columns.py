@@ -14,7 +14,7 @@ from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, digest_of, read_rows
 from consilium.data.table import TableRule, read_table
-from consilium.protocol.schema import Range, Schema
+from consilium.protocol.schema import Schema
 
 PUBLIC = pl.DataFrame(
     {
@@ -107,29 +107,6 @@ def test_an_unseen_category_is_a_doubt_and_keeps_nobody_out(tmp_path: Path, colu
     np.testing.assert_allclose(raw, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("tables", "filled", "problems"),
-    [
-        ({}, {}, ["age", "sex"]),
-        ({"missing": {"rule": "mean"}}, {"age": 1, "sex": 1, "creatinine": 1}, []),
-        (
-            {"columns": {"creatinine": {"missing": "refuse"}, "age": {}, "sex": {}, "stage": {}}},
-            {},
-            ["age", "sex", "creatinine"],
-        ),
-    ],
-)
-def test_missing_values(tmp_path: Path, tables: dict, filled: dict, problems: list[str]) -> None:
-    rows, report = read(tmp_path, OWN + ",,I,,ill\n".replace(",,I", ",,II"), **tables)
-    if problems:
-        assert [problem.where for problem in report.problems] == problems
-        return
-    assert rows is not None
-    assert report.filled == {**filled, "creatinine": 2}
-    assert rows.x[4, 0] == 0  # the public mean
-    assert rows.x[4, 1] == 0
-
-
 def test_a_feature_for_missing_values_takes_them_without_a_rule(tmp_path: Path) -> None:
     rows, report = read(tmp_path, OWN)
     assert rows is not None
@@ -158,14 +135,6 @@ def test_a_shift_of_the_mean_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_range_goes_before_the_public_mean(tmp_path: Path) -> None:
-    ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="creatinine", low=0, high=10)]})
-    _, report = read(tmp_path, OWN.replace("0.9", "4711"), ranged)
-    assert [str(doubt).split(". ")[0] for doubt in report.doubts] == [
-        "creatinine: 1 of 4 rows are outside 0 to 10, which the schema allows (first: line 2)"
-    ]
-
-
 FAULTS: dict[str, tuple[str, dict, str]] = {
     "text in a number": (
         OWN + "4711 mg,male,I,1,ill\n",
@@ -187,17 +156,6 @@ FAULTS: dict[str, tuple[str, dict, str]] = {
         {"columns": {"age": "age", "sex": "sex", "stage": "stage"}},
         "creatinine: the federation asks for it, [columns] does not name it",
     ),
-    "no such column": (OWN.replace("stage", "grade"), {}, "stage: the file has no such column. Say under [columns]"),
-    "no label": (
-        OWN.replace("label", "outcome"),
-        {},
-        "label: the file has no such column. Say under [label] which one it is: column =",
-    ),
-    "no patient": (
-        OWN,
-        {"patient": {"column": "id"}},
-        "patient (column 'id'): the file has no such column. Say under [patient]",
-    ),
     "ages by code": (
         OWN,
         {"columns": {"age": {"codes": {"61": 1}}, "sex": "sex", "stage": "stage", "creatinine": "creatinine"}},
@@ -210,16 +168,6 @@ FAULTS: dict[str, tuple[str, dict, str]] = {
 def test_faults(tmp_path: Path, content: str, tables: dict, told: str) -> None:
     _, report = read(tmp_path, content, **tables)
     assert any(str(problem).startswith(told) for problem in report.problems), report.problems
-
-
-def test_names_that_no_public_row_has_are_doubted(tmp_path: Path) -> None:
-    columns = {"age": {}, "sex": {"values": {"male": "man"}}, "stage": {}, "creatinine": {}}
-    rows, report = read(tmp_path, OWN, columns=columns)
-    assert rows is not None
-    assert [doubt.fault.split(":")[0].split(" (")[0] for doubt in report.remarks] == [
-        "values names 'man', which no public row has",
-        "2 of 4 rows hold a value that no public row has",
-    ]
 
 
 def features_file(path: Path) -> Path:
