@@ -25,7 +25,6 @@ from consilium.models.images.feature_matching import (
 )
 from consilium.models.images.network import DenseModel
 from consilium.models.specs import FeatureMatchingStudent
-from consilium.protocol.errors import ConfigError, DataError
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.models.digits import digits
@@ -145,7 +144,7 @@ def test_adam_by_hand() -> None:
     np.testing.assert_allclose(x.detach(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("count", "size"), [(6, 2), (6, 4), (1, 100), (250, 100)])
+@pytest.mark.parametrize(("count", "size"), [(6, 4), (1, 100)])
 def test_each_row_comes_once_before_any_comes_again(count: int, size: int) -> None:
     deck = Deck(count, generator())
     drawn = torch.cat([deck.draw(size) for _ in range(12 * count)])
@@ -223,22 +222,7 @@ class TestTraining:
         other = train(x[:30], y[1:31], *arguments[2:], Job(tmp_path))
         assert (other.predict_proba(x[:100]) != straight).any()  # other labels do not take its checkpoint
 
-    @pytest.mark.parametrize("damage", [b"", b"nothing", None], ids=["empty", "no checkpoint", "of other networks"])
-    def test_damaged_checkpoints_are_refused(self, damage: bytes | None, tmp_path: Path) -> None:
-        x, y = digits()
-        arguments = (x[:30], y[:30], x[30:90], 10, _epochs(1), 0, Job(tmp_path))
-        train(*arguments)
-        (path,) = tmp_path.glob("checkpoint-*.pt")
-        if damage is None:
-            content = torch.load(path)
-            content["parts"]["maker"] = {"length": torch.zeros(3)}
-            torch.save(content, path)
-        else:
-            path.write_bytes(damage)
-        with pytest.raises(DataError, match=r"checkpoint-.* is damaged\. Remove it"):
-            train(*arguments)
-
-    @pytest.mark.parametrize(("labelled", "unlabelled"), [(2, 0), (2, 50), (30, 1), (300, 0)])
+    @pytest.mark.parametrize(("labelled", "unlabelled"), [(2, 0), (30, 1)])
     def test_few_rows_and_classes_never_seen(self, labelled: int, unlabelled: int) -> None:
         x, y = digits()
         rows = np.append(np.flatnonzero(y != y[0])[: labelled - 1], 0)
@@ -247,30 +231,6 @@ class TestTraining:
         assert found.shape == (7, 12)
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
         assert model.predict_proba(x[:0]).shape == (0, 12)
-
-    def test_a_pool_of_equal_images(self) -> None:
-        """Nothing but the noise tells them apart."""
-        x = np.ones((40, 64))
-        model = train(x[:10], np.arange(10) % 2, x[10:], 2, _epochs(3), seed=0)
-        assert np.isfinite(model.predict_proba(x)).all()
-
-    @pytest.mark.parametrize("features", [64, 81, 192], ids=["8x8", "9x9", "8x8 in colour"])
-    def test_sizes_and_colours(self, features: int) -> None:
-        x = np.random.default_rng(0).random((60, features))
-        model = train(x[:20], np.arange(20) % 2, x[20:], 2, _epochs(1), seed=0)
-        assert model.predict_proba(x).shape == (60, 2)
-
-    def test_rows_that_are_no_images_are_refused(self) -> None:
-        x = np.random.default_rng(0).random((60, 65))
-        with pytest.raises(ConfigError, match="square images of at least 8x8 pixels, not 65 features"):
-            train(x[:20], np.arange(20) % 2, x[20:], 2, _epochs(1), seed=0)
-
-    def test_neither_threads_nor_random_state_of_others_change(self) -> None:
-        x, y = digits()
-        state, threads = torch.get_rng_state(), torch.get_num_threads()
-        train(x[:30], y[:30], x[30:60], 10, _epochs(1), seed=0)
-        assert (torch.get_rng_state() == state).all()
-        assert torch.get_num_threads() == threads
 
 
 def _epochs(epochs: int) -> StudentSpec:
