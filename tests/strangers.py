@@ -49,25 +49,11 @@ class NoProbabilities:
         return self.inner.predict(x)
 
 
-class FloatLabels(Nearest):
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        return super().fit(x, y.astype(float))
-
-
 class TextLabels(NoProbabilities):
     """Answers with texts of the numbers that it was given."""
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         return self.inner.predict(x).astype(str)
-
-
-class Unsorted(Nearest):
-    """Its classes_ come in the opposite order, and so do its columns."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        self.classes_, self.means = self.classes_[::-1], self.means[::-1]
-        return self
 
 
 class WithoutClasses(Nearest):
@@ -80,34 +66,6 @@ class WithoutClasses(Nearest):
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         return self.predict_proba(x).argmax(axis=1)
-
-
-class MissesAClass(Nearest):
-    """Knows only the first of the classes."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        return super().fit(x[y == y.min()], y[y == y.min()])
-
-
-class ReturnsNothing(Nearest):
-    """Its fit returns None."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-
-
-class Writes(Nearest):
-    """Writes over the rows that it is given."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        x[:] = 1e6
-        return self
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        found = super().predict_proba(x)
-        x[:] = -1e6
-        return found
 
 
 class Prints(Nearest):
@@ -330,6 +288,3 @@ def no_module(inputs: int, classes: int) -> object:
 def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """A loss of one's own."""
     return nn.functional.multi_margin_loss(logits, labels)
-
-
-NO_CALLABLE = 3

@@ -12,17 +12,9 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from consilium.models.base import Shares
-from consilium.models.evidence import (
-    Landmarks,
-    column_scales,
-    contrasts,
-    fit_softmax,
-    graph_functions,
-    most_probable,
-    regress,
-)
+from consilium.models.evidence import column_scales, contrasts, fit_softmax, graph_functions, most_probable, regress
 from consilium.models.images.graph_cnn import smooth_shares
-from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, principal_places, smoothest
+from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 from consilium.models.published.model import publish
 from consilium.models.shares import denoise, even
 from consilium.models.specs import Smoothing
@@ -90,15 +82,6 @@ class TestRegression:
         exact += (1 - exact.sum(axis=1, keepdims=True)) / classes
         np.testing.assert_allclose(regress(x, Shares(exact, np.full(50, 1e-9))).shares(x), exact, atol=1e-6)
 
-    def test_what_is_not_linear_is_not_taken_for_certain(self) -> None:
-        """Shares that no line fits: the residuals' excess over the noise is found, and the noise alone has none."""
-        x = np.linspace(-3, 3, 200)[:, None]
-        share = 0.5 + 0.4 * np.sin(9 * x[:, 0])
-        bent = regress(x, told_of(np.c_[share, 1 - share], 0.01, 1))
-        flat = regress(x, told_of(np.full((200, 2), 0.5), 0.1, 1))
-        assert bent.excess > 100
-        assert flat.excess < 1.3
-
 
 class TestSoftmax:
     @pytest.mark.parametrize("classes", [2, 5])
@@ -107,11 +90,6 @@ class TestSoftmax:
         model = fit_softmax(x, told_of(shares, 1e-4, 1)).model
         np.testing.assert_allclose(model.predict_proba(x), shares, atol=0.005)
 
-    def test_with_noise_without_end_it_is_the_mean(self) -> None:
-        x, shares = linear_truth(60, 4, 3, 3)
-        found = fit_softmax(x, Shares(shares, np.full(60, 1e5))).model.predict_proba(x)
-        np.testing.assert_allclose(found, np.tile(shares.mean(axis=0), (60, 1)), atol=1e-3)
-
     def test_evidence_is_that_of_the_regression_where_shares_hardly_vary(self) -> None:
         """There a softmax is a line, and both evidences are of the same observations."""
         generator = np.random.default_rng(2)
@@ -119,12 +97,6 @@ class TestSoftmax:
         told = told_of(softmax(x @ generator.normal(size=(5, 2)) * 0.03, axis=1), 0.05, 3)
         linear = regress((x - x.mean(axis=0)) * column_scales(x), told)
         assert fit_softmax(x, told).evidence == pytest.approx(linear.evidence, abs=0.3)
-
-    def test_shares_that_saturate_speak_for_it(self) -> None:
-        x, shares = linear_truth(500, 5, 2, 4)
-        steep = softmax(3 * np.log(shares), axis=1)
-        told = told_of(steep, 0.3, 1)
-        assert fit_softmax(x, told).evidence > regress(x, told).evidence + 3
 
 
 def test_noise_that_is_known_teaches_more_than_the_winner() -> None:
@@ -198,12 +170,6 @@ class TestDenoise:
 
 
 class TestFeatures:
-    def test_landmarks_are_the_kernel(self) -> None:
-        rows = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-        around = Landmarks.among(rows, 0.1, 0)
-        features = around.features(rows)
-        np.testing.assert_allclose(features @ features.T, kernel(rows, rows, 0.1), atol=1e-3)
-
     def test_a_graph_s_functions_are_its_inverse(self) -> None:
         """All of them together: (1 - spread S)^-1, and rows in another component have nothing in common."""
         generator = np.random.default_rng(0)
@@ -280,29 +246,11 @@ def test_like_rows_share_what_they_were_told(asked: int, deviation: float) -> No
     assert (shares.argmax(axis=1) == y).mean() == 1
 
 
-def test_shares_of_a_softmax_stay_between_0_and_1() -> None:
-    """All rows were asked, with so much noise that the largest share of a row alone is right in two of five."""
-    rows, y = clouds(0)
-    shares = smooth_shares(rows, told(y, 3.0, 1), neighbours=10, smoothing="softmax")
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
-    assert shares.min() >= 0
-    assert (shares.argmax(axis=1) == y).mean() > 0.9
-
-
 @pytest.mark.parametrize("smoothing", ["linear", "softmax"])
 def test_noise_alone_says_little(smoothing: Smoothing) -> None:
     rows, y = clouds(0)
     shares = smooth_shares(rows, told(y, 1000.0, 1), neighbours=10, smoothing=smoothing)
     assert np.abs(shares - 1 / 3).max() < 0.5  # a row's own share is off by about a thousand
-
-
-@pytest.mark.parametrize("smoothing", ["linear", "softmax"])
-@pytest.mark.parametrize(("rows", "asked"), [(2, 1), (40, 1)])
-def test_few_rows(rows: int, asked: int, smoothing: Smoothing) -> None:
-    x = np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
-    shares = smooth_shares(x, Shares(np.eye(2)[np.zeros(asked, dtype=int)], np.full(asked, 0.2)), 10, smoothing)
-    assert shares.shape == (rows, 2)
-    assert np.isfinite(shares).all()
 
 
 @pytest.mark.parametrize("total", [4, 500, 1203])
@@ -326,21 +274,6 @@ def test_smoothest_functions_are_eigenvectors(total: int) -> None:
     assert (np.diff(values) <= 0).all()
     np.testing.assert_allclose(graph @ vectors, vectors * values, atol=1e-3)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-6)
-
-
-def test_principal_places_keep_distances() -> None:
-    """Rows of 20 directions in 500 columns, and a little noise in all of them."""
-    generator = np.random.default_rng(0)
-    rows = generator.normal(size=(200, 20)) @ generator.normal(size=(20, 500)) + 0.01 * generator.normal(
-        size=(200, 500)
-    )
-    rows = rows.astype(np.float32)
-    places = principal_places(rows, 20)
-    assert places.shape == (200, 20)
-    far = [np.linalg.norm(x[:100] - x[100:], axis=1) for x in (rows, places)]
-    np.testing.assert_allclose(far[1], far[0], rtol=1e-3)
-    np.testing.assert_array_equal(places, principal_places(rows, 20))
-    np.testing.assert_array_equal(principal_places(rows[:, :8], 20), rows[:, :8] - rows[:, :8].mean(axis=0))
 
 
 @pytest.mark.parametrize("classes", [2, 3])

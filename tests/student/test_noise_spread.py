@@ -13,8 +13,6 @@ import pytest
 from consilium.models.base import Model, Shares
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_source import LabelTerms
-from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
 from consilium.student import run
 from consilium.student.card import spread_sentence
@@ -121,14 +119,6 @@ def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:
     assert half.shares.deviation.tolist() == pytest.approx((np.sqrt(2) * answered.shares.deviation).tolist())
 
 
-def test_labels_are_dealt_to_halves() -> None:
-    answered = released(0, 25.0, labels=True)
-    first, second = answered.halves(np.random.default_rng(0))
-    assert sorted([*first.places, *second.places]) == answered.places.tolist()
-    assert len(first.places) == len(second.places) == ASKED / 2
-    assert first.labels.tolist() == answered.labels[first.places].tolist()
-
-
 @pytest.mark.parametrize(
     ("settings", "rows", "asked", "pairs"),
     [
@@ -172,24 +162,6 @@ def test_the_cards_say_it(tmp_path: Path) -> None:
     card = json.loads((tmp_path / "student" / "student.json").read_text())
     assert card["noise_spread"] == result.noise_spread
     assert spread_sentence(result.noise_spread) in (tmp_path / "student" / "MODEL_CARD.md").read_text()
-
-
-def test_a_declared_prevalence_holds_for_halves_too() -> None:
-    """Else two students would seem to call nearly all rows alike."""
-    answered, declared = released(0, 75.0, labels=False), student_of(C=0.01, prevalence=[0.9, 0.1])
-    plain, shifted = (spread_over_noise(answered, spec, SCHEMA, 0) for spec in (SPEC, declared))
-    assert shifted["agreement"] > plain["agreement"]
-    assert shifted["rank_correlation"] == pytest.approx(plain["rank_correlation"], abs=1e-6)
-
-
-class Exact(Source):
-    def describe(self) -> LabelTerms:
-        return replace(super().describe(), release=ReleaseKind.EXACT)
-
-
-def test_winners_without_noise_have_none(tmp_path: Path) -> None:
-    result = run_student(Exact(), pool(), student_of(C=1.0), tmp_path, seed=0)
-    assert "no noise" in result.noise_spread["absent"]
 
 
 def test_a_student_that_cannot_learn_from_half_is_published_all_the_same(tmp_path: Path, monkeypatch) -> None:

@@ -249,11 +249,6 @@ def test_labels_show_that_noise_drowned_the_student(tmp_path: Path) -> None:
     assert "left little of it" in text or "no part in its probabilities" in text
 
 
-def test_a_card_without_test_rows_says_so(tmp_path: Path) -> None:
-    run_student(Source(), pool(test=False), StudentSpec(), tmp_path, seed=0)
-    assert "Nobody has measured it" in (tmp_path / "student" / "MODEL_CARD.md").read_text()
-
-
 def test_names_are_no_markup_in_the_card(tmp_path: Path) -> None:
     source = Source()
     schema = SCHEMA.model_copy(update={"classes": ("<script>|", "[ill](http://x)")})
