@@ -94,22 +94,6 @@ class Threads(Nearest):
         return self
 
 
-class Dice(Nearest):
-    """Another model each time, whatever the seed."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        self.means = self.means[np.random.default_rng().permutation(len(self.means))]
-        return self
-
-
-class Herd(Nearest):
-    """Judges a row by the others that it is asked with."""
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return super().predict_proba(x - x.mean(axis=0) + self.means[0])
-
-
 class Moody(Nearest):
     """Says now this and now that of the same row."""
 
@@ -194,19 +178,6 @@ class NotKept(Nearest):
     def __init__(self) -> None:
         super().__init__()
         self.lock = threading.Lock()
-
-
-class NeedsMany(Nearest):
-    """Insists on so many rows of each class."""
-
-    def __init__(self, least: int = 50) -> None:
-        super().__init__()
-        self.least = least
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        if np.unique(y, return_counts=True)[1].min() < self.least:
-            raise ValueError(f"PRIVATE {y.tolist()}")
-        return super().fit(x, y)
 
 
 def by_name(column: str = "age", category: str = "", passing: str = "drop") -> Pipeline:

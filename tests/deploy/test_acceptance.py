@@ -347,14 +347,6 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
     assert PartyNode(open_home(out / NAME)).home.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
 
 
-def test_what_was_accepted_needs_no_second_yes(kit: Path) -> None:
-    accept_kit(kit)
-    assert looser(kit) == []
-    done = by_script(kit)
-    assert done.exit_code == 0
-    assert "No line is looser" in done.stdout
-
-
 # The people's own limits.
 
 
@@ -376,17 +368,6 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
     limit(kit, most_epsilon=86.0, most_queries=40)  # the control
     assert by_script(kit, *looser(kit)).exit_code == 0
     assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 86.0, "most_queries": 40}
-
-
-def test_a_stricter_unit_is_what_it_counts_by(kit: Path) -> None:
-    """The promise to a record means more for a whole party: the hospital hears what, in its own unit."""
-    plain = {line.key: line for line in request_of_kit(kit).lines}
-    limit(kit, unit="party")
-    strict = {line.key: line for line in request_of_kit(kit).lines}
-    assert (strict["unit"].requested, strict["unit"].value, strict["unit"].looser) == ("record", "party", False)
-    assert strict["most_epsilon"].requested > plain["most_epsilon"].requested
-    assert by_script(kit, *looser(kit)).exit_code == 0
-    assert policy_of(kit)["unit"] == "party"
 
 
 def test_a_limit_that_becomes_stricter_stops_the_node(kit: Path) -> None:

@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,9 +25,6 @@ from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held
-from consilium.protocol.label_source import LabelTerms, RowStanding
-from consilium.protocol.schema import Schema
-from consilium.student import deployed
 from consilium.student.deployed import StudentKind
 from tests.deploy.kits import STUDENT, make_kits, write_pool
 from tests.deploy.spoiled import foreign_identity, other_authority
@@ -199,40 +196,6 @@ def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     assert told.what == "2 of 5 rows are none of the public rows that the federation is fixed to (first: row 4)"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
     assert levels(examine(StudentKind(pool).checks(kit, False)))["public rows"] == "wrong"
-
-
-def test_a_student_counts_the_rows_that_may_be_asked(
-    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parties refuse rows that are none of the fixed ones: they are in no count."""
-    kit = open_kit(out / f"student-{STUDENT}")
-    schema = Schema.model_validate_json((kit / "schema.json").read_bytes())
-
-    class Service:
-        """The label service as far as a doctor asks it: the second row was asked before, the third in an earlier
-        federation."""
-
-        def __init__(self, *_: object) -> None: ...
-
-        def __enter__(self) -> Service:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def describe(self) -> LabelTerms:
-            return LabelTerms("f", schema, "GNMax", "record", 1e-5, 1.0, 40, 40, 3, simulation=False)
-
-        def known(self, ids: Sequence[str]) -> np.ndarray:
-            return np.array(
-                [RowStanding.OPEN, RowStanding.RECORDED, RowStanding.SPENT, *[RowStanding.OPEN] * len(ids)][: len(ids)]
-            )
-
-    monkeypatch.setattr(deployed, "LabelChannel", Service)
-    monkeypatch.setattr(deployed, "check_tls_server", lambda *_: "reachable")
-    pool = tmp_path / "public.npz"
-    np.savez(pool, features=np.array(FEATURES), queries=np.vstack([make_rows(400, 1000)[0][:3], np.zeros((2, 3))]))
-    told = next(each for each in examine(StudentKind(pool).checks(kit, False)) if each.name == "terms")
-    assert "; of 3 rows 1 can be asked, 1 are free, 1 are used up; epsilon" in told.what
 
 
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, Bars, Display, LogLines, Stages, about, showing
+from consilium.node.progress import ASK, Bars, Display, LogLines, about, showing
 
 
 def test_words_never_promise_more_than_a_tenth_or_so() -> None:
@@ -71,22 +71,6 @@ def test_lines(calls: list[tuple[Any, ...]], expected: list[str]) -> None:
     file = io.StringIO()
     play(LogLines(file), *calls)
     assert [line.split("  ", 1)[1] for line in file.getvalue().splitlines()] == expected
-
-
-def test_a_stage_in_which_others_happen_stays_open() -> None:
-    stages = Stages()
-    stages.begin(ROUND, 3)
-    stages.begin(ASK, 300)
-    stages.begin("vote", 5)
-    assert stages._open == [ROUND, ASK, "vote"]
-    stages.begin(TRAIN_STUDENT, 1)
-    assert stages._open == [ROUND, ASK, TRAIN_STUDENT]
-    stages.update("train student, mlp", 10, 100)
-    stages.update(TRAIN_STUDENT, 1, 1)
-    stages.update(ROUND, 1, 3)
-    assert stages._open == [ROUND, ASK]
-    stages.end()
-    assert stages._open == []
 
 
 def bars(*calls: tuple[Any, ...]) -> list[str]:

@@ -117,15 +117,6 @@ def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
     assert "same votes" not in output
 
 
-def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
-    x, _ = make_rows(30, 5)
-    np.savez(tmp_path / "public.npz", features=np.array(FEATURES), queries=x)
-    output, error = of_party("dry-run", home, federation, "--queries", tmp_path / "public.npz")
-    assert error is None
-    assert "vote     uint8 (30, 1), 30 bytes" in output
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -181,15 +172,6 @@ def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(
     assert files_of(home) == before
 
 
-def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
-    rows = make_config().rows.model_dump()
-    ranges = [{"feature": "age", "low": 0, "high": 30}]
-    federation = write_federation(tmp_path, rows=Schema.model_validate({**rows, "ranges": ranges}))
-    output, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), federation)
-    assert isinstance(error, DataError)
-    assert "PROBLEM    age: 40 of 40 rows are outside 0 to 30" in output
-
-
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
@@ -233,13 +215,6 @@ def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -
     assert "20 rows, 19 used, 1 dropped" in output
     assert "mean for   pressure 1" in output
     assert "not asked  shoe size" in output
-
-
-@pytest.mark.parametrize("content", ["", '{"name": "x"}'])
-def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "federation.json").write_text(content)
-    _, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
-    assert isinstance(error, ConfigError)
 
 
 def test_made_up_queries_come_from_public_statistics_and_stay_in_range() -> None:

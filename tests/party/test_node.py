@@ -264,7 +264,7 @@ def test_a_federation_that_promises_too_much_epsilon_is_refused_before_training(
 
 def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: Path) -> None:
     def federation(index: int) -> FederationConfig:
-        return make_config(name=f"federation {index}", mechanism=GNMax(sigma=60.0))
+        return make_config(name=f"federation {index}", mechanism=GNMax(sigma=40.0))
 
     x, _ = make_rows(10, 1)
     served = 0

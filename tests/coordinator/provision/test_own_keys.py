@@ -315,13 +315,6 @@ def test_another_key_that_is_there_already_stays(folder: Path) -> None:
     assert PARTY.fingerprints(open_kit(kit)).made_here
 
 
-def test_a_kit_of_another_party_is_refused(folder: Path) -> None:
-    kit = folder / "kits" / "party-ward-b"
-    shutil.copy(folder / "ward-a.enrol.json", kit / "enrolment.json")
-    with pytest.raises(ConfigError, match="enrols 'ward-a', not 'ward-b'"):
-        PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
-
-
 @pytest.mark.parametrize("there", [(), ("identity.pem",), ("node.key",)])
 def test_a_kit_without_its_keys_says_what_to_run(folder: Path, there: tuple[str, ...]) -> None:
     kit = open_kit(folder / "kits" / f"party-{NAME}")
@@ -360,13 +353,3 @@ def test_a_roster_that_is_lost_is_not_taken_for_clear_votes(made: Path, tmp_path
     (kit / "roster.json").unlink()
     with pytest.raises(ConfigError, match=r"roster\.json"):
         run("node", "fingerprint", kit)
-
-
-def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Path, tmp_path: Path) -> None:
-    """The operator makes party.toml too: a line in it must not let the party compare one roster and use another."""
-    kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
-    honest = run("node", "fingerprint", kit)
-    shutil.copy(kit / "roster.json", kit / "roster2.json")
-    edit(kit / "roster2.json", '"t": 3', '"t": 2')
-    edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
-    assert run("node", "fingerprint", kit) != honest

@@ -26,18 +26,14 @@ from consilium.node.checks import alternative_names, check_certificate
 from consilium.node.kit import open_kit
 from consilium.node.manifest import MANIFEST
 from consilium.party.dry_run import load_federation
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import load_certificate
 from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
-from tests.federation import UNTOLD
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
 
@@ -256,24 +252,3 @@ def test_the_operator_is_warned(
     done = CliRunner().invoke(cli.app, ["provision", str(plan), "--out", str(tmp_path / "more"), "--format", "json"])
     assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
     assert all(f"({code})" in done.stderr for code in expected)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"collection": "secure"},
-        {"mechanism": {"name": "gnmax", "sigma": 9.0}, "query_budget": {"queries": 30, "answers": 30}},
-        {
-            "collection": "distributed",
-            "mechanism": {"name": "distributed", "threshold": 0, "sigma": 6.0, "noise_shares": 2},
-            "query_budget": {"queries": 200, "answers": 200},
-        },
-    ],
-)
-def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
-    kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
-    pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
-    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
-    asked = HelloRequest(**pinned.model_dump(), **fields)
-    assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers

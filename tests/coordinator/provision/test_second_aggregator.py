@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.coordinator.rosters import NodesFile, RegisteredNodes
 from consilium.node import keys as own_keys
 from consilium.node.checks import CheckResult, examine
-from consilium.node.keys import Enrolment, OwnKeys, read_enrolment
+from consilium.node.keys import OwnKeys, read_enrolment
 from consilium.node.kit import open_kit
 from consilium.node.manifest import check_signed
 from consilium.party.deployed import PARTY
@@ -198,32 +197,6 @@ def test_other_keys_than_the_roster_has_are_refused(own: Path, tmp_path: Path) -
     (kit / "sealing.pem").unlink()
     AGGREGATOR.join(kit, own.parent / f"keys-{SECOND}")
     assert findings(kit.folder)["own keys"].level == "ok"
-
-
-def mixed(one: Enrolment, other: Enrolment) -> dict[str, Any]:
-    return {**one.model_dump(), "sealing": other.sealing}
-
-
-WRONG: dict[str, tuple[Callable[[Enrolment, Enrolment], dict[str, Any]], str]] = {
-    "another sealing key": (mixed, "did not sign it"),
-    "no sealing key": (lambda one, _: {**one.model_dump(), "sealing": ""}, "enrols a party, not an aggregator"),
-    "a sealing key of low order": (lambda one, _: {**one.model_dump(), "sealing": "00" * 32}, "low order"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_an_altered_enrolment_is_refused(tmp_path: Path, case: str) -> None:
-    one, other = (
-        own_keys.make("aggregator", SECOND, tmp_path / "one"),
-        own_keys.make("aggregator", SECOND, tmp_path / "other"),
-    )
-    alter, said = WRONG[case]
-    path = tmp_path / "altered.json"
-    path.write_text(json.dumps(alter(one, other)))
-    with pytest.raises(ConfigError, match=said):
-        read_enrolment(path, SECOND, "aggregator")
-    path.write_text(json.dumps(one.model_dump()))
-    assert read_enrolment(path, SECOND, "aggregator") == one  # the control
 
 
 def test_an_aggregators_enrolment_is_no_partys(tmp_path: Path) -> None:

@@ -233,16 +233,6 @@ def test_what_is_no_whole_kit_is_not_unpacked(out: Path, case: str) -> None:
     assert not (out / "new").exists()
 
 
-def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as full, pytest.raises(OSError, match="full"):
-        full.setattr(kits.Registry, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
-        kits.revoke(out, "ward-a")
-    made = kits.add_student(out, "clinic")
-    for version in (2, 3, 4, 5):
-        open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
-    assert [path.parent.name for path in made.updates] == ["0005"]
-
-
 def test_a_kit_and_its_update_by_the_command_line(out: Path, tmp_path: Path) -> None:
     opened = consilium("node", "join", out / "party-ward-a.tar.gz", "--into", tmp_path / "srv")
     assert opened.exit_code == 0, opened.stderr

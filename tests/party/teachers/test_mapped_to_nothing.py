@@ -14,7 +14,6 @@ import tomli_w
 from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
-from consilium.models.teachers import ConstantTeacher
 from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
@@ -23,8 +22,7 @@ from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
-from consilium.simulations.teach import linear_scores
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows, vote_request
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, vote_request
 from tests.party.test_node import hello
 from tests.specs import teacher_of
 
@@ -72,14 +70,6 @@ def test_without_a_column_in_the_file(tmp_path: Path, kind: str) -> None:
     if kind != "mlp":
         assert (votes(home_of(tmp_path / "other", ("drowsy", "age"), **LACKS), config, other) == lacking).all()
     assert (votes(home_of(tmp_path / "whole"), config, queries) != lacking).any()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_relative_votes_are_by_the_scores_of_what_it_has(tmp_path: Path, kind: str) -> None:
-    config = make_relative(teacher=teacher_of(model=kind))
-    queries = make_rows(30, 5)[0]
-    choices = votes(home_of(tmp_path / "lacking", ("drowsy", "age"), **LACKS), config, queries)
-    assert 5 < np.count_nonzero(choices) < 25  # half of them each, as the reference rows have it
 
 
 def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
@@ -171,22 +161,3 @@ def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:
     assert (rows.x[:, 1] == 0).all()
     np.testing.assert_allclose(raw[:, 2:], [[0, 1], [0, 1]], atol=1e-6)
     assert report.filled == {"chol": 2, "sex": 2}
-
-
-def test_weights_of_it_are_zero_in_an_average_of_weights(tmp_path: Path) -> None:
-    config, folder = make_config(), home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    rows = load_rows(folder / "own.csv", config.rows, open_home(folder).rules)
-    (teacher,) = train_all(rows, config.teacher, [np.arange(40)], [0], 2)
-    weights = linear_scores(config.teacher, teacher, 3, 2)
-    assert weights is not None and (weights[1] == 0).all() and (weights[[0, 2]] != 0).all()
-
-
-def test_a_constant_teacher_where_labels_are_one_class(tmp_path: Path) -> None:
-    config = make_config()
-    folder = home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    lines = (folder / "own.csv").read_text().replace("ill", "well")
-    (folder / "own.csv").write_text(lines)
-    rows = load_rows(folder / "own.csv", config.rows, open_home(folder).rules)
-    assert rows.x.shape == (40, 3) and (rows.x[:, 1] == 0).all()
-    (teacher,) = train_all(rows, config.teacher, [np.arange(40)], [0], 2)
-    assert isinstance(teacher, ConstantTeacher)

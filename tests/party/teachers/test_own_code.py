@@ -16,15 +16,15 @@ from consilium.data.private_rows import Rows
 from consilium.models.specs import EstimatorSpec, TorchSpec
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import OwnCodeTeacher, check, train_all, try_again
+from consilium.party.teach import OwnCodeTeacher, check, train_all
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from tests import strangers
 from tests.federation import make_config, make_home
-from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger, with_teacher
-from tests.party.teachers.test_own_teacher import dry_run, home_with
-from tests.party.test_node import join, make_rows, vote
+from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger
+from tests.party.teachers.test_own_teacher import home_with
+from tests.party.test_node import join
 from tests.party.test_node import train as train_request
 
 GOOD = ("Nearest", "NoProbabilities", "TextLabels", "WithoutClasses", "Threads", "imputing")
@@ -138,21 +138,6 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     assert set(teacher.predict(rows.x)) == {1, 2}
 
 
-def test_too_few_rows_of_a_class_do_not_keep_a_party_away(tmp_path: Path) -> None:
-    """The same party, with labels that the estimator takes and with labels that it does not: both answer."""
-    for name, most in (("takes", 300), ("does not", 5)):
-        folder = make_home(tmp_path / name.replace(" ", "-"), "p")
-        x, y = make_rows(300, 6)
-        y[np.flatnonzero(y == 1)[most:]] = 0
-        np.savez(folder / "data.npz", x=x, y=y, features=np.array(SCHEMA.features), classes=np.array(SCHEMA.classes))
-        with_teacher(folder, {"model": "estimator", "factory": "tests.strangers:NeedsMany"})
-        party = PartyNode(open_home(folder))
-        join(party)
-        votes = party.vote(vote(x)).choices
-        assert votes.shape == (300, 1)
-        assert len(np.unique(votes)) == (2 if most == 300 else 1)
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -189,33 +174,3 @@ def test_a_coordinator_cannot_name_code_and_reading_a_table_imports_nothing(
 def test_faults_of_the_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         open_home(home_with(tmp_path, table))
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "expected"),
-    [
-        ("Nearest", {}, (0, False, False)),
-        ("NeedsMany", {"least": 45}, (1, False, False)),
-        ("Herd", {}, (0, False, True)),
-    ],
-)
-def test_a_trial_tells_how_an_estimator_behaves(name: str, parameters: dict, expected: tuple) -> None:
-    rows, spec = rows_of(), stranger(name, **parameters)
-    rows.y[:150][np.flatnonzero(rows.y[:150] == 1)[40:]] = 0
-    teachers = own_teachers(spec, rows)
-    found = try_again(rows, spec, PARTS[::-1], [2, 1], teachers[::-1], rows.x)
-    assert found is not None
-    assert (found.not_fitted, found.changed_votes > 0, found.changed_alone > 0) == expected
-    assert len(found.lines(2)) == sum(map(bool, expected))
-
-
-def test_a_dry_run_tells_of_dice(tmp_path: Path) -> None:
-    """Trained twice it would give the same votes by one chance in two: it is trained until it does not."""
-    table = {"model": "estimator", "factory": "tests.strangers:Dice"}
-    for attempt in range(20):  # by chance none of them: one in a million
-        output, error = dry_run(tmp_path / str(attempt), table)
-        assert error is None
-        assert "1 x tests.strangers:Dice (your own [teacher])" in output
-        if "trained again with the same seed, it gives" in output:
-            return
-    pytest.fail("it was never told")

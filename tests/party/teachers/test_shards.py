@@ -32,6 +32,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from tests.federation import make_config, make_home, make_rows
+from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
@@ -67,7 +68,7 @@ def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
 def test_a_shard_depends_on_no_other_row(divide: str, holds: bool) -> None:
     """Any subset of rows, in any order, is divided as it is within the whole. Not so before: the control."""
 
-    @settings(max_examples=200, deadline=None, derandomize=True)
+    @settings(max_examples=some(200), deadline=None, derandomize=True)
     @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 8), st.data())
     def check(values: list[int], count: int, data: st.DataObject) -> None:
         kept = data.draw(st.permutations(range(len(values))))[: data.draw(st.integers(1, len(values)))]
