@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from consilium import edge
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError
 from tests.command_line import Done, consilium
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,12 +92,10 @@ def test_an_unforeseen_error_does_not_quote_what_it_was_about(monkeypatch: pytes
     ("error", "code", "told"),
     [
         (ConfigError("query budget is 0", "Raise it"), 2, "consilium: query budget is 0. Raise it\n"),
-        (DataError("no rows"), 3, "consilium: no rows\n"),
         (OSError(28, "No space left on device"), 12, "consilium: cannot write the output: No space left on device. "),
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "consilium: cannot use x.csv: No such file"),
         (FileExistsError(17, "File exists", "x"), 6, "consilium: x is already there. "),
         (ConnectionRefusedError(111, "Connection refused"), 1, "consilium: internal error: ConnectionRefusedError"),
-        (MemoryError(), 1, "consilium: there is not enough memory. "),
         (KeyboardInterrupt(), 130, "consilium: interrupted\n"),
     ],
 )

@@ -107,14 +107,6 @@ def test_an_unseen_category_is_a_doubt_and_keeps_nobody_out(tmp_path: Path, colu
     np.testing.assert_allclose(raw, 0, atol=1e-12)
 
 
-def test_a_feature_for_missing_values_takes_them_without_a_rule(tmp_path: Path) -> None:
-    rows, report = read(tmp_path, OWN)
-    assert rows is not None
-    place = SCHEMA.features.index("creatinine missing")
-    assert (rows.x[:, place] > 0).tolist() == [False, True, False, False]
-    assert report.filled == {"creatinine": 1}
-
-
 @pytest.mark.parametrize(
     ("factor", "told"), [(88.4, ["100% of the rows are more than 10 deviations from the public mean"]), (1.0, [])]
 )
@@ -237,12 +229,3 @@ def test_several_files_are_one_party(tmp_path: Path) -> None:
         "age: 1 of 4 rows hold text that is no number (first: line 2 of 2024-3.csv)",
     ]
     assert len({before, digest_of(tmp_path / "2024-*.csv"), digest_of(tmp_path / "2024-1.csv")}) == 3
-
-
-@pytest.mark.parametrize("name", ["no-*.csv", "2024-*"])
-def test_patterns_that_name_no_files_of_one_kind(tmp_path: Path, name: str) -> None:
-    (tmp_path / "2024-1.csv").write_text(OWN)
-    features_file(tmp_path / "2024-2.npz")
-    rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
-    assert rows is None
-    assert len(report.problems) == 1

@@ -64,14 +64,6 @@ CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
         "age",
         "is the label's column",
     ),
-    (
-        "one column for two",
-        GOOD,
-        {"columns": {"age": "pressure", "pressure": "pressure"}},
-        "age, pressure",
-        "are all column 'pressure'",
-    ),
-    ("feature not mapped", GOOD, {"columns": {"age": "age"}}, "pressure", "[columns] does not name it"),
 ]
 
 

@@ -35,7 +35,6 @@ from tests.deploy.spoiled import (
     other_roster,
     policy,
     signed_so,
-    summed_elsewhere,
     unsafe_federation,
     written,
 )  # fmt: skip
@@ -118,16 +117,6 @@ def test_nothing_is_refused_by_sound_kits(nodes: Path) -> None:
     config = load(nodes / "of-second" / "federation.json", FederationConfig)
     assert open_second(nodes / SECOND_KIT).pinned_terms() == config.terms()
     assert ask_second(nodes) == SECOND
-
-
-def test_a_second_aggregators_doctor_advises_where_its_queries_will_not_last(nodes: Path) -> None:
-    kit = nodes / SECOND_KIT
-    summed_elsewhere(kit)
-    found, most = found_by_doctor(kit, "queries"), open_second(kit).policy.most_queries
-    assert found.level == "advice"
-    assert f"{most} in sums of other federations" in found.what
-    assert f"policy: {most}" in found.what
-    assert found.action == CURES_OF_SECOND[Rule.MOST_QUERIES]
 
 
 @pytest.mark.parametrize("node", FORESEEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from consilium.coordinator.deploy.runs import current_run
 from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
-from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
 from tests.deploy.kits import SECOND
 from tests.deploy.spoiled import (
@@ -127,20 +126,6 @@ def test_a_taken_port_is_said_at_once(nodes: Path, monkeypatch: pytest.MonkeyPat
     assert not current_run(open_kit(kit)).begun
 
 
-def test_a_port_that_becomes_free_is_taken(nodes: Path) -> None:
-    kit, told = open_kit(nodes / "party-ward-a"), []
-    with ExitStack() as stack:
-        stack.enter_context(taken(kit.node_port))
-
-        def tell(*line: str) -> None:
-            told.append(line)
-            stack.close()
-
-        checks = PARTY.ports(kit)
-        wait_for_ports(checks, tell, threading.Event(), seconds=100)
-    assert len(told) == 1
-
-
 OTHERS = ["party-ward-a", f"aggregator-{SECOND}"]
 
 
@@ -152,14 +137,6 @@ def test_a_node_needs_its_port_too(nodes: Path, monkeypatch: pytest.MonkeyPatch,
         found = found_by_doctor(kit, "port")
         assert (found.what, found.action) == said_by_start(kit)
     assert "change node_port in kit.json" in found.action
-
-
-@pytest.mark.parametrize("node", OTHERS)
-def test_a_path_that_flower_cannot_pass_on(nodes: Path, node: str) -> None:
-    kit = (nodes / node).rename(nodes / "a ward")
-    found = found_by_doctor(kit, "place")
-    assert (found.what, found.action) == said_by_start(kit)
-    assert "a path with spaces" in found.what
 
 
 @pytest.mark.parametrize("node", REFUSED)

@@ -12,14 +12,7 @@ import pytest
 import torch
 
 from consilium.models import devices
-from consilium.models.devices import (
-    FLOATS_VARIABLE,
-    VARIABLE,
-    asked_device,
-    in_training_floats,
-    resolve_device,
-    training_floats,
-)
+from consilium.models.devices import FLOATS_VARIABLE, in_training_floats, resolve_device, training_floats
 from consilium.protocol.errors import ConfigError
 
 
@@ -28,17 +21,6 @@ def gpu(monkeypatch, request: pytest.FixtureRequest) -> None:
     """A driver is there; torch finds a GPU or not."""
     monkeypatch.setattr(devices, "_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: request.param)
-
-
-def test_what_is_asked(monkeypatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert asked_device() == "auto"
-    monkeypatch.setenv(VARIABLE, "cpu")
-    assert asked_device() == "cpu"
-    for wrong in ("gpu", "", "cuda:0", "CPU"):
-        monkeypatch.setenv(VARIABLE, wrong)
-        with pytest.raises(ConfigError, match=r"CONSILIUM_DEVICE is '.*Use one of auto, cpu, cuda"):
-            asked_device()
 
 
 @pytest.mark.parametrize("gpu", [True], indirect=True)

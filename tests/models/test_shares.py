@@ -16,7 +16,7 @@ from consilium.models.evidence import column_scales, contrasts, fit_softmax, gra
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 from consilium.models.published.model import publish
-from consilium.models.shares import denoise, even
+from consilium.models.shares import even
 from consilium.models.specs import Smoothing
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
@@ -28,7 +28,6 @@ SPECS = {
     "logistic regression": student_of(),
     "graph": student_of(trainer="graph"),
     "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
-    "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
     "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=5, parameters={"hidden": 8}),
 }
 
@@ -159,14 +158,6 @@ class TestEveryKind:
         model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
         published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
         np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
-
-
-class TestDenoise:
-    def test_is_nearer_to_the_truth(self) -> None:
-        x, shares = linear_truth(400, 4, 3, 2)
-        found = denoise(x[:200], told_of(shares[:200], 0.5, 1), x, 0)
-        np.testing.assert_allclose(found.sum(axis=1), 1)
-        assert np.sqrt(((found - shares) ** 2).mean()) < 0.15
 
 
 class TestFeatures:

@@ -16,7 +16,6 @@ SPECS = {
     "graph": student_of(trainer="graph", gamma=0.2),
     "estimator": student_of(trainer="estimator", factory="sklearn.linear_model.LogisticRegression"),
     "estimator without weights": student_of(trainer="estimator", factory="tests.strangers:Nearest"),
-    "estimator without probabilities": student_of(trainer="estimator", factory="sklearn.svm.LinearSVC"),
     "torch": student_of(trainer="torch", factory="tests.strangers:Net", epochs=60, batch=64, parameters={"hidden": 8}),
 }
 

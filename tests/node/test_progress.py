@@ -33,12 +33,7 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        ([("say", "a run")], ["a run"]),
         ([("say", "few parties", True)], ["warning: few parties"]),
-        (
-            [("begin", "train", 2), ("update", "train", 1, 2), ("update", "train", 2, 2)],
-            ["parties train (2)", "parties train: 2 of 2, ended after 0.0 s"],
-        ),
         (  # not all came before the next stage began
             [("begin", "train", 3), ("update", "train", 1, 3), ("begin", "vote", 1), ("end",)],
             [
@@ -48,10 +43,6 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
                 "parties vote, ended after 0.0 s",
             ],
         ),
-        (  # nobody knows how far it is
-            [("begin", "pooled", 1), ("update", "pooled", 1, 1)],
-            ["pooled model trains", "pooled model trains, ended after 0.0 s"],
-        ),
         (  # batches of votes within what is asked: lines of the first alone
             [("begin", ASK, 40), *VOTES, ("update", ASK, 30, 40), *VOTES, *VOTES, ("update", ASK, 40, 40)],
             [
@@ -60,10 +51,6 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
                 "parties vote: 2 of 2, ended after 0.0 s",
                 "queries are asked: 40 of 40, ended after 0.0 s",
             ],
-        ),
-        (  # a callback without a begin, that comes twice
-            [("update", "votes of mine", 2, 2), ("update", "votes of mine", 2, 2)],
-            ["votes of mine (2)", "votes of mine: 2 of 2, ended after 0.0 s"],
         ),
     ],
 )

@@ -19,7 +19,6 @@ from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, 
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.teachers import LogisticRegressionSpec, RandomForestSpec
-from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
 
@@ -67,12 +66,6 @@ def refused(action, request) -> Rule:
     with pytest.raises(Refused) as caught:
         action(request)
     return caught.value.refusal.rule
-
-
-def test_hello_tells_name_teachers_and_weight_only(tmp_path: Path) -> None:
-    reply = node(tmp_path).hello(hello())
-    own = program_versions()
-    assert reply.model_dump() == {"party": "p", "teachers": 1, "seen": 0, "program": own}
 
 
 @pytest.mark.parametrize(

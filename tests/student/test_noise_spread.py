@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -88,18 +87,6 @@ def test_more_noise_moves_it_further() -> None:
         sds.append(spread["metrics"]["auc"]["sd"])
     assert alike == sorted(alike, reverse=True) and sds == sorted(sds)
     assert alike[0] > 0.9 and alike[-1] < 0.5
-
-
-@pytest.mark.parametrize("labels", [False, True])
-def test_labels_that_everybody_knows_hold_a_student_where_it_is(labels: bool) -> None:
-    """With 100 of them a student of drowned votes is moved less, in every half, also of labels."""
-    _, x, y, _ = world()
-    drowned = released(0, 250.0, labels)
-    known = replace(drowned, known=(x[:100], y[:100]))
-    metrics = metrics_of(drowned.train(SPEC, SCHEMA, 0))
-    alone, held = (spread_over_noise(answered, SPEC, SCHEMA, 0, metrics, (x, y)) for answered in (drowned, known))
-    assert held["metrics"]["auc"]["sd"] < 0.5 * alone["metrics"]["auc"]["sd"]
-    assert held["rank_correlation"] > alone["rank_correlation"] + 0.3
 
 
 def test_the_noise_of_halves_is_independent_and_twice_as_large() -> None:

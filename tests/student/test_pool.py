@@ -73,14 +73,12 @@ HEADER = "age,sex,creatinine,outcome\n"
 FAULTS: dict[str, tuple[str, Schema, str | None, str]] = {
     "text": ("> 89,male,1,\n", SCHEMA, None, "age: 1 of 1 rows hold text that is no number (first: line 2, '> 89')"),
     "missing number": ("61,male,1,\n,male,1,\n", SCHEMA, None, "age: 1 of 2 rows have no value (first: line 3); fill"),
-    "missing in features": ("61,,,\n", PLAIN, None, "creatinine: 1 of 1 rows have no value (first: line 2)"),
     "no class": (
         "61,male,1,dead\n",
         SCHEMA,
         "outcome",
         "outcome: 1 of 1 rows have a label that is no class (first: line 2, 'dead'); the classes are 'well', 'ill'",
     ),
-    "all labelled": ("61,male,1,ill\n", SCHEMA, "outcome", "every row of"),
     "two faults": (
         "x,,1,\n",
         SCHEMA,

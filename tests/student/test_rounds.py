@@ -155,12 +155,6 @@ def test_typical_rows_stand_for_the_crowds(seed: int) -> None:
         assert distance[first].min() < np.quantile(distance, 0.6)
 
 
-def test_typical_rows_leave_out_crowds_that_were_asked() -> None:
-    rows, asked = crowds()[: sum(SIZES)], [0, 100]  # one in each of the two largest
-    chosen = choose_typical(rows, np.setdiff1d(np.arange(len(rows)), asked), 2, asked)
-    assert (np.searchsorted(BOUNDS, chosen, side="right") - 1).tolist() == [2, 3]  # the larger one first
-
-
 @pytest.mark.parametrize("rows", [np.zeros((2, 3)), np.repeat(np.eye(3), 20, axis=0)[:55]])
 @pytest.mark.parametrize("count", [1, 7, 50])
 def test_typical_rows_are_enough_whatever_the_rows_are(rows: np.ndarray, count: int) -> None:

@@ -241,12 +241,10 @@ def test_status_reads_the_files(kit: Kit) -> None:
             },
             "parties connected: 3, needed: 3; waiting for b; refused: c, at most 9 s more",
         ),
-        ({"event": "lost", "parties": ["b"]}, "b: the connection is lost"),
         (
             {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage", "rule": "storage"},
             "b left out of stage enrol: refused: storage. Make room on the party's disk",
         ),
-        ({"event": "failed", "what": "x", "action": "y"}, "failed: x. y"),
         (
             {"event": "released", "asked": 5, "answered": 3, "parties": 3, "release": "winner"},
             "5 queries asked, 3 answered",

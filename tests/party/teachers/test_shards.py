@@ -14,9 +14,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from typer.testing import CliRunner
 
-from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
@@ -142,15 +140,6 @@ def test_a_damaged_or_open_secret_is_refused(tmp_path: Path, content: bytes, mod
     os.chmod(path, mode)
     with pytest.raises(ConfigError, match=r"shards\.key"):
         own_secret(tmp_path)
-
-
-def test_different_secrets_divide_differently() -> None:
-    ids = random_identities(1000)
-    secrets = [SECRET, bytes(32), simulated_secret(1, "a"), simulated_secret(2, "a")]
-    secrets.append(simulated_secret(1, "b"))
-    divided = [np.concatenate(split(ids, 2, secret)).tolist() for secret in secrets]
-    assert len({tuple(part) for part in divided}) == len(secrets)
-    assert simulated_secret(1, "a") == simulated_secret(1, "a")
 
 
 # -- a party's own path, from its file to its teachers ---------------------------------------------------------------
@@ -326,17 +315,6 @@ def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     assert refused(without.train, train(PATIENTS)) is Rule.UNIT
     x, _ = make_rows(5, 3)
     assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
-
-
-def test_a_party_is_told_before_it_takes_part(tmp_path: Path) -> None:
-    (tmp_path / "federation.json").write_text(PATIENTS.model_dump_json())
-    folder = make_home(tmp_path / "home", "p")
-    arguments = ["party", "dry-run", "--data-only", str(folder), str(tmp_path / "federation.json")]
-    result = CliRunner().invoke(cli.app, arguments)
-    assert "party.toml does not say which rows are of one" in result.output
-    assert isinstance(result.exception, ConfigError)
-    set_table(folder, patient={"rows_are_patients": True})
-    assert CliRunner().invoke(cli.app, arguments).exception is None
 
 
 @pytest.mark.parametrize(

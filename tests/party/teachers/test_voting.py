@@ -13,18 +13,9 @@ from consilium.models.specs import SklearnSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import train_all, vote
-from consilium.party.voting import (
-    Lot,
-    TeacherSet,
-    cast,
-    class_scores,
-    draw_lots,
-    load_teachers,
-    thresholds_of,
-    votes_of_teachers,
-)
+from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
@@ -239,25 +230,3 @@ def test_a_ballot_that_does_not_suit_rows_or_classes_is_refused(tmp_path: Path, 
     hello, request = with_reference(GOOD, voting_rule)
     node.hello(hello)
     assert refused(node.train, request) is Rule.MALFORMED
-
-
-def test_reference_rows_are_named_by_their_bytes(tmp_path: Path) -> None:
-    """What the terms pin tells rows in another order, or of another shape, apart."""
-    request = CONFIG.train_request()
-    others = (GOOD, GOOD[::-1].copy(), GOOD.reshape(-1, 1))
-    digests = {request.model_copy(update={"reference": rows}).digest() for rows in others}
-    assert len(digests) == 3
-    assert query_set_hash(GOOD) == query_set_hash(request.reference)
-
-
-def test_many_lots_are_drawn_as_one_at_a_time() -> None:
-    """Two of three classes, and three of three; names that JSON escapes."""
-    ids = [f"query-{number}" for number in range(40)]
-    lots = [Lot(name, "federation", ids) for name in ("plain", 'quoted "é"')]
-    generator = np.random.default_rng(1)
-    which, teachers, queries = (generator.integers(0, most, 300) for most in (2, 3, len(ids)))
-    equal = np.array([[True, True, True], [True, False, True], [False, True, True]])[generator.integers(0, 3, 300)]
-    places = zip(which, teachers, queries, equal, strict=True)
-    single = [lots[lot].draw(int(teacher), int(query), np.flatnonzero(tie)) for lot, teacher, query, tie in places]
-    assert draw_lots(lots, which, teachers, queries, equal).tolist() == single
-    assert len(set(single)) == 3
