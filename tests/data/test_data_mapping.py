@@ -198,15 +198,6 @@ def write(path: Path, *values: float) -> Path:
     return path
 
 
-@pytest.mark.parametrize("end", [0.1, 0.7])  # as float32 above, and below
-def test_float32_files_do_not_fall_outside_by_rounding(tmp_path: Path, end: float) -> None:
-    path = tmp_path / "data.npz"
-    x = np.full((2, 2), end, dtype=np.float32)
-    np.savez(path, x=x, y=[0, 1], features=np.array(["a", "b"]), classes=np.array(["x", "y"]))
-    _, report = read_rows(path, schema(Range(feature="a", low=end, high=end)), DataRules())
-    assert report.doubts == ()
-
-
 def test_training_moves_values_to_the_range_and_says_so_here_only(tmp_path: Path, caplog) -> None:
     path = write(tmp_path / "data.csv", -5, 4711, 3, 4)
     with caplog.at_level(logging.WARNING):
@@ -229,15 +220,6 @@ def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(
     if scale == 1.0 and limit == 1e6:
         assert rows.x[:, 0].tolist() == [0.5, 4711, 3, 1e6]
     train(rows, teacher_of(model, trees=3), np.arange(4), 1, 2)
-
-
-def test_rows_are_what_the_schema_makes_of_them(tmp_path: Path) -> None:
-    generator = np.random.default_rng(3)
-    x = generator.normal(5, 3, (50, 2)).astype(np.float32)
-    path = tmp_path / "data.npz"
-    np.savez(path, x=x, y=np.arange(50) % 2, features=np.array(["a", "b"]), classes=np.array(["x", "y"]))
-    public = Schema.from_public_rows(("a", "b"), ("x", "y"), generator.normal(4, 2, (30, 2)))
-    assert (load_rows(path, public).x == public.standardise(x)).all()
 
 
 def test_ranges_are_part_of_the_digest_and_survive_json() -> None:

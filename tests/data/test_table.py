@@ -85,12 +85,6 @@ def test_times(values: list, expected: list) -> None:
     assert [None if value != value else pytest.approx(value) for value in found] == expected
 
 
-@pytest.mark.parametrize("values", [["31.12.2024"], ["2024-01-01", "x"], ["2024-01-01", "2024"], ["2024-13-01"]])
-def test_what_is_no_time(values: list) -> None:
-    with pytest.raises(DataError, match=f"column 't', row {len(values)}: the value is neither"):
-        times_of(pl.Series("t", values))
-
-
 @pytest.mark.parametrize(
     ("cell", "cells", "expected"),
     [

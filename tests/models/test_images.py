@@ -11,11 +11,10 @@ import torch
 from consilium.models.base import Aids, Shares
 from consilium.models.images.graph_cnn import GraphCnnTrainer
 from consilium.models.images.loop import Job
-from consilium.models.images.network import few_threads, network, normalised_network, plain
+from consilium.models.images.network import few_threads
 from consilium.models.kernel import nearest_rows
 from consilium.models.train import trainer_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.images import ImageShape
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 
@@ -174,21 +173,6 @@ def test_a_first_look_brings_like_images_together() -> None:
     seen, before = (nearest_rows(places, 5)[0] for places in (network.features(rows), rows))
     same = [float((y[:1000][near] == y[:1000, None]).mean()) for near in (seen, before)]
     assert same[0] > same[1] + 0.05
-
-
-def test_normalisation_becomes_part_of_the_filters() -> None:
-    torch.manual_seed(0)
-    net = normalised_network(ImageShape(1, 12), 3, 4)
-    images = torch.rand(64, 1, 12, 12)
-    for _ in range(5):
-        net(images)  # running means and variances
-    net.eval()
-    same = plain(net)
-    with torch.no_grad():
-        np.testing.assert_allclose(same(images).numpy(), net(images).numpy(), atol=1e-5)
-    shapes = {name: value.shape for name, value in network(ImageShape(1, 12), 3, 4).state_dict().items()}
-    assert {name: value.shape for name, value in same.state_dict().items()} == shapes
-    assert plain(same) is same
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 1), ("3", 3), ("2,1", 1)])

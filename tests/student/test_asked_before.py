@@ -64,15 +64,6 @@ def test_the_second_student_gets_what_the_first_asked_and_what_is_left(serve, tm
     assert ask(service, tmp_path / "3", 7)[0] == 60  # the query budget is used up, and all of it is still free
 
 
-def test_a_student_that_wants_few_begins_with_what_is_free(serve, tmp_path: Path) -> None:
-    service = serve()
-    ask(service, tmp_path / "1", 0, queries=45)
-    assert ask(service, tmp_path / "2", 3, queries=50)[0] == 50
-    assert service.describe().queries_left == 10
-    assert ask(service, tmp_path / "3", 4, queries=20, rounds=2)[0] == 20
-    assert service.describe().queries_left == 10
-
-
 def test_a_student_that_stopped_goes_on_with_its_own_plan(serve, tmp_path: Path) -> None:
     service = serve()
     ask(service, tmp_path / "1", 0, queries=20)

@@ -74,23 +74,6 @@ def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, sele
     assert right == pytest.approx(result.metrics["accuracy"])
 
 
-@pytest.mark.parametrize("selection", ["typical"])
-def test_queries_are_chosen_by_what_the_schema_makes_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, selection: str
-) -> None:
-    source, seen = Digits(), []
-
-    def first_ones(strategy, candidates, count, rows, *rest) -> np.ndarray:
-        seen.append((strategy, rows))
-        return candidates[:count]
-
-    monkeypatch.setattr("consilium.student.run.choose", first_ones)
-    run_student(source, pool(source), spec("cnn", queries=20, steps=2, selection=selection), tmp_path, seed=0)
-    [(strategy, rows)] = seen  # in the first round already
-    assert strategy == selection
-    assert rows.max() > 100  # standardised by this schema, (16 - 5) / 0.1
-
-
 @pytest.mark.slow
 def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     source = Digits()
@@ -127,14 +110,6 @@ def test_the_card_says_in_which_floats_it_was_trained(
     card = json.loads((tmp_path / "student" / "student.json").read_text())
     assert card["model"].get("trained_in") == stated
     assert (f"trained in {floats}" in (tmp_path / "student" / "MODEL_CARD.md").read_text()) == (stated is not None)
-
-
-def test_nothing_is_asked_where_there_are_no_such_floats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, "float16")
-    source = Digits()
-    with pytest.raises(ConfigError, match=FLOATS_VARIABLE):
-        run_student(source, pool(source), spec("cnn"), tmp_path, seed=0)
-    assert source.asked == []
 
 
 @pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])

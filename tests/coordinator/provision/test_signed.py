@@ -201,17 +201,6 @@ def test_what_is_not_this_nodes_update_changes_nothing(out: Path, case: str) -> 
     assert not list(out.glob(".unpacking-*"))
 
 
-def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
-    """The sixth needs the fifth, which makes another federation."""
-    for version in (2, 3, 4):
-        open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
-    kits.revoke(out, "ward-c")
-    kits.add_student(out, "clinic")
-    with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
-        open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
-    assert "earlier updates first" in caught.value.action
-
-
 NO_KIT: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "an update": (lambda out: update(out, 2, "party-ward-a"), "holds no kit"),
     "not signed": (lambda out: without(kit_of(out), MANIFEST), "is not signed"),

@@ -192,10 +192,3 @@ def test_a_pipeline_by_names_is_published_and_sees_the_same_columns(tmp_path: Pa
     np.testing.assert_allclose(loaded.predict_proba(ROWS), model.predict_proba(schema.inputs(ROWS)), atol=1e-12)
     assert (loaded.predict_proba(ROWS).argmax(axis=1) == y).all()
     check_trainer(EstimatorStudent(factory="tests.strangers:by_name", parameters={"category": "stage"}), schema)
-
-
-def test_trees_behind_a_one_hot_encoder_are_refused_before_anything_is_asked() -> None:
-    schema = Schema.of_table(COLUMNS, ("well", "ill"), ROWS)
-    spec = EstimatorStudent(factory="tests.strangers:forest_by_name", parameters={"category": "stage"})
-    with pytest.raises(BadModel, match=r"takes 4 inputs and rows have 5.*OneHotEncoder"):
-        check_trainer(spec, schema)
