@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,13 +19,18 @@ from consilium.protocol import tls
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import TlsFiles, load_certificate, tls_cure
 from tests.deploy.edge import Site
-from tests.deploy.kits import server_of
+from tests.deploy.kits import make_kits, server_of
 from tests.deploy.test_kits_doctor import Https
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kits(tmp_path_factory.mktemp("sound"))
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(sound: Path, tmp_path: Path) -> Site:
+    return Site(Path(shutil.copytree(sound, tmp_path / "kits")))
 
 
 def test_a_key_of_another_certificate_is_no_servers(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -14,14 +15,19 @@ from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BY
 from consilium.coordinator.rosters import NodeKeys
 from consilium.protocol.errors import ConfigError
 from tests.deploy.edge import WAIT, Site, connected, is_closed, sent_until_stopped, until
-from tests.deploy.kits import edit
+from tests.deploy.kits import edit, make_kits
 
 MB = 1024 * 1024
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kits(tmp_path_factory.mktemp("sound"))
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(sound: Path, tmp_path: Path) -> Site:
+    return Site(Path(shutil.copytree(sound, tmp_path / "kits")))
 
 
 def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:

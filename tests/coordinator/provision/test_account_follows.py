@@ -6,6 +6,7 @@ The control is the advice of before, a new name and nothing else: the same rows 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,18 @@ from tests.deploy.kits import NOISY, accept_kit, make_kits, request_of_kit
 OLD, NEW = "ward-a", "ward-a-again"
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def revoked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of three parties, all of whose questions were answered; then one lost its keys, and was revoked."""
-    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
+    out = make_kits(tmp_path_factory.mktemp("revoked"), **NOISY, minimum_parties=2)
     answer_all(out / f"party-{OLD}")
     kits.revoke(out, OLD)
     return out
+
+
+@pytest.fixture
+def out(revoked: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(revoked, tmp_path / "kits"))
 
 
 def come_back(out: Path, *options: str) -> Path:

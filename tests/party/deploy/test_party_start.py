@@ -19,9 +19,14 @@ from tests.deploy.test_kits_doctor import Https
 REFUSED = NEWS["Failed to activate SuperNode"]
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kits(tmp_path_factory.mktemp("sound"))
+
+
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return make_kits(tmp_path)
+def out(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "kits"))
 
 
 def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,14 @@ from tests.party.test_client_app import call, context
 from tests.party.test_node import hello
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kits(tmp_path_factory.mktemp("sound"), collection="secure")
+
+
 @pytest.fixture
-def kit(tmp_path: Path) -> Path:
-    return make_kits(tmp_path, collection="secure") / "party-ward-a"
+def kit(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
