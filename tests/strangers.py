@@ -49,25 +49,11 @@ class NoProbabilities:
         return self.inner.predict(x)
 
 
-class FloatLabels(Nearest):
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        return super().fit(x, y.astype(float))
-
-
 class TextLabels(NoProbabilities):
     """Answers with texts of the numbers that it was given."""
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         return self.inner.predict(x).astype(str)
-
-
-class Unsorted(Nearest):
-    """Its classes_ come in the opposite order, and so do its columns."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        self.classes_, self.means = self.classes_[::-1], self.means[::-1]
-        return self
 
 
 class WithoutClasses(Nearest):
@@ -80,34 +66,6 @@ class WithoutClasses(Nearest):
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         return self.predict_proba(x).argmax(axis=1)
-
-
-class MissesAClass(Nearest):
-    """Knows only the first of the classes."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        return super().fit(x[y == y.min()], y[y == y.min()])
-
-
-class ReturnsNothing(Nearest):
-    """Its fit returns None."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-
-
-class Writes(Nearest):
-    """Writes over the rows that it is given."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        x[:] = 1e6
-        return self
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        found = super().predict_proba(x)
-        x[:] = -1e6
-        return found
 
 
 class Prints(Nearest):
@@ -134,22 +92,6 @@ class Threads(Nearest):
         thread.start()
         thread.join()
         return self
-
-
-class Dice(Nearest):
-    """Another model each time, whatever the seed."""
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        super().fit(x, y)
-        self.means = self.means[np.random.default_rng().permutation(len(self.means))]
-        return self
-
-
-class Herd(Nearest):
-    """Judges a row by the others that it is asked with."""
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return super().predict_proba(x - x.mean(axis=0) + self.means[0])
 
 
 class Moody(Nearest):
@@ -238,19 +180,6 @@ class NotKept(Nearest):
         self.lock = threading.Lock()
 
 
-class NeedsMany(Nearest):
-    """Insists on so many rows of each class."""
-
-    def __init__(self, least: int = 50) -> None:
-        super().__init__()
-        self.least = least
-
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
-        if np.unique(y, return_counts=True)[1].min() < self.least:
-            raise ValueError(f"PRIVATE {y.tolist()}")
-        return super().fit(x, y)
-
-
 def by_name(column: str = "age", category: str = "", passing: str = "drop") -> Pipeline:
     """A Pipeline that looks columns up by name."""
     categories = [("category", OneHotEncoder(), [category])] if category else []
@@ -330,6 +259,3 @@ def no_module(inputs: int, classes: int) -> object:
 def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """A loss of one's own."""
     return nn.functional.multi_margin_loss(logits, labels)
-
-
-NO_CALLABLE = 3

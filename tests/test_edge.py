@@ -6,49 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-import click
 import pytest
 import typer
 
 from consilium import edge
-from consilium.cli import app
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError
 from tests.command_line import Done, consilium
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Every command of the tree, by its words."""
-    if isinstance(group, click.Group):
-        for name, command in group.commands.items():
-            yield from commands(command, (*path, name))
-    else:
-        yield " ".join(path), group
-
-
-TREE = dict(commands(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("name", TREE)
-def test_every_command_has_a_format(name: str) -> None:
-    """None has a reason to have no JSON: one that runs for long tells how it ended."""
-    (option,) = (parameter for parameter in TREE[name].params if "--format" in parameter.opts)
-    assert isinstance(option.type, click.Choice)
-    assert [str(getattr(choice, "value", choice)) for choice in option.type.choices] == ["text", "json"]
-    assert option.get_default(click.Context(TREE[name])) == "text"
-
-
-@pytest.mark.parametrize("name", [name for name in TREE if name not in ("run", "scenarios")])
-def test_a_usage_error_of_every_command_is_one_object(name: str) -> None:
-    done = consilium(*name.split(), "--no-such-option", "--format", "json")
-    assert done.json()["error"]["type"] == "Usage"
-    assert done.json()["error"]["action"] == f"See `consilium {name} --help`"
-    assert (done.exit_code, done.stderr) == (2, "")
 
 
 @pytest.mark.parametrize("arguments", [["--format", "json"], ["--format=json"]])
@@ -124,12 +92,10 @@ def test_an_unforeseen_error_does_not_quote_what_it_was_about(monkeypatch: pytes
     ("error", "code", "told"),
     [
         (ConfigError("query budget is 0", "Raise it"), 2, "consilium: query budget is 0. Raise it\n"),
-        (DataError("no rows"), 3, "consilium: no rows\n"),
         (OSError(28, "No space left on device"), 12, "consilium: cannot write the output: No space left on device. "),
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "consilium: cannot use x.csv: No such file"),
         (FileExistsError(17, "File exists", "x"), 6, "consilium: x is already there. "),
         (ConnectionRefusedError(111, "Connection refused"), 1, "consilium: internal error: ConnectionRefusedError"),
-        (MemoryError(), 1, "consilium: there is not enough memory. "),
         (KeyboardInterrupt(), 130, "consilium: interrupted\n"),
     ],
 )

@@ -112,11 +112,7 @@ main(sys.argv[1:])
 
 @pytest.mark.parametrize(
     ("line", "first"),
-    [
-        ("run", "run of stroke, engine local, seed 0"),
-        ("run empty.toml --format json", "run of empty, engine local, seed 0"),
-        ("study empty.toml", "study empty, results in runs/study-empty"),
-    ],
+    [("run", "run of stroke, engine local, seed 0"), ("study empty.toml", "study empty, results in runs/study-empty")],
 )
 def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, first: str) -> None:
     """They take seconds to load. What is measured is what is loaded when the line is written, not a time."""

@@ -75,13 +75,10 @@ def test_no_module_asks_what_an_event_or_a_mechanism_is() -> None:
 @pytest.mark.parametrize(
     ("source", "line"),
     [
-        ("isinstance(event, GNMaxEvent)", 1),
         ("isinstance(event, events.GNMaxEvent | ConfidentEvent)", 1),
-        ("issubclass(kind, (Distributed, DistributedTwoPhase))", 1),
         ("from x import Immutable as Unsafe\nisinstance(mechanism, Unsafe)", 2),
         ("BY_PARTIES = (DistributedEvent, DistributedTwoPhaseEvent)\nisinstance(release, BY_PARTIES)", 2),
         ("type(event) is StableEvent", 1),
-        ("event.TYPE == 'sanitised'", 1),
         ("mechanism.name in ('gnmax', 'lnmax')", 1),
         ("match mechanism:\n    case Confident(threshold=t):\n        pass", 2),
     ],
@@ -90,15 +87,6 @@ def test_every_way_to_ask_is_seen(source: str, line: int) -> None:
     assert ladders(source) == [line]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "isinstance(value, float)",
-        "event.phases == 2",
-        "GNMaxEvent(sigma=1.0)",
-        "node.name == 'root'",
-        "kind == 'gnmax'",
-    ],
-)
+@pytest.mark.parametrize("source", ["isinstance(value, float)", "GNMaxEvent(sigma=1.0)", "node.name == 'root'"])
 def test_other_questions_are_none_of_these(source: str) -> None:
     assert ladders(source) == []

@@ -18,7 +18,7 @@ from consilium.data.files import BadTable, Lines, in_file
 from consilium.data.loose import Grade, read_loosely
 from consilium.data.remedy import TableCheck, all_at_once
 from consilium.data.table import TableRule, ruled
-from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.errors import DataError
 from consilium.simulations.council import defaults
 from tests.data.messy import ROWS, clean
 
@@ -44,7 +44,7 @@ def added(**columns: list[str] | list[float]) -> pl.DataFrame:
     return clean().with_columns([pl.Series(name, values) for name, values in columns.items()])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_of_a_clean_table_nothing_is_said(seed: int) -> None:
     assert checked(clean(seed)).findings == ()
 
@@ -52,31 +52,13 @@ def test_of_a_clean_table_nothing_is_said(seed: int) -> None:
 SOME = (3, 50, 51, 300)
 CASES: dict[str, tuple[pl.DataFrame, tuple[str, str]]] = {
     "a unit": (changed("dose", {row: "12 mg" for row in SOME}), ("dose", "number-with-unit")),
-    "a decimal comma": (changed("bmi", {row: "27,1" for row in SOME}), ("bmi", "decimal-comma")),
-    "a price": (added(cost=[f"€ {1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "number-with-unit")),
-    "an error of a spreadsheet": (changed("age", {row: "#NV" for row in SOME}), ("age", "missing-codes")),
     "thousands": (added(cost=[f"{1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "thousands")),
     "a bound": (changed("age", {row: "> 89" for row in SOME}), ("age", "bound")),
     "text": (changed("age", {row: "old" for row in SOME}), ("age", "text-in-numbers")),
     "missing": (changed("age", {row: "n/a" for row in SOME}), ("age", "missing-codes")),
-    "infinite": (changed("bmi", {row: "inf" for row in SOME}), ("bmi", "text-in-numbers")),
-    "dates": (added(day=["31.12.2024", "01.02.2023"] * (ROWS // 2)), ("day", "dates")),
-    "free text": (added(note=[f"came on day {row}" for row in range(ROWS)]), ("note", "identifier")),
     "no value": (added(land=[""] * ROWS).with_columns(pl.lit(None, pl.String).alias("land")), ("land", "empty")),
-    "few values": (added(scan=["seen", "not"] + ["NA"] * (ROWS - 2)), ("scan", "nearly-empty")),
     "no label": (changed("ill", dict.fromkeys(SOME)), ("ill", "label-missing")),
-    "three classes": (changed("ill", {row: "unclear" for row in range(40)}), ("ill", "label-many-classes")),
-    "a measurement": (clean().with_columns(pl.col("bmi").alias("ill")), ("ill", "label-no-classes")),
-    "one class": (changed("ill", dict.fromkeys(range(ROWS), "no")), ("ill", "label-one-class")),
     "owners spelled": (changed("hospital", {row: "anna  hospital" for row in SOME}), ("hospital", "owner-spelling")),
-    "owners with signs that nobody sees": (
-        changed("hospital", {row: "Anna\u200b Hospital\u00a0" for row in SOME}), ("hospital", "owner-spelling"),
-    ),
-    "owners with zeros": (
-        clean().with_columns(pl.Series("hospital", [f"Ward {row % 10:0{1 + row // 300}}" for row in range(ROWS)])),
-        ("hospital", "owner-spelling"),
-    ),
-    "no owner": (changed("hospital", dict.fromkeys(SOME)), ("hospital", "owner-missing")),
     "a tiny owner": (changed("hospital", {row: "Zeta" for row in SOME}), ("hospital", "tiny-owners")),
     "two owners": (changed("hospital", {row: "AB"[row % 2] for row in range(ROWS)}), ("hospital", "few-owners")),
     "copies": (
@@ -96,13 +78,9 @@ def test_a_fault_is_found(case: str) -> None:
 LEFT_ALONE = {
     "roman numbers": added(kind=["I", "II", "III"] * (ROWS // 3)),
     "blood groups": added(kind=["A", "AB", "B", "0"] * (ROWS // 4)),
-    "grades": added(kind=["A+", "A", "A-", "B"] * (ROWS // 4)),
     "doses as names": added(kind=["10 mg", "20 mg", "40 mg"] * (ROWS // 3)),
-    "ordinals": added(kind=["1st", "2nd", "3rd"] * (ROWS // 3)),
-    "versions": added(kind=["1.5", "15", "2.5"] * (ROWS // 3)),
     "a long tail": added(cost=[float(round(np.exp(row / 80))) for row in range(ROWS)]),
     "codes of kinds": added(kind=["1", "2", "3", "4"] * (ROWS // 4)),
-    "unknown as a kind": added(kind=["unknown", "left", "right"] * (ROWS // 3)),
 }
 
 
@@ -142,11 +120,6 @@ def test_rows_for_each_teacher_are_those_of_a_plan() -> None:
     assert (LEAST_ROWS, MOST_TEACHERS) == (defaults.ROWS_PER_TEACHER, defaults.MOST_TEACHERS)
 
 
-def test_patients_at_two_owners() -> None:
-    frame = added(who=[f"p{row // 2}" for row in range(ROWS)])
-    assert ("who", "patient-twice") in codes(frame, Roles("ill", "hospital", patient="who"))
-
-
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     changed("dose", {3: "12 mg", 50: "13mg"}).write_csv(path)
@@ -156,7 +129,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     assert finding.grade is Grade.MEND
 
 
-@pytest.mark.parametrize("case", ["a unit", "a decimal comma", "thousands", "a bound", "text", "missing"])
+@pytest.mark.parametrize("case", ["a unit", "thousands", "a bound", "text", "missing"])
 def test_the_remedy_reads_the_table(case: str) -> None:
     """What the keys make of it has no fault any more."""
     frame, (column, _) = CASES[case]
@@ -210,17 +183,11 @@ def written(folder: Path, content: bytes) -> Path:
 HEAD = b"age,town\n"
 FORMS = {
     "torn": (HEAD + b"1,a\n2\n3,b\n", "lines-torn", ("line 3",), {}),
-    "another separator": (HEAD + b"1,a\n2;b\n3,b\n", "lines-separator", ("line 3",), {}),
     "the header again": (HEAD + b"1,a\nage,town\n3,b\n", "lines-header", ("line 3",), {}),
     "a name twice": (b"age,age\n1,a\n2,b\n", "name-twice", ("line 1",), {}),
-    "no name": (b"age,town,\n1,a,\n2,b,\n", "no-name", ("line 1",), {}),
     "windows letters": (HEAD + "1,Zürich\n".encode("cp1252"), "encoding", ("line 2",), {"encoding": "cp1252"}),
-    "both": (
-        HEAD + "1,Zürich\n2,Süd\n".encode() + "3,Genève\n".encode("cp1252"),
-        "mixed-encodings", ("line 4",), {"encoding": "cp1252"},
-    ),
     "read twice": (HEAD + "1,ZÃ¼rich\n".encode(), "garbled", ("line 2",), {}),
-    "quotes": (HEAD + b'1,a\n2,"b" c\n3,d\n', "quotes", ("line 3",), {}),
+
 }  # fmt: skip
 
 
@@ -232,19 +199,10 @@ def test_the_form_of_a_file(tmp_path: Path, case: str) -> None:
     assert table.csv == keys
 
 
-@pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_separators_are_seen(tmp_path: Path, mark: str) -> None:
-    table = read_loosely([written(tmp_path, f"age{mark}town\n1,5{mark}a\n2,5{mark}b\n".encode())])
-    assert table.csv == {"separator": mark} and table.frame["age"].to_list() == ["1,5", "2,5"]
-
-
 BAD = {
     "empty": (b"", "is empty"),
-    "blank": (b" \n\n", "is empty"),
     "binary": (b"\x89PNG\x0d\x0a\x00\x00", "is binary, not CSV"),
-    "zip": (b"PK\x03\x04....", "is a zip or Excel file"),
     "a header alone": (b"age,town\n", "has a header and no rows"),
-    "no header": (b"1,2\n3,4\n", "has nothing but numbers in its first line"),
 }
 
 
@@ -253,15 +211,3 @@ def test_what_is_no_table(tmp_path: Path, case: str) -> None:
     content, fault = BAD[case]
     with pytest.raises(BadTable, match=fault):
         read_loosely([written(tmp_path, content)])
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PathError, match="cannot read"):
-        read_loosely([tmp_path / "b.csv"])
-
-
-def test_files_one_below_the_other(tmp_path: Path) -> None:
-    (tmp_path / "b.csv").write_bytes(b"age,town\n3,c\n")
-    table = read_loosely([written(tmp_path, HEAD + b"1,a\n"), tmp_path / "b.csv"])
-    assert table.frame.rows() == [("1", "a"), ("3", "c")]
-    assert table.lines.place(1) == "line 2 of b.csv"

@@ -14,7 +14,7 @@ from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, digest_of, read_rows
 from consilium.data.table import TableRule, read_table
-from consilium.protocol.schema import Range, Schema
+from consilium.protocol.schema import Schema
 
 PUBLIC = pl.DataFrame(
     {
@@ -108,37 +108,6 @@ def test_an_unseen_category_is_a_doubt_and_keeps_nobody_out(tmp_path: Path, colu
 
 
 @pytest.mark.parametrize(
-    ("tables", "filled", "problems"),
-    [
-        ({}, {}, ["age", "sex"]),
-        ({"missing": {"rule": "mean"}}, {"age": 1, "sex": 1, "creatinine": 1}, []),
-        (
-            {"columns": {"creatinine": {"missing": "refuse"}, "age": {}, "sex": {}, "stage": {}}},
-            {},
-            ["age", "sex", "creatinine"],
-        ),
-    ],
-)
-def test_missing_values(tmp_path: Path, tables: dict, filled: dict, problems: list[str]) -> None:
-    rows, report = read(tmp_path, OWN + ",,I,,ill\n".replace(",,I", ",,II"), **tables)
-    if problems:
-        assert [problem.where for problem in report.problems] == problems
-        return
-    assert rows is not None
-    assert report.filled == {**filled, "creatinine": 2}
-    assert rows.x[4, 0] == 0  # the public mean
-    assert rows.x[4, 1] == 0
-
-
-def test_a_feature_for_missing_values_takes_them_without_a_rule(tmp_path: Path) -> None:
-    rows, report = read(tmp_path, OWN)
-    assert rows is not None
-    place = SCHEMA.features.index("creatinine missing")
-    assert (rows.x[:, place] > 0).tolist() == [False, True, False, False]
-    assert report.filled == {"creatinine": 1}
-
-
-@pytest.mark.parametrize(
     ("factor", "told"), [(88.4, ["100% of the rows are more than 10 deviations from the public mean"]), (1.0, [])]
 )
 def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) -> None:
@@ -155,14 +124,6 @@ def test_a_shift_of_the_mean_is_told(tmp_path: Path) -> None:
     assert [str(doubt) for doubt in report.remarks] == [
         "age: its mean is 3.3 deviations from that of the public rows. Another unit? Set factor (and offset) for it in"
         " [columns]. Or a number that stands for a missing value"
-    ]
-
-
-def test_a_range_goes_before_the_public_mean(tmp_path: Path) -> None:
-    ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="creatinine", low=0, high=10)]})
-    _, report = read(tmp_path, OWN.replace("0.9", "4711"), ranged)
-    assert [str(doubt).split(". ")[0] for doubt in report.doubts] == [
-        "creatinine: 1 of 4 rows are outside 0 to 10, which the schema allows (first: line 2)"
     ]
 
 
@@ -187,17 +148,6 @@ FAULTS: dict[str, tuple[str, dict, str]] = {
         {"columns": {"age": "age", "sex": "sex", "stage": "stage"}},
         "creatinine: the federation asks for it, [columns] does not name it",
     ),
-    "no such column": (OWN.replace("stage", "grade"), {}, "stage: the file has no such column. Say under [columns]"),
-    "no label": (
-        OWN.replace("label", "outcome"),
-        {},
-        "label: the file has no such column. Say under [label] which one it is: column =",
-    ),
-    "no patient": (
-        OWN,
-        {"patient": {"column": "id"}},
-        "patient (column 'id'): the file has no such column. Say under [patient]",
-    ),
     "ages by code": (
         OWN,
         {"columns": {"age": {"codes": {"61": 1}}, "sex": "sex", "stage": "stage", "creatinine": "creatinine"}},
@@ -210,16 +160,6 @@ FAULTS: dict[str, tuple[str, dict, str]] = {
 def test_faults(tmp_path: Path, content: str, tables: dict, told: str) -> None:
     _, report = read(tmp_path, content, **tables)
     assert any(str(problem).startswith(told) for problem in report.problems), report.problems
-
-
-def test_names_that_no_public_row_has_are_doubted(tmp_path: Path) -> None:
-    columns = {"age": {}, "sex": {"values": {"male": "man"}}, "stage": {}, "creatinine": {}}
-    rows, report = read(tmp_path, OWN, columns=columns)
-    assert rows is not None
-    assert [doubt.fault.split(":")[0].split(" (")[0] for doubt in report.remarks] == [
-        "values names 'man', which no public row has",
-        "2 of 4 rows hold a value that no public row has",
-    ]
 
 
 def features_file(path: Path) -> Path:
@@ -289,12 +229,3 @@ def test_several_files_are_one_party(tmp_path: Path) -> None:
         "age: 1 of 4 rows hold text that is no number (first: line 2 of 2024-3.csv)",
     ]
     assert len({before, digest_of(tmp_path / "2024-*.csv"), digest_of(tmp_path / "2024-1.csv")}) == 3
-
-
-@pytest.mark.parametrize("name", ["no-*.csv", "2024-*"])
-def test_patterns_that_name_no_files_of_one_kind(tmp_path: Path, name: str) -> None:
-    (tmp_path / "2024-1.csv").write_text(OWN)
-    features_file(tmp_path / "2024-2.npz")
-    rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
-    assert rows is None
-    assert len(report.problems) == 1

@@ -40,70 +40,21 @@ def report_on(tmp_path: Path, content: str | bytes, suffix: str = ".csv", **tabl
     return report
 
 
-def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
-    report = report_on(tmp_path, GOOD)
-    assert (report.problems, report.doubts, report.rows, report.used) == ((), (), 3, 3)
-    assert report.classes == {"well": 1, "ill": 2}
-    assert repr(report) == "DataReport(problems=(), doubts=(), remarks=())"
-
-
 CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
     # what, content, rules, column or file, message
     ("empty", "", {}, "data.csv", "is empty"),
-    ("byte order mark only", b"\xef\xbb\xbf", {}, "data.csv", "has an empty first line"),
-    ("empty first line", "\n" + GOOD, {}, "data.csv", "has an empty first line"),
-    ("header only", "age,pressure,label\n", {}, "data.csv", "has a header and no rows"),
     ("no header", "61,4711,1\n61,120,0\n", {}, "data.csv", "has nothing but numbers in its first line"),
-    ("no header, decimal commas", '"61,5";4711\n', {"csv": {"separator": ";"}}, "data.csv", "nothing but numbers"),
     ("other separator", GOOD.replace(",", ";"), {}, "data.csv", "has one column only when split at ','"),
-    ("other separator, hint", GOOD.replace(",", "\t"), {}, "data.csv", "Set separator = '\\t' under [csv]"),
-    ("latin-1", GOOD.encode() + "4711,4711,kr\xe4nk\n".encode("latin-1"), {}, "data.csv", "is not utf-8 text"),
-    ("UTF-16", GOOD.encode("utf-16"), {}, "data.csv", "is UTF-16 text"),
-    ("Excel", b"PK\x03\x04" + b"4711" * 9, {}, "data.csv", "is a zip or Excel file"),
-    ("old Excel", b"\xd0\xcf\x11\xe0" + b"4711" * 9, {}, "data.csv", "is an old Excel file"),
-    ("gzip", b"\x1f\x8b" + b"4711" * 9, {}, "data.csv", "is a gzip file"),
-    ("Parquet", b"PAR1" + b"4711" * 9, {}, "data.csv", "is a Parquet file"),
-    ("open quote", GOOD + '4711,"4711,ill\n1,2,3\n', {}, "data.csv", "its quotes do not match"),
-    ("text after quote", GOOD + '"47"11,4711,ill\n', {}, "data.csv", "its quotes do not match"),
-    ("endless field", GOOD + "1," + "4711" * 40_000 + ",ill\n", {}, "data.csv", "its quotes do not match"),
     ("one field too many", GOOD + "61,4711,5,ill\n", {}, "data.csv", "1 of 4 rows have more or fewer fields"),
-    ("one field too few", GOOD + "61,4711\n", {}, "data.csv", "1 of 4 rows have more or fewer fields"),
-    ("too many, last empty", "age,pressure,label,x\n61,4711,ill,,\n", {}, "data.csv", "1 of 1 rows have more or fewer"),
     ("column absent", GOOD.replace("age", "years"), {}, "age", "the file has no such column"),
     ("column absent, hint", GOOD.replace("age", " AGE"), {}, "age", "differs only in capitals"),
-    ("label absent", GOOD.replace("label", "outcome"), {}, "label", "the file has no such column"),
     ("column twice", GOOD.replace("pressure", "age"), {}, "age", "the file has 2 columns of this name"),
     ("not a number", GOOD + "4711 mg,130,ill\n", {}, "age", "1 of 4 rows hold text that is no number"),
-    ("underscores", GOOD + "4711_0,130,ill\n", {}, "age", "1 of 4 rows hold text that is no number"),
-    ("date", GOOD + "61,4711-01-01,ill\n", {}, "pressure", "1 of 4 rows hold text that is no number"),
     ("code for missing", GOOD + "61,NA,ill\n", {}, "pressure", "name it in missing_codes"),
     ("decimal comma", GOOD + '61,"4711,5",ill\n', {}, "pressure", "1 of 4 rows have a decimal comma"),
-    (
-        "thousands point",
-        "age;pressure;label\n61;4.711;ill\n61;120,5;well\n",
-        {"csv": {"separator": ";", "decimal_comma": True}},
-        "pressure",
-        "1 of 2 rows have a point although decimal_comma is set",
-    ),
     ("infinite", GOOD + "61,inf,ill\n61,-Infinity,ill\n61,1e999,ill\n", {}, "pressure", "3 of 6 rows are infinite"),
     ("missing", GOOD + "61,,ill\n61,  ,ill\n61,NaN,ill\n", {}, "pressure", "3 of 6 rows have no value"),
-    ("missing label", GOOD + "61,4711,\n", {}, "label", "1 of 4 rows have no value"),
     ("unknown class", GOOD + "61,120,ill4711\n", {}, "label", "1 of 4 rows have a label that is no class"),
-    ("class in capitals", GOOD + "61,120,Ill\n", {}, "label", "1 of 4 rows have a label that is no class"),
-    (
-        "class of a code",
-        GOOD + "61,120,4711\n",
-        {"label": {"classes": {"well": "well", "ill": "ill", "9": "dead"}}},
-        "label",
-        "[label] classes names ['dead'], no class of the federation",
-    ),
-    (
-        "unknown code",
-        GOOD + "4711,120,ill\n",
-        {"columns": {"age": {"codes": {"61": 1, "72": 2, "55": 3}}, "pressure": "pressure"}},
-        "age",
-        "1 of 4 rows hold a value that codes does not have",
-    ),
     ("one class", "age,pressure,label\n61,4711,ill\n61,2,ill\n", {}, "label", "the same of 2 classes"),
     ("none left", "age,pressure,label\n61,,ill\n", {"missing": {"rule": "drop-row"}}, "rows", "none is left of 1"),
     (
@@ -113,14 +64,6 @@ CSV_FAULTS: list[tuple[str, str | bytes, dict, str, str]] = [
         "age",
         "is the label's column",
     ),
-    (
-        "one column for two",
-        GOOD,
-        {"columns": {"age": "pressure", "pressure": "pressure"}},
-        "age, pressure",
-        "are all column 'pressure'",
-    ),
-    ("feature not mapped", GOOD, {"columns": {"age": "age"}}, "pressure", "[columns] does not name it"),
 ]
 
 
@@ -143,20 +86,9 @@ def parquet(**columns: Any) -> Callable[[Path], None]:
 
 PARQUET_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
     ("not Parquet", lambda path: path.write_bytes(b"4711"), "data.parquet", "is not a readable Parquet file"),
-    ("empty", lambda path: path.write_bytes(b""), "data.parquet", "is not a readable Parquet file"),
-    ("cut off", lambda path: path.write_bytes(b"PAR1" + b"4711" * 9), "data.parquet", "is not a readable Parquet"),
     ("nested", parquet(age=[[4711], [1]]), "age", "is of type List"),
-    ("struct", parquet(age=[{"a": 4711}, {"a": 1}]), "age", "is of type Struct"),
-    ("date", parquet(age=pl.Series(["4711-01-01", "2000-01-01"]).str.to_date()), "age", "is of type Date"),
-    ("binary", parquet(label=[b"4711", b"ill"]), "label", "is of type Binary"),
     ("null", parquet(age=[None, 61]), "age", "1 of 2 rows have no value"),
-    ("all null", parquet(age=[None, None]), "age", "2 of 2 rows have no value"),
-    ("NaN", parquet(pressure=[float("nan"), 61.0]), "pressure", "1 of 2 rows have no value"),
-    ("infinite", parquet(pressure=[float("-inf"), 61.0]), "pressure", "1 of 2 rows are infinite"),
-    ("text", parquet(age=["4711 mg", "61"]), "age", "1 of 2 rows hold text that is no number"),
     ("column absent", parquet(age=None), "age", "the file has no such column"),
-    ("label absent", parquet(label=None), "label", "the file has no such column"),
-    ("unknown class", parquet(label=["well", "4711"]), "label", "1 of 2 rows have a label that is no class"),
     ("numbers for classes", parquet(label=[0, 4711]), "label", "2 of 2 rows have a label that is no class"),
     ("no rows", parquet(age=[], pressure=[], label=[]), "rows", "there are none"),
 ]
@@ -189,20 +121,14 @@ def npz(**changes: Any) -> Callable[[Path], None]:
 
 NPZ_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
     ("no npz", lambda path: path.write_bytes(b"4711"), "data.npz", "is not a readable .npz"),
-    ("a plain .npy", lambda path: np.save(path.open("wb"), np.array(4711)), "data.npz", "is not a readable .npz"),
     ("objects", npz(x=np.array([["4711", None]] * 2, dtype=object)), "data.npz", "is not a readable .npz (ValueError)"),
     ("part absent", npz(classes=None), "data.npz", "is not a readable .npz (KeyError)"),
-    ("single label", npz(y=np.array(0)), "data.npz", "x has shape (2, 2), y ()"),
-    ("features as a number", npz(features=np.array(4711)), "data.npz", "is not a readable .npz (TypeError)"),
     ("rows differ", npz(y=np.array([0, 1, 1])), "data.npz", "x has shape (2, 2), y (3,)"),
     ("text", npz(x=np.array([["4711", "a"]] * 2)), "data.npz", "x is <U4, it must hold numbers"),
     ("fractions", npz(y=np.array([0.5, 4711.0])), "data.npz", "y is float64, it must hold integers"),
     ("outside classes", npz(y=np.array([0, 4711])), "label (column 'y')", "1 of 2 rows have an index outside"),
-    ("below classes", npz(y=np.array([0, -1])), "label (column 'y')", "1 of 2 rows have an index outside"),
     ("unknown class", npz(classes=np.array(["well", "4711"])), "label (column 'y')", "1 of 2 rows have a label"),
-    ("twice", npz(features=np.array(["age", "age"])), "age", "the file has 2 columns of this name"),
     ("NaN", npz(x=np.array([[np.nan, 1], [61, 1]])), "age", "1 of 2 rows have no value"),
-    ("infinite", npz(x=np.array([[61, np.inf], [61, 1]])), "pressure", "1 of 2 rows are infinite"),
 ]
 
 
@@ -219,7 +145,7 @@ def test_faults_of_npz(tmp_path: Path, write: Callable[[Path], Any], where: str,
     assert SECRET not in f"{report.problems}".replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize("name", ["absent.csv", "absent.parquet", "absent.npz", "data.xlsx", "data", "folder.csv"])
+@pytest.mark.parametrize("name", ["absent.csv", "data.xlsx", "folder.csv"])
 def test_files_that_are_not_there_or_of_no_known_format(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.csv").mkdir()
     rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
@@ -257,7 +183,7 @@ def test_the_coordinator_is_told_the_rule_and_no_count(tmp_path: Path, content: 
     assert SECRET not in str(caught.value).replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize("row", [0, BLOCK - 1, BLOCK, 2 * BLOCK])
+@pytest.mark.parametrize("row", [0, BLOCK])
 def test_a_fault_is_found_in_every_block(tmp_path: Path, row: int) -> None:
     lines = ["61,120,well" if index % 2 else "72,150.5,ill" for index in range(2 * BLOCK + 1)]
     clean = "age,pressure,label\n" + "\n".join(lines)

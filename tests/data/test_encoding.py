@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 import numpy as np
 import polars as pl
 import pytest
@@ -59,13 +57,10 @@ def test_what_public_rows_say() -> None:
     [
         (["1", "2"], "category", {"kind": "category", "values": ("1", "2")}),
         (["1", "2"], {"values": ["2", "1", "3"]}, {"kind": "category", "values": ("2", "1", "3")}),
-        (["1", ""], {"missing": False}, {"kind": "number", "missing": False}),
         (["1", "2"], {"missing": True}, {"kind": "number", "missing": True}),
-        ([True, False], "number", {"kind": "number"}),
         ([None, None], {"values": ["a", "b"]}, {"kind": "category", "values": ("a", "b"), "missing": True}),
         (["TRUE", "False"], {}, {"kind": "category", "values": ("false", "true")}),
-        ([3.0, 1.0], "category", {"kind": "category", "values": ("1", "3")}),
-        (["2020-01-01", "x"], {}, {"kind": "category", "values": ("2020-01-01", "x")}),
+
     ],
 )  # fmt: skip
 def test_what_is_declared_goes_before_what_is_inferred(values: list, declared, expected: dict) -> None:
@@ -79,20 +74,13 @@ NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
     "no such column": ({"a": ["1"]}, {"b": DeclaredColumn()}, "no column 'b'"),
     "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
     "text among numbers": ({"a": [*TOO_FEW, "> 89"]}, {}, "30 different numbers, and text between them: row 31 has"),
-    "text in a declared number": ({"a": ["1", "x"]}, {"a": DeclaredColumn(kind="number")}, "row 2 has 'x', 1 such row"),
     "decimal comma": ({"a": ["1,5", "x"]}, {}, "column 'a', row 1: '1,5' is a number with a decimal comma"),
-    "infinite": ({"a": ["1", "inf"]}, {}, "column 'a', row 2: 'inf' is infinite"),
     "dates": ({"a": ["2020-01-01", "2021-12-31 10:00"]}, {}, "of dates: row 1 has '2020-01-01'"),
-    "dates as such": ({"a": [datetime.date(2020, 1, 1)]}, {}, "of dates"),
     "names": ({"a": [f"name {number}" for number in range(101)]}, {}, "101 different values in 101 public rows"),
-    "lists": ({"a": [[1], [2]]}, {}, "of type List"),
     "one name for two": ({"a": ["x", "y"], "a=y": ["1", "2"]}, {}, "two columns give a feature 'a=y'"),
-    "long second": ({"a": ["x" * 50, "y" * 99]}, {}, "has 101 characters, at most 100"),
-    "longer": ({"a" * 101: ["1"]}, {}, "has 101 characters, at most 100"),
-    "long value": ({"a": ["x", "y", "z" * 101]}, {}, "has 101 characters, at most 100: 'zzz"),
     "long feature": ({"column": ["x", "y", "z" * 99]}, {}, "has 106 characters, at most 100: 'column=zzz"),
     "control": ({"a": ["x", "y", "\x1b[2J"]}, {}, "a value of column 'a' has a control character"),
-    "empty name": ({"": ["1"]}, {}, "a column's name has 0 characters"),
+
 }  # fmt: skip
 
 
@@ -108,19 +96,13 @@ def test_columns_that_are_neither(frame: dict, declared: dict, told: str) -> Non
     ("column", "values", "expected", "state"),
     [
         ("sex", ["divers"], [0], ValueState.UNKNOWN_CATEGORY),
-        ("stage", ["III"], [0, 0, 0], ValueState.UNKNOWN_CATEGORY),
-        ("site", ["b"], [0], ValueState.UNKNOWN_CATEGORY),
         ("smoker", ["maybe"], [0, 0], ValueState.UNKNOWN_CATEGORY),
         ("smoker", [None], [0, 1], None),
-        ("sex", [""], [np.nan], None),
         ("age", ["> 89"], [np.nan], ValueState.NOT_A_NUMBER),
         ("age", ["1e39"], [np.nan], ValueState.INFINITE),
-        ("age", ["-inf"], [np.nan], ValueState.INFINITE),
         ("age", ["1,5"], [np.nan], ValueState.DECIMAL_COMMA),
-        ("age", [float("nan")], [np.nan], None),
         ("creatinine", [None], [np.nan, 1], None),
         ("stage", [9], [1, 0, 0], None),
-        ("stage", [9.0], [1, 0, 0], None),
         ("stage", ["09"], [0, 0, 0], ValueState.UNKNOWN_CATEGORY),
     ],
 )
@@ -132,11 +114,6 @@ def test_what_the_public_rows_do_not_have(column: str, values: list, expected: l
         [(column, state, [0])] if state else []
     )
     assert "rows" not in repr(doubts)
-
-
-def test_a_column_that_is_not_there() -> None:
-    with pytest.raises(DataError, match="no column 'age'"):
-        encode(pl.DataFrame({"sex": ["female"]}), COLUMNS)
 
 
 CELLS = st.one_of(st.none(), st.text(max_size=5), st.sampled_from(["female", "9.0", "true", "1e40", "nan", " 3,5"]),
@@ -188,10 +165,8 @@ def test_the_schema_of_a_table() -> None:
     [
         {"columns": [{"column": "b", "kind": "number"}]},
         {"columns": [{"column": "a", "kind": "number", "values": ["1"]}]},
-        {"columns": [{"column": "a", "kind": "category"}]},
         {"columns": [{"column": "a", "kind": "category", "values": ["x", "x"]}]},
         {"columns": [{"column": "a", "kind": "number", "missing": True}]},
-        {"columns": [{"column": "a", "kind": "category", "values": [str(n) for n in range(101)]}]},
     ],
 )
 def test_columns_that_do_not_give_the_features_are_refused(change: dict) -> None:
@@ -206,12 +181,9 @@ GOOD, MISSING, INFINITE = ValueState.GOOD, ValueState.MISSING, ValueState.INFINI
 @pytest.mark.parametrize(
     ("numbers", "changes", "values", "states"),
     [
-        ([1, 2], {}, [1, 2], [GOOD, GOOD]),
         ([32.0, 212.0], {"factor": 5 / 9, "offset": -160 / 9}, [0, 100], [GOOD, GOOD]),
-        ([1.0, 2.0], {"offset": 1.0}, [2, 3], [GOOD, GOOD]),
         ([1.0, 1e308], {"factor": 100.0}, [100, np.nan], [GOOD, INFINITE]),
         ([1.0, -9.0], {"missing": ("-9",)}, [1, np.nan], [GOOD, MISSING]),
-        ([1.0, -9.0], {"missing": ("NA",)}, [1, -9], [GOOD, GOOD]),
         ([np.nan, np.inf], {}, [np.nan, np.nan], [MISSING, INFINITE]),
         ([1.0, 2.0], {"codes": {"1": 7.0, "2": 8.0}}, [7, 8], [GOOD, GOOD]),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,6 @@ def test_csv_and_parquet_give_the_same_features(tmp_path: Path) -> None:
     assert encode(csv, columns)[1] == ()
 
 
-def test_dates_of_parquet_are_text(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"day": [datetime.date(2024, 12, 31)], "at": [datetime.datetime(2024, 1, 2, 12)]})
-    frame.write_parquet(tmp_path / "a.parquet")
-    found = read_table([tmp_path / "a.parquet"], rule())
-    assert times_of(found["day"]).tolist() == [20088.0]
-    assert times_of(found["at"]).tolist() == [19724.5]
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -94,24 +85,15 @@ def test_times(values: list, expected: list) -> None:
     assert [None if value != value else pytest.approx(value) for value in found] == expected
 
 
-@pytest.mark.parametrize("values", [["31.12.2024"], ["2024-01-01", "x"], ["2024-01-01", "2024"], ["2024-13-01"]])
-def test_what_is_no_time(values: list) -> None:
-    with pytest.raises(DataError, match=f"column 't', row {len(values)}: the value is neither"):
-        times_of(pl.Series("t", values))
-
-
 @pytest.mark.parametrize(
     ("cell", "cells", "expected"),
     [
         ({"codes": {"> 89": 90}, "missing_codes": ["n/k"]}, ["34", "> 89", "n/k", "7.5"], [34, 90, None, 7.5]),
-        ({"codes": {"90+": 91}}, ["34", "90+"], [34, 91]),
         ({"codes": {"<0,1": 0.05}}, ["34", "<0,1"], [34, 0.05]),
         ({"codes": {"T1": 1}, "other": "number"}, ["T1", "5"], [1, 5]),
-        ({"codes": {"w": 1, "m": 0}}, ["w", "m"], [1, 0]),
         ({"factor": 0.5, "offset": 1}, ["4", ""], [3, None]),
         ({"codes": {"> 9": 10}, "factor": 2}, ["4", "> 9"], [8, 20]),
         ({"values": {"w": "female", "m": "male"}}, ["w", "m", "x", ""], ["female", "male", "x", None]),
-        ({"missing_codes": ["-9"]}, ["-9", "-9.0"], [None, "-9.0"]),
     ],
 )
 def test_rules_of_cells(tmp_path: Path, cell: dict, cells: list[str], expected: list) -> None:
@@ -122,15 +104,7 @@ def test_rules_of_cells(tmp_path: Path, cell: dict, cells: list[str], expected: 
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        {"codes": {"a": 1}, "values": {"a": "b"}},
-        {"values": {"a": "b"}, "factor": 2},
-        {"other": "number"},
-        {"factor": 0},
-        {"factor": float("inf")},
-        {"codes": {}},
-        {"codes": {"a": 1}, "other": "text"},
-    ],
+    [{"codes": {"a": 1}, "values": {"a": "b"}}, {"values": {"a": "b"}, "factor": 2}, {"factor": 0}, {"codes": {}}],
 )
 def test_rules_that_make_no_sense(cell: dict) -> None:
     with pytest.raises(ValueError):
@@ -139,14 +113,9 @@ def test_rules_that_make_no_sense(cell: dict) -> None:
 
 BAD: list[tuple[str, str | bytes, dict, str]] = [
     ("empty", "", {}, "a.csv is empty"),
-    ("empty first line", "\n" + GOOD, {}, "has an empty first line"),
-    ("header only", "age,sex\n", {}, "has a header and no rows"),
     ("no header", "61,4711\n", {}, "nothing but numbers in its first line"),
     ("semicolons", GOOD.replace(",", ";"), {}, "Set separator = ';' under [csv]"),
-    ("latin-1", GOOD.encode() + b"4711,\xe4,\n", {}, "is not utf-8 text"),
-    ("UTF-16", GOOD.encode("utf-16"), {}, "is UTF-16 text, not CSV"),
     ("Excel", b"PK\x03\x04" + b"4711", {}, "is a zip or Excel file"),
-    ("open quote", GOOD + '"4711,1,2\n', {}, "its quotes do not match"),
     (
         "a field too many",
         GOOD + "4711,1,2,3\n",
@@ -155,8 +124,6 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
     ),
     ("no such column", GOOD, {"only": ["ages"]}, "has no column 'ages'. It has 'age', 'sex', 'weight'"),
     ("a rule for no column", GOOD, {"columns": {"ages": {}}}, "has no column 'ages'"),
-    ("twice", "age,age\n61,4711\n", {}, "has 2 columns named 'age'"),
-    ("nothing left", "age\n61\n", {"drop": ["age"]}, "no column that is to be read"),
     (
         "unknown code",
         GOOD + "4711,x,\n",
@@ -170,21 +137,8 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
         "line 4, column 'age': the value is no number, and 1 more",
     ),
     (
-        "infinite",
-        GOOD + "1e308,x,\n",
-        {"columns": {"age": {"factor": 4711}}},
-        "line 4, column 'age': the value is infinite",
-    ),
-    ("a comma", GOOD + '"4711,5",x,\n', {"columns": {"age": {"factor": 2}}}, "set decimal_comma = true in [csv]"),
-    (
         "a point",
         "a;b\n1,5;x\n4.711;y\n",
-        {"csv": {"separator": ";", "decimal_comma": True}},
-        "line 3, column 'a': the value has a decimal point",
-    ),
-    (
-        "only points",
-        "a;b\n1;x\n4.711;y\n",
         {"csv": {"separator": ";", "decimal_comma": True}},
         "line 3, column 'a': the value has a decimal point",
     ),
@@ -208,33 +162,13 @@ def parquet(**columns: Any) -> Callable[[Path], Any]:
 
 BAD_PARQUET: list[tuple[str, Callable[[Path], Any], dict, str]] = [
     ("not Parquet", lambda path: path.write_bytes(b"4711"), {}, "is not a readable Parquet file"),
-    ("empty", lambda path: path.write_bytes(b""), {}, "is not a readable Parquet file"),
-    ("cut off", lambda path: path.write_bytes(b"PAR1" + b"4711" * 9), {}, "is not a readable Parquet file"),
-    ("CSV", lambda path: path.write_text(GOOD), {}, "is not a readable Parquet file"),
     ("nested", parquet(a=[[4711]]), {}, "column 'a' is of type List"),
-    ("struct", parquet(a=[{"b": 4711}]), {}, "column 'a' is of type Struct"),
-    ("binary", parquet(a=[b"4711"]), {}, "column 'a' is of type Binary"),
-    ("duration", parquet(a=[datetime.timedelta(4711)]), {}, "column 'a' is of type Duration"),
     ("no such column", parquet(a=[4711]), {"only": ["b"]}, "has no column 'b'. It has 'a'"),
-    ("a rule for no column", parquet(a=[4711]), {"columns": {"b": {}}}, "has no column 'b'"),
-    ("nothing left", parquet(a=[4711]), {"drop": ["a"]}, "no column that is to be read"),
-    (
-        "unknown code",
-        parquet(a=[1, 4711]),
-        {"columns": {"a": {"codes": {"1": 1}}}},
-        "row 2, column 'a': the value is a number, and not among",
-    ),
     (
         "no number",
         parquet(a=["1", "4711 mg"]),
         {"columns": {"a": {"factor": 2}}},
         "row 2, column 'a': the value is no number",
-    ),
-    (
-        "infinite",
-        parquet(a=[1, 1e308]),
-        {"columns": {"a": {"factor": 4711}}},
-        "row 2, column 'a': the value is infinite",
     ),
 ]
 
@@ -284,7 +218,7 @@ def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None
         read_table(files_of(given, tmp_path), rule())
 
 
-@pytest.mark.parametrize("row", [0, BLOCK - 1, BLOCK, BLOCK + 1])
+@pytest.mark.parametrize("row", [BLOCK - 1, BLOCK])
 def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
     lines = ["1"] * (BLOCK + 2)
     lines[row] = "x"

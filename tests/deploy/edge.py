@@ -26,7 +26,7 @@ from starlette.routing import Route
 from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota, tls_server
 from consilium.coordinator.rosters import NodeKeys
 from consilium.node.kit import Kit, open_kit
-from tests.deploy.kits import free_ports, make_kits
+from tests.deploy.kits import free_ports
 
 WAIT = 250.0
 
@@ -56,8 +56,8 @@ class SuperLink:
 class Site:
     """Kits of the three wards, a SuperLink, and a gateway."""
 
-    def __init__(self, folder: Path) -> None:
-        self.out = make_kits(folder)
+    def __init__(self, out: Path) -> None:
+        self.out = out
         self.kit: Kit = open_kit(self.out / "coordinator")
         self.superlink = SuperLink()
         self.context = ssl.create_default_context(cafile=str(self.kit.authority))

@@ -239,10 +239,3 @@ def other_roster(kit: Path) -> None:
     roster = VerifiedRoster.load(kit / "roster.json")
     table = roster.model_dump(mode="json")
     replaced(kit, "roster.json", json.dumps({**table, "least_accepted": roster.least_accepted - 1}).encode())
-
-
-def summed_elsewhere(kit: Path) -> None:
-    """It gave sums of as many queries in another federation as its policy allows in all."""
-    with served(kit).transaction() as given:
-        ids = [f"{at:064x}" for at in range(open_second(kit).policy.most_queries)]
-        given.charge("b" * 64, 1, ids, 0b11)

@@ -25,7 +25,6 @@ from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refused, Rule
 from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.terms import NO_LEDGER
-from tests.aggregator.given_rules import rules_given
 from tests.deploy.kits import SECOND, write_data
 from tests.deploy.spoiled import (
     Spoil,
@@ -36,7 +35,6 @@ from tests.deploy.spoiled import (
     other_roster,
     policy,
     signed_so,
-    summed_elsewhere,
     unsafe_federation,
     written,
 )  # fmt: skip
@@ -77,63 +75,6 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
         Rule.SIMULATION: Foreseen(changed_terms(simulation=True)),
     },
 }
-OTHER_CHECKS: dict[str, dict[Rule, str]] = {
-    PARTY_KIT: {
-        Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
-        Rule.UNIT: "policy: tests/party/teachers/test_shards.py",
-        Rule.ROSTER_MISMATCH: "roster: tests/deploy/test_refused_starts.py, of a coordinator, and test_kits_doctor.py",
-        Rule.BAD_KEY: "roster and own keys: tests/coordinator/provision/test_own_keys.py",
-        Rule.BAD_SIGNATURE: "roster and own keys, as BAD_KEY",
-        Rule.POLICY: "policy, place and state, by whichever file it is",
-        Rule.SIMULATION: "policy: no kit is of a simulated federation",
-        Rule.STORAGE: "disk: tests/deploy/test_troubles.py",
-        Rule.VERSION: "versions, against those of the operator; the student's against the coordinator: terms",
-        Rule.PROMISE: "policy, where the terms cannot be promised at all",
-        Rule.MALFORMED: "versions",
-        Rule.ALREADY_ANSWERED: "rows left at the coordinator, terms at the student",
-        Rule.OVERFLOW_RISK: "refused when it is provisioned",
-    },
-    SECOND_KIT: {
-        Rule.MOST_QUERIES: "queries, as advice: a coordinator may ask fewer than it promised; the test below",
-        Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
-        Rule.POLICY: "place, state, keys and roster, by whichever file it is: the cases above",
-        Rule.STORAGE: "disk: tests/deploy/test_troubles.py",
-        Rule.VERSION: "versions, against those of the operator",
-        Rule.BAD_SIGNATURE: "own keys and roster: tests/coordinator/provision/test_second_aggregator.py",
-        Rule.OVERFLOW_RISK: "refused when it is provisioned",
-    },
-}
-"""Foreseen, and shown elsewhere."""
-AT_RUN_TIME: dict[Rule, str] = {
-    Rule.NODE_KIND: "a kit starts the app of its own kind: tests/aggregator/test_kinds.py",
-    Rule.TERMS: "it takes two kits to see that they differ; each has its own signature and version",
-    Rule.INTERNAL: "a bug",
-    Rule.UNSAFE_SESSION: "somebody lies, or two kits differ",
-    Rule.INCONSISTENT_VIEW: "somebody lies; of a second aggregator, one of the two",
-    Rule.REPLAY: "a step of the protocol",
-    Rule.BROKEN_BLOCK: "who is there when a question is asked",
-    Rule.STAGE_ORDER: "a step of the protocol",
-    Rule.THRESHOLD: "who is there when a question is asked",
-}
-"""Nobody can know before."""
-AT_RUN_TIME_OF: dict[str, dict[Rule, str]] = {
-    PARTY_KIT: {
-        Rule.LEDGER: "only the party knows what it saw, and only the coordinator where its ledger stands",
-        Rule.SECOND_COORDINATOR: "only the party knows who asked it last",
-        Rule.NOT_TRAINED: "a step of the protocol",
-    },
-    SECOND_KIT: {
-        Rule.PROMISE: "the coordinator asks something else than its own terms, which this kit has",
-        Rule.ALREADY_ANSWERED: "which rows a student will ask is not known; the coordinator leaves out those it knows",
-    },
-}
-
-
-@pytest.mark.parametrize(("node", "rules"), [(PARTY_KIT, set(Rule)), (SECOND_KIT, rules_given())])
-def test_every_rule_is_foreseen_or_it_is_said_why_not(node: str, rules: set[Rule]) -> None:
-    lists = [set(FORESEEN[node]), set(OTHER_CHECKS[node]), set(AT_RUN_TIME), set(AT_RUN_TIME_OF[node])]
-    assert set().union(*lists) == rules
-    assert sum(map(len, lists)) == len(rules)
 
 
 def ask_party(nodes: Path) -> None:
@@ -176,16 +117,6 @@ def test_nothing_is_refused_by_sound_kits(nodes: Path) -> None:
     config = load(nodes / "of-second" / "federation.json", FederationConfig)
     assert open_second(nodes / SECOND_KIT).pinned_terms() == config.terms()
     assert ask_second(nodes) == SECOND
-
-
-def test_a_second_aggregators_doctor_advises_where_its_queries_will_not_last(nodes: Path) -> None:
-    kit = nodes / SECOND_KIT
-    summed_elsewhere(kit)
-    found, most = found_by_doctor(kit, "queries"), open_second(kit).policy.most_queries
-    assert found.level == "advice"
-    assert f"{most} in sums of other federations" in found.what
-    assert f"policy: {most}" in found.what
-    assert found.action == CURES_OF_SECOND[Rule.MOST_QUERIES]
 
 
 @pytest.mark.parametrize("node", FORESEEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +17,8 @@ from consilium.coordinator.deploy.runs import current_run
 from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
-from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
-from tests.deploy.kits import SECOND, edit
+from tests.deploy.kits import SECOND
 from tests.deploy.spoiled import (
     STARTS,
     Spoil,
@@ -33,7 +32,6 @@ from tests.deploy.spoiled import (
     foreign_identity,
     found_by_doctor,
     lost,
-    other_authority,
     other_content,
     other_database,
     other_given,
@@ -50,60 +48,37 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
     "coordinator": {
         "a file was changed": (written("roster.json", "{}"), "signature", "not as the federation's"),
         "key of another certificate": (signed_so(other_key), "certificate", "is not the key of"),
-        "certificate of another authority": (signed_so(other_authority), "certificate", "not of the authority"),
         "host not in the certificate": (
             edited("kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
         ),
-        "nodes unreadable": (other_content("nodes.json", b"{"), "flower", "nodes.json"),
         "a party's key is none": (
             other_content("nodes.json", b'{"nodes": {"ward-a": "x"}}'), "flower", "key of ward-a",
         ),
         "federation damaged": (
             signed_so(edited("federation.json", '"query_budget"', '"query_budge"')), "federation", "query_budge",
         ),
-        "old roster": (
-            signed_so(edited("roster.json", '"t": 3', '"t": 2')), "roster", "the federation asks for",
-        ),
         "foreign identity": (signed_so(foreign_identity), "roster", "no entry with this node's name and key"),
         "another pool": (signed_so(other_pool), "public rows", "other rows than the federation is fixed to"),
-        "pool lost": (signed_so(lost("public.npy")), "public rows", "public.npy"),
         "too few parties": (signed_so(fewer_nodes), "nodes", "1 parties may connect, 3 are required"),
-        "students unreadable": (
-            other_content("students.json", b'{"university": "x"}'), "students", "nobody would be let",
-        ),
         "ledger of another format": (damaged_ledger, "ledger", "format"),
         "positions damaged": (damaged_positions, "ledger", "seen.json"),
     },
     "party-ward-a": {
         "a file was changed": (written("terms.json", "{}"), "signature", "not as the federation's"),
         "another name": (edited("party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
-        "settings unreadable": (edited("party.toml", "name = ", "name "), "place", "not valid TOML"),
-        "policy unreadable": (policy("[policy]", "[policy"), "place", "not valid TOML"),
         "sessions of another format": (
             partial(other_database, name="sessions.db"), "state", "format 99, this program knows",
-        ),
-        "uploads of another format": (
-            partial(other_database, name="uploads.db"), "state", "format 99, this program knows",
         ),
     },
     f"aggregator-{SECOND}": {
         "a file was changed": (written("terms.json", "{}"), "signature", "not as the federation's"),
-        "a file was lost": (lost("roster.json"), "signature", "roster.json"),
         "another name": (
             edited("aggregator.toml", f'name = "{SECOND}"', 'name = "bored"'), "place", "the kit is that of 'board'",
         ),
         "settings unreadable": (policy("[policy]", "[policy"), "place", "not valid TOML"),
-        "a key that settings do not have": (policy("exact_sums", "exact_sum"), "place", "exact_sum"),
-        "no settings": (lost("aggregator.toml"), "place", "aggregator.toml"),
         "no terms pinned": (edited("aggregator.toml", 'terms = "terms.json"', ""), "state", "pins no terms"),
-        "terms unreadable": (other_content("terms.json", b"{"), "state", "terms.json cannot be read"),
         "a promise of nonsense": (changed_terms(promise="[1]"), "state", "terms.json: malformed-request"),
         "given.db of another format": (other_given, "state", "format 99, this program knows"),
-        "given.db is no database": (
-            lambda kit: (open_kit(kit).state / "given.db").write_bytes(b"none" * 999),
-            "state", "given.db: DatabaseError",
-        ),
-        "given.db is damaged": (damaged_given, "state", "given.db"),
         "terms of an earlier federation are damaged": (damaged_earlier, "state", "given.db"),
         "its own keys were lost": (lost("sealing.pem"), "own keys", "holds no sealing.pem"),
     },
@@ -151,29 +126,6 @@ def test_a_taken_port_is_said_at_once(nodes: Path, monkeypatch: pytest.MonkeyPat
     assert not current_run(open_kit(kit)).begun
 
 
-def test_an_address_that_is_not_this_machines(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = nodes / "coordinator"
-    monkeypatch.setattr(coordinator, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
-    edit(kit / "kit.json", '"listen": "127.0.0.1"', '"listen": "192.0.2.77"')
-    found = found_by_doctor(kit, "superlink port")
-    assert (found.what, found.action) == said_by_start(kit)
-    assert "correct listen in kit.json" in found.action
-
-
-def test_a_port_that_becomes_free_is_taken(nodes: Path) -> None:
-    kit, told = open_kit(nodes / "party-ward-a"), []
-    with ExitStack() as stack:
-        stack.enter_context(taken(kit.node_port))
-
-        def tell(*line: str) -> None:
-            told.append(line)
-            stack.close()
-
-        checks = PARTY.ports(kit)
-        wait_for_ports(checks, tell, threading.Event(), seconds=100)
-    assert len(told) == 1
-
-
 OTHERS = ["party-ward-a", f"aggregator-{SECOND}"]
 
 
@@ -185,14 +137,6 @@ def test_a_node_needs_its_port_too(nodes: Path, monkeypatch: pytest.MonkeyPatch,
         found = found_by_doctor(kit, "port")
         assert (found.what, found.action) == said_by_start(kit)
     assert "change node_port in kit.json" in found.action
-
-
-@pytest.mark.parametrize("node", OTHERS)
-def test_a_path_that_flower_cannot_pass_on(nodes: Path, node: str) -> None:
-    kit = (nodes / node).rename(nodes / "a ward")
-    found = found_by_doctor(kit, "place")
-    assert (found.what, found.action) == said_by_start(kit)
-    assert "a path with spaces" in found.what
 
 
 @pytest.mark.parametrize("node", REFUSED)

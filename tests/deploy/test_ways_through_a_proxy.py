@@ -13,6 +13,7 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.node.checks import check_coordinator, examine
 from consilium.node.kit import open_kit
 from consilium.node.supernode import supernode
 from consilium.party.deployed import PARTY
@@ -64,28 +65,9 @@ def test_labels_come_through_a_proxy(
         assert proxy.asked.get_nowait() == wanted
 
 
-UNHEEDED = {
-    "in capitals": {"HTTPS_PROXY": "PROXY"},
-    "left out": {"https_proxy": "PROXY", "no_proxy": HOST},
-    "left out with its domain": {"https_proxy": "PROXY", "no_proxy": ".invalid"},
-}
-
-
-@pytest.mark.parametrize("case", UNHEEDED)
-def test_a_student_goes_the_direct_way(out: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+def test_a_proxy_that_refuses(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     student = open_kit(out / f"student-{STUDENT}")
-    with ConnectProxy({}) as proxy:
-        for name, value in UNHEEDED[case].items():
-            monkeypatch.setenv(name, proxy.url if value == "PROXY" else value)
-        with LabelChannel(student.coordinator.labels, 1, student.client_tls) as channel, pytest.raises(ServiceError):
-            channel.describe()
-        assert proxy.asked.empty()
-
-
-@pytest.mark.parametrize("status", ["403 Forbidden", "407 Proxy Authentication Required"])
-def test_a_proxy_that_refuses(out: Path, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
-    student = open_kit(out / f"student-{STUDENT}")
-    with ConnectProxy({}, status) as proxy:
+    with ConnectProxy({}, "403 Forbidden") as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
         with LabelChannel(student.coordinator.labels, 3, student.client_tls) as channel:
             with pytest.raises(ServiceError) as caught:
@@ -109,3 +91,12 @@ def test_a_supernode_asks_the_proxy(out: Path, tmp_path: Path) -> None:
         finally:
             process.kill()
             process.wait()
+
+
+def test_doctor_goes_the_way_of_the_supernode(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = open_kit(out / "party-ward-a")
+    with ConnectProxy({}, "403 Forbidden") as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        (found,) = examine([("coordinator", lambda: check_coordinator(kit))])
+        assert proxy.asked.get_nowait() == kit.coordinator.superlink
+    assert found.level == "wrong"

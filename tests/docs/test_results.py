@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import json
 from pathlib import Path
 
 import pytest
@@ -39,23 +38,6 @@ def test_every_result_says_where_it_is_from() -> None:
     for name, result in results.read().items():
         assert set(result) == {"values", "split", "seeds", "command"}, name
         assert result["split"] and all(isinstance(value, str) for value in result["values"].values()), name
-
-
-def test_a_table_is_recorded_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "results.json"
-    monkeypatch.setattr(results, "record", lambda name, result: RECORD(name, result, file))
-    for asked in ("", "1"):
-        monkeypatch.setenv("RECORD", asked)
-        with results.table("t", "python -m t", ["row", "A"], split="none", seeds=range(2)) as rows:
-            rows.add("x", 1000)
-            with pytest.raises(TypeError, match="digits"):
-                rows.add("y", 0.5)  # pyright: ignore[reportArgumentType]
-        assert file.exists() == bool(asked)
-    kept = {"values": {"x / A": "1,000"}, "split": "none", "seeds": [0, 1], "command": "python -m t"}
-    assert json.loads(file.read_text()) == {"t": kept}
-
-
-RECORD = results.record
 
 
 @pytest.mark.parametrize("module", [results, held_out])

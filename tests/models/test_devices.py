@@ -12,15 +12,7 @@ import pytest
 import torch
 
 from consilium.models import devices
-from consilium.models.devices import (
-    FLOATS_VARIABLE,
-    VARIABLE,
-    asked_device,
-    in_training_floats,
-    resolve_device,
-    training_floats,
-    using_device,
-)
+from consilium.models.devices import FLOATS_VARIABLE, in_training_floats, resolve_device, training_floats
 from consilium.protocol.errors import ConfigError
 
 
@@ -29,28 +21,6 @@ def gpu(monkeypatch, request: pytest.FixtureRequest) -> None:
     """A driver is there; torch finds a GPU or not."""
     monkeypatch.setattr(devices, "_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: request.param)
-
-
-def test_what_is_asked(monkeypatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert asked_device() == "auto"
-    monkeypatch.setenv(VARIABLE, "cpu")
-    assert asked_device() == "cpu"
-    for wrong in ("gpu", "", "cuda:0", "CPU"):
-        monkeypatch.setenv(VARIABLE, wrong)
-        with pytest.raises(ConfigError, match=r"CONSILIUM_DEVICE is '.*Use one of auto, cpu, cuda"):
-            asked_device()
-
-
-def test_it_is_asked_for_a_while(monkeypatch) -> None:
-    for before in (None, "cpu"):
-        monkeypatch.delenv(VARIABLE, raising=False)
-        if before:
-            monkeypatch.setenv(VARIABLE, before)
-        with pytest.raises(ZeroDivisionError), using_device("cuda"):
-            assert asked_device() == "cuda"
-            raise ZeroDivisionError
-        assert os.environ.get(VARIABLE) == before
 
 
 @pytest.mark.parametrize("gpu", [True], indirect=True)
@@ -83,7 +53,6 @@ def test_without_a_driver_torch_is_not_imported() -> None:
     [
         ({"amx_bf16": True}, "cpu", "bfloat16"),
         ({"amx_bf16": False, "avx512_bf16": True}, "cpu", "float32"),  # measured: no faster there
-        ({}, "cpu", "float32"),
         ({"amx_bf16": True}, "cuda", "float32"),
     ],
 )
@@ -103,13 +72,6 @@ def test_floats_that_are_asked_are_used(monkeypatch, floats: str, expected: torc
     with in_training_floats("cpu"):
         assert layer(rows).dtype == expected
     assert layer(rows).dtype == layer.weight.dtype == torch.float32
-
-
-@pytest.mark.parametrize("wrong", ["", "bf16", "float64"])
-def test_floats_that_are_none_are_refused(monkeypatch, wrong: str) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, wrong)
-    with pytest.raises(ConfigError, match=r"CONSILIUM_FLOATS is '.*Use one of auto, float32, bfloat16"):
-        training_floats("cpu")
 
 
 COUNT = """

@@ -10,7 +10,7 @@ import pytest
 from consilium.models.base import Model
 from consilium.models.devices import FLOATS_VARIABLE
 from consilium.models.teachers import NetworkTeacher, train_many
-from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec
+from consilium.protocol.teachers import CnnSpec, NetworkSpec
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 
@@ -70,10 +70,3 @@ def test_teachers_of_both_floats_are_as_good(monkeypatch: pytest.MonkeyPatch, sh
     for first, second in zip(*both, strict=True):
         assert {value.dtype for value in second.weights.values()} == {np.dtype(np.float32)}
         assert not np.array_equal(first.weights["first.weight"], second.weights["first.weight"])
-
-
-def test_perceptrons_have_float32_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = digits()
-    (first,), (second,) = teachers(monkeypatch, MlpSpec(hidden=8, epochs=1), x[:60], y[:60], 60)
-    for name, weights in first.weights.items():
-        np.testing.assert_array_equal(weights, second.weights[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,13 +16,9 @@ from consilium.models import linear
 from consilium.models.linear import LogisticTeacher, NotConverged
 from consilium.models.teachers import ConstantTeacher
 from consilium.party.teach import train_all
-from consilium.party.voting import Lot, cast, load_teachers, save_teachers
-from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec
 
 INPUTS = 6
-FEDERATION = "f" * 64
 
 
 def rows(count: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -36,9 +31,9 @@ def rows(count: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("count", [6, 15, 200])
-@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("C", [0.01, 100.0])
+@pytest.mark.parametrize("count", [6, 200])
+@pytest.mark.parametrize("classes", [2, 5])
 def test_the_numbers_of_scikit_learn(classes: int, count: int, C: float, balanced: bool) -> None:
     x, y = rows(count, classes, seed=count)
     weight = "balanced" if balanced else None
@@ -111,28 +106,3 @@ def test_a_constant_teacher_says_what_that_of_scikit_learn_says(labels: list[int
     assert found.classes_.tolist() == np.atleast_1d(expected.classes_).tolist()
     np.testing.assert_array_equal(found.predict(x), expected.predict(x))
     np.testing.assert_array_equal(found.predict_proba(x), expected.predict_proba(x))
-
-
-@pytest.mark.parametrize("relative", [False, True])
-def test_teachers_that_earlier_versions_kept_vote_as_they_did(tmp_path: Path, relative: bool) -> None:
-    """0.9 kept scikit-learn's own classes: they load, and give the votes of those that are trained today."""
-    x, y = rows(40, 2)
-    labels = (y - 1) // 3
-    schema = Schema(features=tuple("abcdef"), classes=("no", "yes"), center=(0,) * INPUTS, scale=(1,) * INPUTS)
-    queries = canonical_queries(np.random.default_rng(4).normal(size=(50, INPUTS)), INPUTS)
-    thresholds = np.array([[0.0, 0.2], [0.0, 0.0]]) if relative else None
-    kinds = {
-        "then": [
-            LogisticRegression(C=0.3).fit(x, labels),
-            DummyClassifier(strategy="most_frequent").fit(x[:3], np.ones(3, dtype=np.int64)),
-        ],
-        "now": [LogisticTeacher(0.3).fit(x, labels), ConstantTeacher.most_frequent(np.ones(3, dtype=np.int64))],
-    }
-    votes = {}
-    for name, teachers in kinds.items():
-        (tmp_path / name).mkdir()
-        save_teachers(tmp_path / name, FEDERATION, "", schema, teachers, thresholds)  # pyright: ignore[reportArgumentType]
-        kept = load_teachers(tmp_path / name, FEDERATION)
-        votes[name] = cast(kept, schema.inputs(queries), Lot("p", FEDERATION, query_ids(queries)))
-    assert votes["then"].tolist() == votes["now"].tolist()
-    assert 0 < votes["now"][:, 1].sum() < 100

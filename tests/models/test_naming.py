@@ -59,11 +59,6 @@ def test_two_packages_with_one_name(site: Path) -> None:
         resolve("twice", TEACHERS)
 
 
-@pytest.mark.parametrize("name", ["collections:OrderedDict.fromkeys", "collections.OrderedDict", "math:sqrt"])
-def test_ways_to_name_a_callable(name: str) -> None:
-    assert callable(resolve(name, TEACHERS))
-
-
 def test_the_seed_and_one_thread_reach_what_is_within_a_pipeline() -> None:
     from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
     from sklearn.pipeline import make_pipeline

@@ -137,10 +137,3 @@ def test_this_machine_is_behind_no_proxy(before: dict[str, str]) -> None:
     names = without_loopback(before)["no_proxy"].split(",")
     assert {"127.0.0.1", "localhost", "::1", *("example.net" for _ in before)} == set(names)
     assert len(names) == len(set(names))
-
-
-def test_programs_of_flower_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.org:3128")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    told = flower_environment(tmp_path / "flower")
-    assert (told["HTTPS_PROXY"], "127.0.0.1" in told["NO_PROXY"]) == ("http://proxy.example.org:3128", True)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from consilium.node import progress
-from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, Bars, Display, LogLines, Stages, about, showing
+from consilium.node.progress import ASK, Bars, Display, LogLines, about, showing
 
 
 def test_words_never_promise_more_than_a_tenth_or_so() -> None:
@@ -34,12 +33,7 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        ([("say", "a run")], ["a run"]),
         ([("say", "few parties", True)], ["warning: few parties"]),
-        (
-            [("begin", "train", 2), ("update", "train", 1, 2), ("update", "train", 2, 2)],
-            ["parties train (2)", "parties train: 2 of 2, ended after 0.0 s"],
-        ),
         (  # not all came before the next stage began
             [("begin", "train", 3), ("update", "train", 1, 3), ("begin", "vote", 1), ("end",)],
             [
@@ -48,10 +42,6 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
                 "parties vote",
                 "parties vote, ended after 0.0 s",
             ],
-        ),
-        (  # nobody knows how far it is
-            [("begin", "pooled", 1), ("update", "pooled", 1, 1)],
-            ["pooled model trains", "pooled model trains, ended after 0.0 s"],
         ),
         (  # batches of votes within what is asked: lines of the first alone
             [("begin", ASK, 40), *VOTES, ("update", ASK, 30, 40), *VOTES, *VOTES, ("update", ASK, 40, 40)],
@@ -62,44 +52,12 @@ VOTES = [("begin", "vote", 2), ("update", "vote", 2, 2)]
                 "queries are asked: 40 of 40, ended after 0.0 s",
             ],
         ),
-        (  # a callback without a begin, that comes twice
-            [("update", "votes of mine", 2, 2), ("update", "votes of mine", 2, 2)],
-            ["votes of mine (2)", "votes of mine: 2 of 2, ended after 0.0 s"],
-        ),
     ],
 )
 def test_lines(calls: list[tuple[Any, ...]], expected: list[str]) -> None:
     file = io.StringIO()
     play(LogLines(file), *calls)
     assert [line.split("  ", 1)[1] for line in file.getvalue().splitlines()] == expected
-
-
-def test_a_long_stage_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, file = 0.0, io.StringIO()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    display = LogLines(file)
-    display.begin("train", 100)
-    for done in range(1, 26):
-        now = float(done)
-        display.update("train", done, 100)
-    told = [line.split("  ", 1)[1] for line in file.getvalue().splitlines()]
-    assert told == ["parties train (100)", "parties train: 10 of 100", "parties train: 20 of 100"]
-
-
-def test_a_stage_in_which_others_happen_stays_open() -> None:
-    stages = Stages()
-    stages.begin(ROUND, 3)
-    stages.begin(ASK, 300)
-    stages.begin("vote", 5)
-    assert stages._open == [ROUND, ASK, "vote"]
-    stages.begin(TRAIN_STUDENT, 1)
-    assert stages._open == [ROUND, ASK, TRAIN_STUDENT]
-    stages.update("train student, mlp", 10, 100)
-    stages.update(TRAIN_STUDENT, 1, 1)
-    stages.update(ROUND, 1, 3)
-    assert stages._open == [ROUND, ASK]
-    stages.end()
-    assert stages._open == []
 
 
 def bars(*calls: tuple[Any, ...]) -> list[str]:
@@ -119,11 +77,6 @@ def test_bars_have_count_and_time() -> None:
     assert enrolled.split()[:2] == ["parties", "enrol"]
     assert "371/371" in enrolled and "0:00:00" in enrolled
     assert "100/371" in training
-
-
-def test_bars_of_a_stage_that_comes_again_are_one() -> None:
-    (line,) = bars(*VOTES * 20, ("begin", "vote", 2), ("update", "vote", 1, 2))
-    assert "1/2" in line
 
 
 class Gone(io.StringIO):

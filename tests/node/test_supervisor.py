@@ -26,7 +26,6 @@ from consilium.node.supervisor import (
     end_leftovers,
     stop_on_signals,
 )
-from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
 CHILD = "import os, signal, time\n{before}{watch}print(os.getpid(), flush=True)\ntime.sleep(3600)\n"
@@ -126,15 +125,6 @@ def test_another_thread_is_no_sign_of_life(systemd: socket.socket, tmp_path: Pat
     assert heard(systemd) == []
 
 
-def test_an_abstract_socket() -> None:
-    name = f"consilium-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(f"\0{name}")
-        ServiceManager(f"@{name}").stopping()
-        listener.settimeout(10)
-        assert listener.recv(100) == b"STOPPING=1"
-
-
 @pytest.mark.parametrize("address", ["", "/nowhere/notify"])
 def test_a_node_needs_no_manager(address: str) -> None:
     stop = StopEvent(ServiceManager(address))
@@ -191,24 +181,6 @@ def test_a_program_that_ends_is_started_again_ever_more_slowly(tmp_path: Path) -
     assert "starts again in 0.4 s" in told[3]
 
 
-@pytest.mark.slow
-def test_a_calm_while_forgets_failures(tmp_path: Path) -> None:
-    told: list[str] = []
-    child = script(tmp_path, "import time\nopen('starts', 'a').write('x\\n')\ntime.sleep(0.4)\n")
-    with Supervisor([child], lambda _, what: told.append(what), BackOff(first=0.1, most=9, calm=0.3)):
-        wait_for(tmp_path / "starts", 4)
-    assert all("starts again in 0.1 s" in what for what in told)
-
-
-def test_a_program_that_is_killed_says_so(tmp_path: Path) -> None:
-    told: list[str] = []
-    child = script(tmp_path, "import os\nopen('pids', 'a').write(f'{os.getpid()}\\n')\nimport time\ntime.sleep(3600)\n")
-    with Supervisor([child], lambda _, what: told.append(what), FAST):
-        os.kill(int(wait_for(tmp_path / "pids")[0]), signal.SIGKILL)
-        wait_for(tmp_path / "pids", 2)
-    assert "ended (signal SIGKILL)" in told[0]
-
-
 FAMILY = """
 import os, signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
@@ -227,20 +199,6 @@ def test_children_and_their_children_end_with_the_supervisor(tmp_path: Path, han
         assert all(alive(pid) for pid in pids)
     until(lambda: not any(alive(pid) for pid in pids))
     assert not list((tmp_path / "state" / "logs").glob("*.pid"))
-
-
-def test_news_are_told_once_for_each_start(tmp_path: Path) -> None:
-    told: list[str] = []
-    text = (
-        "import os, time\nsecond = os.path.exists('starts')\nprint('id: 1\\nid: 1', flush=True)\n"
-        "open('starts', 'a').write('x\\n')\ntime.sleep(3600 if second else 0)\n"
-    )
-    program = script(tmp_path, text)
-    program = Program(program.name, program.command, program.folder, program.log, program.environment, {"id:": "hello"})
-    with Supervisor([program], lambda _, what: told.append(what), FAST):
-        until(lambda: told.count("hello") == 2)
-    assert told.count("hello") == 2
-    assert len(lines_of(tmp_path / "starts")) == 2
 
 
 @pytest.mark.parametrize(
@@ -366,14 +324,6 @@ def test_an_app_in_a_session_of_its_own_is_ended_and_that_of_another_kit_is_not(
         for process in (ours, other):
             process.kill()
         other.wait()
-
-
-def test_waiting_ends_with_an_error_or_the_stop() -> None:
-    stop = threading.Event()
-    with pytest.raises(EngineError, match="nothing came"):
-        supervisor.wait_until(lambda: False, 0.3, "nothing came", stop)
-    stop.set()
-    supervisor.wait_until(lambda: False, 60, "nothing came", stop)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -46,19 +46,6 @@ def test_a_shortened_federation_runs_and_is_audited(installed: Installed, hostil
     assert json.loads(audited.stdout)["holds"] is True
 
 
-@pytest.mark.proofs
-def test_the_default_federation_runs(installed: Installed, hostile_folder: Path) -> None:
-    summary = run(installed, ["consilium"], hostile_folder, "--set", "federation.timeouts.enrol=900", timeout=1200)
-    assert (summary["parties"], round(summary["student"]["auc"], 4)) == (371, 0.7714)
-
-
-@pytest.mark.proofs  # the same program on the local engine: above
-def test_a_shortened_federation_runs_on_ray(installed: Installed, hostile_folder: Path) -> None:
-    summary = run(installed, ["consilium"], hostile_folder, "--engine", "ray", *shortened())
-    assert summary["engine"] == "ray"
-    assert summary["queries"]["answered"] > 0
-
-
 def test_a_partys_client_process_starts(installed: Installed, hostile_folder: Path) -> None:
     """What Flower's SuperNode starts for a party, in its own environment, see `node.installed_app`."""
     write = (

@@ -61,18 +61,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         consilium.load_scenarios  # noqa: B018 # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_without_a_distribution_the_version_is_unknown() -> None:
-    hidden = (
-        "import importlib.metadata as metadata\n"
-        "def version(name):\n"
-        "    assert name == 'consilium-pate'\n"
-        "    raise metadata.PackageNotFoundError(name)\n"
-        "metadata.version = version\n"
-        "import consilium; print(consilium.__version__)"
-    )
-    assert python(hidden) == "0+unknown"
-
-
 WRONG = "import consilium\n\nconsilium.load_scenarios('stroke')\nconsilium.load_model(3)\n"
 
 

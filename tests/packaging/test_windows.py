@@ -20,7 +20,7 @@ for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "said"), [("accounting", ""), ("protocol", "fcntl"), ("coordinator.ledger", "fcntl")])
+@pytest.mark.parametrize(("room", "said"), [("accounting", ""), ("protocol", "fcntl")])
 def test_what_needs_posix(room: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_POSIX, room], capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (said == "")

@@ -23,7 +23,6 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.schema import Range, Schema
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
-from tests.specs import teacher_of
 
 
 @pytest.fixture
@@ -118,31 +117,12 @@ def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
     assert "same votes" not in output
 
 
-def test_masked_votes_are_told_with_their_largest_size(tmp_path: Path) -> None:
-    federation = write_federation(tmp_path, collection="secure", roster="a" * 64)
-    output, error = of_party("dry-run", make_home(tmp_path / "home", "p", collection="secure"), federation)
-    assert error is None
-    assert "(100, 2) under masks, at most 800 bytes" in output
-
-
-def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
-    x, _ = make_rows(30, 5)
-    np.savez(tmp_path / "public.npz", features=np.array(FEATURES), queries=x)
-    output, error = of_party("dry-run", home, federation, "--queries", tmp_path / "public.npz")
-    assert error is None
-    assert "vote     uint8 (30, 1), 30 bytes" in output
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"queries": np.zeros((3, 3))}, "KeyError"),
         ({"features": np.array(FEATURES[::-1]), "queries": np.zeros((3, 3))}, "are not the federation's"),
-        ({"features": np.array(FEATURES), "queries": np.zeros((3, 2))}, r"have shape \(3, 2\) for 3 features"),
         ({"features": np.array(FEATURES), "queries": np.zeros((0, 3))}, "the set is empty"),
         ({"features": np.array(FEATURES), "queries": np.full((1, 3), np.nan)}, "missing, infinite"),
-        ({"features": np.array(FEATURES), "queries": np.array([[None] * 3], dtype=object)}, "ValueError"),
     ],
 )
 def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, content: dict, message: str) -> None:
@@ -192,21 +172,10 @@ def test_every_problem_is_a_line_and_the_exit_code_is_that_of_data(
     assert files_of(home) == before
 
 
-def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
-    rows = make_config().rows.model_dump()
-    ranges = [{"feature": "age", "low": 0, "high": 30}]
-    federation = write_federation(tmp_path, rows=Schema.model_validate({**rows, "ranges": ranges}))
-    output, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), federation)
-    assert isinstance(error, DataError)
-    assert "PROBLEM    age: 40 of 40 rows are outside 0 to 30" in output
-
-
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
         ({"allow_simulation": False}, "the policy would refuse this federation: simulation"),
-        ({"allowed_classes": ["well", "dead"]}, "the policy would refuse this federation: classes"),
-        ({"collection": "secure"}, "the policy would refuse this federation: votes"),
         ({"least_rows_per_teacher": 41}, "the smallest of 1 shards has 40 rows"),
     ],
 )
@@ -246,28 +215,6 @@ def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -
     assert "20 rows, 19 used, 1 dropped" in output
     assert "mean for   pressure 1" in output
     assert "not asked  shoe size" in output
-
-
-def test_teachers_that_always_say_the_same_are_told(tmp_path: Path, federation: Path) -> None:
-    home = csv_home(tmp_path, "age,pressure,drowsy,label\n" + "61,120,1,ill\n" * 20)
-    output, error = of_party("dry-run", home, federation)
-    assert error is None
-    assert "every query got the same votes" in output
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"name": "x"}'])
-def test_a_federation_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "federation.json").write_text(content)
-    _, error = of_party(*DATA_ONLY, make_home(tmp_path / "home", "p"), tmp_path / "federation.json")
-    assert isinstance(error, ConfigError)
-
-
-@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
-def test_the_federations_own_teacher_is_trained(tmp_path: Path, model: Any) -> None:
-    federation = write_federation(tmp_path, teacher=teacher_of(model, trees=3))
-    output, error = of_party("dry-run", make_home(tmp_path / "home", "p"), federation)
-    assert error is None
-    assert f"1 x {model}" in output
 
 
 def test_made_up_queries_come_from_public_statistics_and_stay_in_range() -> None:

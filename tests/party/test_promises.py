@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from consilium.accounting.events import event_from_json
-from consilium.accounting.units import Neighbouring, Unit
 from consilium.party import promise
 from consilium.party import promise as weight
 from consilium.protocol.refusals import Rule
@@ -167,24 +162,3 @@ def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, m
     monkeypatch.setattr(weight, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)
     assert max(ratios) > 1.5
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        {"type": "gnmax", "sigma": 47.3},  # whose lattice is the largest
-        {"type": "confident", "sigma1": 1201.0, "sigma2": 301.0, "threshold": 200},
-    ],
-    ids=lambda mechanism: mechanism["type"],
-)
-def test_a_promise_is_evaluated_in_little_memory(mechanism: dict[str, Any]) -> None:
-    """Of 1,000 queries: 30 to 43 MB, with a strip of places at a time; all at once 140 to 300."""
-    claim = {"unit": "record", "neighbouring": "replace", "teachers_per_party": 1, "towards": "student"}
-    event = {"version": 1, "noise": "discrete", "asked": 1000, "answered": 1000, "slack": 0.0, **claim, **mechanism}
-    policy = SimpleNamespace(unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, delta=1e-5)
-    tracemalloc.start()
-    try:
-        assert 0 < promise.epsilon([event_from_json(event)], cast(Any, policy)) < 4
-        assert tracemalloc.get_traced_memory()[1] < 60_000_000
-    finally:
-        tracemalloc.stop()

@@ -16,7 +16,7 @@ from consilium.data.cells import CellRule
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
 from consilium.data.table import ReadingRule
-from consilium.models.published.model import BadModel, check_names, load_model
+from consilium.models.published.model import BadModel, load_model
 from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
@@ -146,20 +146,3 @@ def test_raw_rows_that_cannot_be_judged_are_named_and_not_quoted(student: Path, 
     assert "age: 1 of 2 rows hold text that is no number (first: line 2)" in str(caught.value)
     assert "stage: 1 of 2 rows have no value (first: line 3)" in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-def test_the_cards_list_the_columns(student: Path) -> None:
-    card = json.loads((student / "student.json").read_text())
-    assert card["columns"] == [column.model_dump(mode="json") for column in COLUMNS]
-    text = (student / "MODEL_CARD.md").read_text()
-    assert "A row has 3 columns, as they are written" in text
-    assert "| stage | I, II, III | no |\n| creatinine | a number | yes |" in text
-
-
-def test_values_that_would_do_something_to_a_terminal(tmp_path: Path) -> None:
-    columns = [{"column": "a", "kind": "category", "values": ["\x1b[2J", "x"]}]
-    schema = Schema.model_validate(
-        {"features": ["a=x"], "classes": ["b", "c"], "center": [0.0], "scale": [1.0], "columns": columns}
-    )
-    with pytest.raises(BadModel, match="control character"):
-        check_names(schema)

@@ -14,8 +14,8 @@ import pytest
 
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy import superlink as flower
-from consilium.coordinator.deploy.runs import begin, current_run, run_of_kit
-from consilium.coordinator.deploy.start import close, run_config
+from consilium.coordinator.deploy.runs import begin, current_run
+from consilium.coordinator.deploy.start import close
 from consilium.coordinator.deploy.status import state_of, status
 from consilium.coordinator.deploy.superlink import DATABASE, MOVED, prepare, sync_nodes
 from consilium.coordinator.events import EventLog, event_of
@@ -204,15 +204,6 @@ def test_closing_a_coordinator_that_runs_waits_and_says_so(kit: Kit) -> None:
     assert run.closing
 
 
-def test_the_server_app_is_told_of_keys_only_where_votes_need_them(kit: Kit, tmp_path: Path) -> None:
-    run = begin(kit)
-    told = run_config(kit, run)
-    assert told["roster-file"] == str(run / "roster.json")
-    assert told["kit"] == str(kit.folder)
-    clear = open_kit(make_kits(tmp_path / "plaintext") / "coordinator")
-    assert run_config(clear, run_of_kit(clear))["identity-file"] == ""
-
-
 def test_status_reads_the_files(kit: Kit) -> None:
     found = status(kit)
     assert (found.stage, found.running, found.queries_left) == ("not started", False, 40)
@@ -239,7 +230,6 @@ def test_status_reads_the_files(kit: Kit) -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        ({"event": "waiting", "connected": 1, "required": 3}, "parties connected: 1, needed: 3"),
         (
             {
                 "event": "waiting",
@@ -251,21 +241,14 @@ def test_status_reads_the_files(kit: Kit) -> None:
             },
             "parties connected: 3, needed: 3; waiting for b; refused: c, at most 9 s more",
         ),
-        ({"event": "lost", "parties": ["b"]}, "b: the connection is lost"),
-        ({"event": "connected", "parties": ["b", "c"]}, "b, c: connected"),
-        ({"event": "late", "parties": ["b"]}, "late, and in sums from the next questions on: b"),
         (
             {"event": "left-out", "party": "b", "stage": "enrol", "reason": "refused: storage", "rule": "storage"},
             "b left out of stage enrol: refused: storage. Make room on the party's disk",
         ),
-        ({"event": "warned", "code": "few-answers", "text": "so few"}, "warning: so few (few-answers)"),
-        ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, "warning: a sum is odd. Ask"),
-        ({"event": "failed", "what": "x", "action": "y"}, "failed: x. y"),
         (
             {"event": "released", "asked": 5, "answered": 3, "parties": 3, "release": "winner"},
             "5 queries asked, 3 answered",
         ),
-        ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
     ],
 )
 def test_events_in_words(event: dict, words: str) -> None:

@@ -7,23 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from consilium.accounting.units import Unit
-from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms.counts import GNMax
-from consilium.coordinator.mechanisms.immutable import Immutable
-from consilium.coordinator.parts import Privacy, Sanitised
-from consilium.coordinator.privacy import promise_in_words
 from consilium.coordinator.provision import kits
 from consilium.coordinator.server_app import door_of
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import Kit, open_kit
 from tests.coordinator.deploy.test_runs import asked, unpack_update
 from tests.deploy.kits import edit, make_kits
-from tests.federation import make_config
 
 
 @pytest.fixture(scope="module")
@@ -99,32 +92,3 @@ def test_kit_json_says_where_students_are_served(kit: Kit, tmp_path: Path) -> No
     assert door_of(moved, tmp_path).address == "127.0.0.1:8499"
     assert found(moved, "signature").level == "ok"
     assert found(moved, "label port").what == "port 8499 is free"
-
-
-def test_a_port_of_parties_that_was_changed_is_advised(kit: Kit) -> None:
-    assert found(kit, "addresses").level == "ok"
-    edit(kit / "kit.json", f'"superlink_port": {kit.coordinator.superlink_port}', '"superlink_port": 8498')
-    advised = found(kit, "addresses")
-    assert (advised.level, "parties connect to port 8498" in advised.what) == ("advice", True)
-    assert "in the kit.json of every party" in advised.action
-
-
-SANITISED = Privacy(unit=Unit.PARTY, delta=1e-5, sanitised=Sanitised(order=9, beta=0.01, sigma_ss=9))
-UNSAFE = Immutable(gamma=0.5, constant=3, unsafe_not_private=True)
-PROMISES = {
-    "bounded": ({}, "a whole party (a hospital with all its records) make no outcome more than"),
-    "not private": (
-        {"mechanism": UNSAFE, "query_budget": QueryBudget(queries=60, answers=60)},
-        "This is not private: nothing limits what the release may tell about a whole party",
-    ),
-    "data-dependent": (
-        {"privacy": SANITISED},
-        "A data-dependent epsilon is published at the end, with noise: an estimate of what was spent and no ceiling",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", PROMISES)
-def test_a_promise_is_told_in_plain_words(case: str) -> None:
-    changes, said = PROMISES[case]
-    assert said in promise_in_words(make_config(**{"mechanism": GNMax(sigma=40.0), **changes}))

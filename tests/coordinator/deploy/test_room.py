@@ -16,7 +16,7 @@ from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import LEAST_BYTES, MOST_IN_A_ROW, Room
 from consilium.node.kit import Kit, open_kit
 from consilium.node.supervisor import Program, Supervisor
-from consilium.protocol.errors import EngineError, StorageError
+from consilium.protocol.errors import StorageError
 from tests.coordinator.deploy.test_coordinator_node import Attempts
 from tests.deploy.kits import make_kits
 
@@ -82,14 +82,6 @@ def test_a_quota_ends_the_coordinator_after_some_tries(kit: Kit, monkeypatch: py
     with pytest.raises(StorageError, match="quota"):
         node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
     assert attempts.count == MOST_IN_A_ROW
-
-
-def test_other_failures_between_begin_the_count_anew(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    full, other = StorageError("x"), EngineError("y")
-    ends = [*[full] * (MOST_IN_A_ROW - 1), other, *[full] * (MOST_IN_A_ROW - 1), "closed"]
-    attempts = Attempts(kit, monkeypatch, *ends)
-    node._serve(kit, begin(kit), kit.folder, lambda *_: None, threading.Event())
-    assert attempts.count == len(ends)
 
 
 def test_a_supervisor_that_cannot_write_still_ends_what_it_began(

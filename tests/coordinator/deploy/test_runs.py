@@ -117,16 +117,6 @@ def test_nothing_is_closed_that_was_never_started(kit: Kit) -> None:
     assert not run_of_kit(kit).begun
 
 
-def test_a_coordinator_that_is_to_close_runs_no_more_attempts(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = begin(kit)
-    (run / "close").touch()
-    monkeypatch.setattr(node, "follow_run", lambda *_: pytest.fail("it was to be closed"))
-    monkeypatch.setattr(node, "sync_nodes", lambda *_: None)
-    monkeypatch.setattr(node, "listens", lambda *_: True)
-    assert node._serve(kit, run, kit.folder, lambda *_: None, threading.Event())["asked"] == 0  # type: ignore[index]
-    assert json.loads((run / "coordinator.json").read_text())["parties"] == []
-
-
 @pytest.mark.parametrize("collection", ["secure", "distributed"])
 def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path, collection: str) -> None:
     """Of noisy sums, each of which is given once; an exact one may be asked again."""
@@ -143,19 +133,6 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path, col
     assert asked_before(kit, new) == frozenset(ids if noisy else ())
     size, used = len(PoolTree.load(kit / "public.npy").leaves), 7 * noisy
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - used, used)
-
-
-def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:
-    """It kept no copy of its federation, and no word on which one is served."""
-    run = begin(kit)
-    asked(kit, run, 3)
-    (kit.state / "serving").unlink()
-    (run / "federation.json").unlink()
-    unpack_update(kit, provisioned)
-    assert current_run(kit).folder == run.folder
-    with pytest.raises(FederationOpen):
-        begin(kit)
-    assert close(kit, 1)["asked"] == 3
 
 
 def test_a_damaged_ledger_is_named(kit: Kit) -> None:

@@ -6,6 +6,7 @@ The control is the advice of before, a new name and nothing else: the same rows 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node.kit import open_kit
 from consilium.node.manifest import check_signed
-from consilium.party.expectation import policy_request
 from consilium.party.home import open_home
 from consilium.party.spend import SpendStore
 from consilium.protocol.errors import ConfigError
@@ -22,18 +22,23 @@ from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.refusals import Refused, Rule
 from tests.command_line import consilium
 from tests.coordinator.provision.test_later_federations import allow, answer_all, hello
-from tests.deploy.kits import NOISY, PARTIES, accept_kit, make_kits, request_of_kit
+from tests.deploy.kits import NOISY, accept_kit, make_kits, request_of_kit
 
 OLD, NEW = "ward-a", "ward-a-again"
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def revoked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of three parties, all of whose questions were answered; then one lost its keys, and was revoked."""
-    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
+    out = make_kits(tmp_path_factory.mktemp("revoked"), **NOISY, minimum_parties=2)
     answer_all(out / f"party-{OLD}")
     kits.revoke(out, OLD)
     return out
+
+
+@pytest.fixture
+def out(revoked: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(revoked, tmp_path / "kits"))
 
 
 def come_back(out: Path, *options: str) -> Path:
@@ -106,13 +111,6 @@ def test_and_the_hospital_says_yes_to_it_itself(out: Path) -> None:
     assert [line.key for line in request_of_kit(kit).looser] == []
 
 
-def test_where_nobody_has_left_nobody_is_asked(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
-    kits.add_party(out, "ward-d")
-    assert not (out / "party-ward-d" / ACCOUNT_FILE).exists()
-    assert "new_patients" not in [line.key for line in request_of_kit(out / "party-ward-d").lines]
-
-
 def test_the_account_outlives_the_state_and_cannot_be_taken_out_of_the_kit(out: Path) -> None:
     kit = come_back(out, "--succeeds", OLD)
     hello(kit)
@@ -146,13 +144,3 @@ def test_plaintext_votes_are_the_same_federation_still(tmp_path: Path) -> None:
     kits.add_party(out, NEW, succeeds=[OLD])
     inheritance = open_home(out / f"party-{NEW}").inheritance()
     assert (inheritance.succeeds, inheritance.federations) == ((OLD,), ()), "one promise covers both names"
-
-
-def test_the_parties_that_stay_are_asked_nothing(out: Path) -> None:
-    kits.add_party(out, NEW, succeeds=[OLD])
-    for name in PARTIES[1:]:
-        assert not (out / f"party-{name}" / ACCOUNT_FILE).exists()
-    home = open_home(out / f"party-{NEW}")
-    terms = home.pinned_terms()
-    assert terms is not None
-    assert policy_request(home, terms).facts["names before"] == OLD

@@ -18,10 +18,10 @@ from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.sums.roster import load_roster
 from tests.command_line import consilium
-from tests.deploy.kits import NOISY, plan_table, write_plan
+from tests.deploy.kits import plan_table, write_plan
 
 NAME = "coordinator"
-FORMS = {"plaintext": {}, "distributed": NOISY, "verified": {"collection": "verified"}}
+FORMS = {"plaintext": {}, "verified": {"collection": "verified"}}
 
 
 def made_with(folder: Path, enrolment: Path, **changes: object) -> Path:
@@ -76,14 +76,6 @@ def test_other_keys_are_not_put_in_or_over_these(own: tuple[Path, Path], tmp_pat
     (out / NAME / "identity.pem").write_bytes((other / "identity.pem").read_bytes())
     done = consilium("node", "join", out / NAME, "--keys", folder)
     assert done.exit_code == OutputExists.exit_code and "identity.pem is already there" in done.stderr
-
-
-def test_an_enrolment_that_is_a_partys_is_refused(tmp_path: Path) -> None:
-    """As the program before this one makes it under that name."""
-    path = tmp_path / "coordinator.enrol.json"
-    own_keys.OwnKeys.generate("party").enrolment(NAME).save(path)
-    with pytest.raises(ConfigError, match="no key to seal with"):
-        own_keys.read_enrolment(path, NAME, NAME)
 
 
 def test_no_other_node_has_its_name(tmp_path: Path) -> None:

@@ -26,18 +26,14 @@ from consilium.node.checks import alternative_names, check_certificate
 from consilium.node.kit import open_kit
 from consilium.node.manifest import MANIFEST
 from consilium.party.dry_run import load_federation
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import load_certificate
 from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
-from tests.federation import UNTOLD
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
 
@@ -132,18 +128,6 @@ def test_public_and_private_halves_belong_together(secure: Path) -> None:
         assert private.public_key().public_numbers() == public.public_numbers()
 
 
-def test_the_policy_template_is_just_enough(secure: Path) -> None:
-    config = load(secure / "coordinator" / "federation.json", FederationConfig)
-    assert config.roster == Roster.load(secure / "coordinator" / "roster.json").digest
-    policy = open_home(secure / "party-ward-a").policy
-    assert policy.collection == "secure"
-    assert policy.least_parties == 3
-    assert policy.most_queries == config.query_budget.queries
-    assert policy.most_teachers == config.teachers_per_party
-    assert not policy.allow_simulation
-    assert policy.allowed_classes == config.rows.classes
-
-
 @pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
     out = make_kits(tmp_path, collection=votes)
@@ -168,17 +152,6 @@ def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
     assert not any(path.name in PRIVATE for path in (out / "updates").rglob("*"))
 
 
-def test_an_update_is_unpacked_over_a_kit(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, collection="secure")
-    made = kits.add_party(out, "ward-d")
-    update = next(path for path in made.updates if path.name == "party-ward-a.tar.gz")
-    kit, key = out / "party-ward-a", (out / "party-ward-a" / "identity.pem").read_bytes()
-    with tarfile.open(update) as archive:
-        archive.extractall(kit, filter="data")
-    assert Roster.load(kit / "roster.json").n == 4
-    assert (kit / "identity.pem").read_bytes() == key
-
-
 def test_a_revoked_party_is_in_no_list(tmp_path: Path) -> None:
     out = make_kits(tmp_path, **NOISY, minimum_parties=2)
     made = kits.revoke(out, "ward-b")
@@ -199,15 +172,6 @@ def test_a_party_can_be_shut_out_even_if_too_few_are_left(tmp_path: Path) -> Non
     assert [path.name for path in made.updates] == ["coordinator.tar.gz"]
     brought = sorted(path.name for path in (out / "updates" / "0002" / "coordinator").iterdir())
     assert brought == ["nodes.json", MANIFEST]
-
-
-def test_students_come_and_go(tmp_path: Path) -> None:
-    out = make_kits(tmp_path)
-    kits.add_student(out, "institute")
-    kits.revoke(out, STUDENT)
-    students = json.loads((out / "updates" / "0003" / "coordinator" / "students.json").read_text())
-    assert list(students) == ["institute"]
-    assert load_registry(out).version == 3
 
 
 def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
@@ -246,33 +210,16 @@ def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp
     assert (later.reference, later.federation_digest()) == (config.reference, config.federation_digest())
 
 
-def test_rows_may_be_given_inline(tmp_path: Path) -> None:
-    ranges = [{"feature": "a", "low": 0.0, "high": 9.0}]
-    out = tmp_path / "kits"
-    kits.make(write_plan(tmp_path, rows={**SCHEMA, "ranges": ranges}), out)
-    rows = load(out / "coordinator" / "federation.json", FederationConfig).rows
-    assert rows.center == (0.0, 1.0)
-    assert rows.ranges[0].high == 9.0
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
         ({"rows": {"classes": ["no", "yes"]}}, ConfigError, "either public"),
-        ({"rows": {**SCHEMA, "scale": [1.0]}}, ConfigError, "scale has 1 numbers"),
         ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, PathError, "absent.csv"),
-        ({"rows": {"public": "federation.toml", "classes": ["no", "yes"]}}, DataError, "federation.toml"),
-        ({"rows": {"public": "public.csv", "classes": ["no", "yes"], "features": ["x"]}}, ConfigError, "no column 'x'"),
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
-        ({"party": [{"name": "a/../b"}, {"name": "c"}]}, ConfigError, "party.0.name"),
         ({"minimum_parties": 4}, ConfigError, "minimum_parties 4"),
         ({"collection": "distributed"}, ConfigError, "noise of sigma 1.5 in 3 shares"),
-        ({"coordinator": {"hosts": ["a b"]}}, ConfigError, "coordinator.hosts"),
-        ({"simulation": True}, ConfigError, "unknown key"),
         ({"query_budget": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
         ({"voting_rule": RELATIVE, "rows": SCHEMA}, ConfigError, "relative.*needs public rows"),
-        ({"voting_rule": {"rule": "relative", "shares": [0.5, 0.3, 0.2]}}, ConfigError, "3 numbers for 2 classes"),
-        ({"voting_rule": {"rule": "bottom"}}, ConfigError, "federation.voting_rule.rule"),
     ],
 )
 def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[ConsiliumError], said: str) -> None:
@@ -305,26 +252,3 @@ def test_the_operator_is_warned(
     done = CliRunner().invoke(cli.app, ["provision", str(plan), "--out", str(tmp_path / "more"), "--format", "json"])
     assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
     assert all(f"({code})" in done.stderr for code in expected)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"collection": "secure"},
-        {"collection": "secure", "voting_rule": RELATIVE},
-        {"mechanism": {"name": "gnmax", "sigma": 9.0}, "query_budget": {"queries": 30, "answers": 30}},
-        {"mechanism": {"name": "lnmax", "gamma": 0.1}, "query_budget": {"queries": 30, "answers": 30}},
-        {
-            "collection": "distributed",
-            "mechanism": {"name": "distributed", "threshold": 0, "sigma": 6.0, "noise_shares": 2},
-            "query_budget": {"queries": 200, "answers": 200},
-        },
-    ],
-)
-def test_the_policy_of_a_kit_lets_its_party_serve_what_will_be_asked(tmp_path: Path, changes: dict) -> None:
-    kit = make_kits(tmp_path, **changes) / f"party-{PARTIES[0]}"
-    pinned = Terms.model_validate_json((kit / "terms.json").read_bytes())
-    fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
-    asked = HelloRequest(**pinned.model_dump(), **fields)
-    assert PartyNode(open_home(kit)).hello(asked).teachers == asked.teachers

@@ -96,14 +96,6 @@ def test_systemd_knows_every_option(made: Path, tmp_path: Path, kind: str) -> No
     assert there.name not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("kind", NODES)
-def test_the_script(made: Path, kind: str) -> None:
-    script = made / NODES[kind] / "start.sh"
-    assert script.stat().st_mode & 0o100
-    assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
-    assert f"consilium {command_of(kind)} " in script.read_text()
-
-
 def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
     lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
     copied = [line.split()[1:] for line in lines if line.startswith("COPY")]

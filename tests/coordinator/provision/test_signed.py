@@ -56,10 +56,6 @@ def test_a_kit_is_as_it_was_signed(federation: Path, node: str) -> None:
     assert "kit.json" in found.settings and "ca.crt" in found.files
 
 
-def cut_manifest(kit: Path) -> None:
-    (kit / MANIFEST).write_text((kit / MANIFEST).read_text()[:100])
-
-
 def sign_anew(kit: Path) -> None:
     """By another authority, over the changed file."""
     path, other = kit / MANIFEST, Authority.create("other")
@@ -71,11 +67,6 @@ def sign_anew(kit: Path) -> None:
 CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file changed": (lambda kit: edit(kit / "roster.json", "0", "1"), r"roster\.json is not as"),
     "a file lost": (lambda kit: (kit / "terms.json").unlink(), r"terms\.json is not there"),
-    "two files": (
-        lambda kit: [(kit / name).write_text("") for name in ("node.pub", "terms.json")],
-        r"node\.pub is .*, and 1 more",
-    ),
-    "the authority damaged": (lambda kit: (kit / "ca.crt").write_text(""), "not a PEM"),
     "another authority": (
         lambda kit: Authority.create("x").save(private_folder(kit / "x")) or shutil.copy(kit / "x" / "ca.crt", kit),
         "is not signed by the authority",
@@ -83,9 +74,7 @@ CHANGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a later version": (lambda kit: edit(kit / MANIFEST, '"version": 1', '"version": 2'), "not signed by"),
     "signed by another": (sign_anew, "is not signed by the authority"),
     "no manifest": (lambda kit: (kit / MANIFEST).unlink(), "the kit is not signed"),
-    "half a manifest": (cut_manifest, "not valid JSON"),
     "of another node": (lambda kit: shutil.copy(kit.parent / "party-ward-c" / MANIFEST, kit), "is of party-ward-c"),
-    "another name": (lambda kit: edit(kit / KIT_FILE, '"ward-a"', '"ward-c"'), "this kit is of party-ward-c"),
 }  # fmt: skip
 
 
@@ -142,20 +131,6 @@ def test_updates_are_unpacked_in_order_and_again(out: Path) -> None:
         open_archive(update(out, 3, "coordinator"), "x", kit)
 
 
-def test_an_update_unpacked_by_tar_is_checked_by_the_node(out: Path) -> None:
-    kit = out / "coordinator"
-    for version in (2, 4):  # the third is forgotten
-        with tarfile.open(fileobj=io.BytesIO(update(out, version, "coordinator"))) as archive:
-            archive.extractall(kit, filter="data")
-    with pytest.raises(ConfigError, match=r"federation\.json is not as .*, and 2 more"):
-        check_signed(open_kit(kit))
-    with tarfile.open(fileobj=io.BytesIO(update(out, 3, "coordinator"))) as archive:
-        archive.extractall(kit, filter="data")
-    with tarfile.open(fileobj=io.BytesIO(update(out, 4, "coordinator"))) as archive:
-        archive.extractall(kit, filter="data")
-    check_signed(open_kit(kit))
-
-
 def packed(members: dict[str, bytes], *special: tarfile.TarInfo) -> bytes:
     """An archive."""
     target = io.BytesIO()
@@ -193,22 +168,15 @@ REFUSED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "not signed": (lambda out: without(update(out, 2, "party-ward-a"), MANIFEST), "no signed update"),
     "altered": (lambda out: beside(update(out, 2, "party-ward-a"), "./roster.json", b"{}"), "roster.json is not as"),
     "a key added": (lambda out: beside(update(out, 2, "party-ward-a"), "identity.pem", b"x"), "an update has no keys"),
-    "a key to seal with added": (
-        lambda out: beside(update(out, 2, "party-ward-a"), "sealing.pem", b"x"), "an update has no keys",
-    ),
     "an enrolment added": (lambda out: beside(update(out, 2, "party-ward-a"), "enrolment.json", b"x"), "is not as the"),
     "a policy added": (lambda out: beside(update(out, 2, "party-ward-a"), "party.toml", b"x"), "party.toml is not as"),
-    "a script added": (lambda out: beside(update(out, 2, "party-ward-a"), "start.sh", b"x"), "start.sh is not as"),
     "another authority's": (
         lambda out: update(make_other(out), 2, "party-ward-a"), "is not signed by the authority",
     ),
     "a link": (lambda out: packed({}, link("roster.json", "/etc/passwd")), "what no kit has: 'roster.json'"),
     "out of the folder": (lambda out: packed({"../x": b"x"}), "what no kit has"),
-    "an absolute path": (lambda out: packed({"/tmp/x": b"x"}), "what no kit has"),
-    "deep": (lambda out: packed({"a/b/c": b"x"}), "what no kit has"),
     "twice": (lambda out: packed({"x": b"1", "./x": b"2"}), "what no kit has: 'x'"),
     "too many": (lambda out: packed({f"{number}": b"" for number in range(101)}), "what no kit has"),
-    "cut": (lambda out: update(out, 2, "party-ward-a")[:-50], "no whole .tar.gz"),
     "no archive": (lambda out: b"hello", "no whole .tar.gz"),
 }  # fmt: skip
 
@@ -233,22 +201,9 @@ def test_what_is_not_this_nodes_update_changes_nothing(out: Path, case: str) -> 
     assert not list(out.glob(".unpacking-*"))
 
 
-def test_an_update_after_one_that_was_left_out_is_refused(out: Path) -> None:
-    """The sixth needs the fifth, which makes another federation."""
-    for version in (2, 3, 4):
-        open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
-    kits.revoke(out, "ward-c")
-    kits.add_student(out, "clinic")
-    with pytest.raises(ConfigError, match=r"federation\.json is not as") as caught:
-        open_archive(update(out, 6, "coordinator"), "x", out / "coordinator")
-    assert "earlier updates first" in caught.value.action
-
-
 NO_KIT: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "an update": (lambda out: update(out, 2, "party-ward-a"), "holds no kit"),
-    "nothing": (lambda out: packed({}), "holds no kit"),
     "not signed": (lambda out: without(kit_of(out), MANIFEST), "is not signed"),
-    "a file more": (lambda out: beside(kit_of(out), "party-ward-a/more.py", b"x"), "more.py, which the"),
     "a policy altered": (lambda out: beside(kit_of(out), "party-ward-a/party.toml", b"x"), "party.toml is not as"),
     "a key altered": (lambda out: beside(kit_of(out), "party-ward-a/identity.pem", b"x"), "identity.pem is not as"),
 }  # fmt: skip
@@ -265,16 +220,6 @@ def test_what_is_no_whole_kit_is_not_unpacked(out: Path, case: str) -> None:
         open_archive(make(out), "sent.tar.gz", out / "new")
     assert said in caught.value.what
     assert not (out / "new").exists()
-
-
-def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as full, pytest.raises(OSError, match="full"):
-        full.setattr(kits.Registry, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
-        kits.revoke(out, "ward-a")
-    made = kits.add_student(out, "clinic")
-    for version in (2, 3, 4, 5):
-        open_archive(update(out, version, "coordinator"), "x", out / "coordinator")
-    assert [path.parent.name for path in made.updates] == ["0005"]
 
 
 def test_a_kit_and_its_update_by_the_command_line(out: Path, tmp_path: Path) -> None:

@@ -150,15 +150,12 @@ def setting(field: str, value: float) -> Callable[[Any], None]:
         hostile_tree(setting("left_child", 10**6)),
         hostile_tree(setting("right_child", 0)),
         hostile_tree(setting("feature", 10**6)),
-        hostile_tree(setting("feature", -5)),
         hostile_histogram(setting("left", 10**6)),
-        hostile_histogram(setting("right", 0)),
-        hostile_histogram(setting("feature_idx", 10**6)),
         hostile_histogram(setting("is_categorical", 1)),
         skops.io.dumps(DecisionTreeClassifier().fit(np.zeros((4, 50)), [0, 1, 0, 1])),
         skops.io.dumps(make_pipeline(GradientBoostingClassifier(n_estimators=2)).fit(SCHEMA.inputs(X), Y)),
     ],
-    ids=range(10),
+    ids=range(7),
 )
 def test_trees_that_would_lead_a_library_astray(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(BadModel):

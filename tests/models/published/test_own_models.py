@@ -11,33 +11,18 @@ import numpy as np
 import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import (
-    BaggingClassifier,
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    VotingClassifier,
-)
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
-from torch import nn
 
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
-from consilium.models.guard import GuardedClassifier
 from consilium.models.naming import STUDENTS, UnusableModel
-from consilium.models.own_model import OwnModel, OwnTrainer
+from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import BadModel, read, write
-from consilium.models.published.model import Published, load_model, publish
+from consilium.models.published.model import load_model, publish
 from consilium.models.published.predict import predict_file
 from consilium.models.specs import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.models.torch_classifier import TorchClassifier
@@ -53,19 +38,9 @@ ROWS = encode(PEOPLE, COLUMNS)[0]
 
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
-    "histogram boosting": (lambda: HistGradientBoostingClassifier(max_iter=5), "estimator"),
-    "pipeline with imputation": (strangers.imputing, "estimator"),
-    "calibrated": (lambda: CalibratedClassifierCV(GaussianNB()), "estimator"),
-    "network": (lambda: MLPClassifier((4,), max_iter=20), "estimator"),
-    "support vectors, no probabilities": (SVC, "estimator"),
-    "discriminant": (LinearDiscriminantAnalysis, "estimator"),
-    "tree": (lambda: DecisionTreeClassifier(max_depth=3), "estimator"),
-    "bagged": (lambda: BaggingClassifier(n_estimators=3), "estimator"),
-    "vote": (lambda: VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft"), "estimator"),
     "forest in a pipeline": (lambda: make_pipeline(StandardScaler(), RandomForestClassifier(3)), "estimator"),
     "logistic regression": (LogisticRegression, "linear"),
     "forest": (lambda: RandomForestClassifier(3), "forest"),
-    "extra trees": (lambda: ExtraTreesClassifier(3), "forest"),
     "boosting": (lambda: GradientBoostingClassifier(n_estimators=3), "boosted"),
     "boosting with another loss": (lambda: GradientBoostingClassifier(n_estimators=3, loss="exponential"), "refused"),
 }
@@ -168,9 +143,7 @@ class TestTorch:
         ("factory", "told"),
         [
             (strangers.ten_outputs, "is not what tests.strangers:Net makes"),
-            (lambda inputs, classes: nn.Linear(inputs, classes), "is not what"),
             (strangers.no_module, "gives object, no torch.nn.Module"),
-            (strangers.Eyes, "is not what"),
             (lambda: None, "unexpected keyword"),
         ],
     )
@@ -182,17 +155,13 @@ class TestTorch:
         "change",
         [
             lambda header, arrays: header["settings"].update(parameters={"hidden": 10**18}),
-            lambda header, arrays: header["settings"].update(parameters={"hidden": -1}),
-            lambda header, arrays: header["settings"].update(parameters={"absent": 1}),
             lambda header, arrays: header["settings"].update(factory="a; import b"),
             lambda header, arrays: header["settings"].update(images=True),
             lambda header, arrays: arrays.pop("module.body.0.weight"),
-            lambda header, arrays: arrays.pop("seen"),
             lambda header, arrays: arrays.update({"seen": np.array([0, 7])}),
-            lambda header, arrays: arrays.update({"other": np.zeros(3)}),
             lambda header, arrays: arrays.update({"module.body.0.weight": np.zeros((1, 1), dtype=np.float32)}),
         ],
-        ids=range(10),
+        ids=range(6),
     )
     def test_parts_that_do_not_fit(self, tmp_path: Path, change: Callable[[dict, dict], None]) -> None:
         path = torch_file(tmp_path)
@@ -203,11 +172,6 @@ class TestTorch:
         with pytest.raises(BadModel):
             load_model(path, factory=strangers.Net)
 
-    def test_what_no_file_can_say_of_a_module(self, tmp_path: Path) -> None:
-        model = TorchClassifier(lambda inputs, classes, how: nn.Linear(inputs, classes), parameters={"how": np.sum})
-        with pytest.raises(UnusableModel, match="parameters must be numbers"):
-            published(model, tmp_path / "a")
-
 
 def test_predicting_with_what_others_wrote(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
@@ -216,14 +180,6 @@ def test_predicting_with_what_others_wrote(tmp_path: Path) -> None:
     assert predict_file(tmp_path / "lgbm", rows, CsvRule(), "text", None, print).startswith("row,class,p_well")
     with pytest.raises(BadModel, match=r"In Python: load_model\(path, factory=...\)"):
         predict_file(torch_file(tmp_path), rows, CsvRule(), "text", None, print)
-
-
-def test_a_loaded_student_that_fails_says_so(tmp_path: Path) -> None:
-    seen = np.array([0, 1])
-    guarded = GuardedClassifier(seen, b"", 0, strangers.Raises(method="predict_proba"))
-    loaded = Published(SCHEMA, "representation", "estimator", OwnModel(guarded, 3, "theirs"), "")
-    with pytest.raises(BadModel, match="theirs fails on 200 rows: RuntimeError"):
-        loaded.predict_proba(X)
 
 
 def test_a_pipeline_by_names_is_published_and_sees_the_same_columns(tmp_path: Path) -> None:
@@ -236,10 +192,3 @@ def test_a_pipeline_by_names_is_published_and_sees_the_same_columns(tmp_path: Pa
     np.testing.assert_allclose(loaded.predict_proba(ROWS), model.predict_proba(schema.inputs(ROWS)), atol=1e-12)
     assert (loaded.predict_proba(ROWS).argmax(axis=1) == y).all()
     check_trainer(EstimatorStudent(factory="tests.strangers:by_name", parameters={"category": "stage"}), schema)
-
-
-def test_trees_behind_a_one_hot_encoder_are_refused_before_anything_is_asked() -> None:
-    schema = Schema.of_table(COLUMNS, ("well", "ill"), ROWS)
-    spec = EstimatorStudent(factory="tests.strangers:forest_by_name", parameters={"category": "stage"})
-    with pytest.raises(BadModel, match=r"takes 4 inputs and rows have 5.*OneHotEncoder"):
-        check_trainer(spec, schema)

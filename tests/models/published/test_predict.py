@@ -13,13 +13,9 @@ import numpy as np
 import pytest
 
 from consilium import cli
-from consilium.data.files import ON_COMMAND_LINE, CsvRule
-from consilium.data.schema_rows import Reading, read_schema_rows
 from consilium.models.published.model import publish
-from consilium.protocol.schema import Range, Schema
 from tests.models.published.models import case
 
-READING = Reading(CsvRule(), ON_COMMAND_LINE, "the student's")
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"
 
 
@@ -79,44 +75,10 @@ def test_class_and_probabilities_of_each_row(student: Path, predict: Command, tm
     assert len(table["model"]["sha256"]) == 64
 
 
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        ("drowsy,age,pressure\n0,60,140\n1,72,165.5\n", []),
-        ("age;pressure;drowsy\n60;140;0\n72;165,5;1\n", ["--separator", ";", "--decimal-comma"]),
-        ("age\tpressure\tdrowsy\n60\t140\t0\n72\t165.5\t1\n", ["--separator", "tab"]),
-        ("\ufeffage,pressure,drowsy\r\n60,140,0\r\n\r\n72,165.5,1\r\n", []),
-        (' age , pressure,drowsy\n" 60 ",1.4e2,-0\n72,165.50,1', []),
-    ],
-    ids=["order", "semicolons", "tabs", "windows", "spaces"],
-)
-def test_ways_to_write_the_same_rows(
-    student: Path, predict: Command, tmp_path: Path, content: str, options: list[str]
-) -> None:
-    rows, plain = tmp_path / "rows.csv", tmp_path / "plain.csv"
-    rows.write_bytes(content.encode())
-    plain.write_text(GOOD)
-    code, out, err = predict(student, rows, *options)
-    assert (code, err) == (0, "")
-    assert out == predict(student, plain)[1]
-
-
-def test_other_columns_are_named_and_ignored(student: Path, predict: Command, tmp_path: Path) -> None:
-    rows, plain = tmp_path / "rows.csv", tmp_path / "plain.csv"
-    rows.write_text("id,age,name,pressure,drowsy\n17,60,Ada,140,0\n18,72,,165.5,1\n")
-    plain.write_text(GOOD)
-    code, out, err = predict(student, rows)
-    assert (code, out) == (0, predict(student, plain)[1])
-    assert err == "note: columns that the student does not use: 'id', 'name'\n"
-
-
-TWENTY = "age,pressure,drowsy\n" + "".join(f"{60 + index},140,0\n" for index in range(20))
 NOTES = {
     "outside the range": (GOOD.replace("72", "250"), "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3"),
-    "below the range": (GOOD.replace("60", "-1"), "age: 1 of 2 rows are outside its range"),
     "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers (first: line 3)"),
     "another unit": (GOOD.replace("140", "14000"), "pressure: 1 of 2 rows are 10 standard deviations or more"),
-    "standardised before": (TWENTY.replace("140", "0.3"), "pressure: its mean is 6.7 standard deviations from that"),
 }
 
 
@@ -133,47 +95,17 @@ def test_odd_values_are_told_and_judged(
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("value", "odd"), [("1", False), ("0", False), ("1.5", True)])
-def test_a_rare_category_is_not_odd(tmp_path: Path, value: str, odd: bool) -> None:
-    schema = Schema(features=("code",), classes=("a", "b"), center=(0.001,), scale=(0.03,))
-    path = tmp_path / "rows.csv"
-    path.write_text(f"code\n{value}\n")
-    assert bool(read_schema_rows(path, schema, READING).remarks) == odd
-
-
-def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
-    schema = Schema(features=("age",), classes=("a", "b"), center=(60.0,), scale=(10.0,),
-                    ranges=(Range(feature="age", low=0, high=120, whole=True),))  # fmt: skip
-    path = tmp_path / "rows.csv"
-    path.write_text("age\n" + "".join(f"{value}\n" for value in range(40, 80)))
-    assert read_schema_rows(path, schema, READING).remarks == ()
-
-
 FAULTS: dict[str, tuple[str | bytes, str]] = {
-    "a missing column": ("age,pressure\n1,2\n", "lacks 1 of the student's 3 columns: 'drowsy'"),
     "a misspelt column": ("age,presure,drowsy\n1,2,3\n", "'pressure' (the file has 'presure')"),
     "two of one name": ("age,pressure,drowsy,age\n1,2,3,4\n", "more than one column named 'age'"),
     "semicolons": (GOOD.replace(",", ";"), 'Use --separator ";"'),
-    "tabs": (GOOD.replace(",", "\t"), "Use --separator tab"),
-    "no header": ("60,140,0\n72,165,1\n", "nothing but numbers in its first line"),
-    "a first line without names": (",,\n60,140,0\n", "an empty first line"),
     "text": (GOOD.replace("140", "high"), "pressure: 1 of 2 rows hold text that is no number (first: line 2)"),
-    "a decimal comma": (GOOD.replace("140", '"140,5"'), "pressure: 1 of 2 rows have a decimal comma (first: line 2)"),
     "a missing value": (GOOD.replace("72", ""), "age: 1 of 2 rows have no value (first: line 3)"),
-    "NaN": (GOOD.replace("72", "NaN"), "age: 1 of 2 rows have no value"),
-    "NA": (GOOD.replace("72", "NA"), "age: 1 of 2 rows hold text that is no number"),
     "infinity": (GOOD.replace("72", "inf"), "age: 1 of 2 rows are infinite or beyond float32"),
-    "beyond float32": (GOOD.replace("72", "1e39"), "age: 1 of 2 rows are infinite or beyond float32"),
     "two faults": (GOOD.replace("72", "").replace("140", "x"), "age: 1 of 2 rows have no value"),
-    "a field too many": (GOOD + "1,2,3,4\n", "1 of 3 rows have more or fewer fields than the header's 3 (first"),
     "empty": ("", "is empty"),
-    "only a header": ("age,pressure,drowsy\n", "a header and no rows"),
-    "an open quote": ('age,pressure,drowsy\n"60,140,0\n', "its quotes do not match"),
-    "latin-1": ("age,pressure,drowsy,größe\n1,2,3,4\n".encode("latin-1"), "is not utf-8 text"),
-    "UTF-16": (GOOD.encode("utf-16"), "is UTF-16 text, not CSV"),
     "Excel": (b"PK\x03\x04rest", "is a zip or Excel file"),
-    "Parquet": (b"PAR1rest", "is a Parquet file"),
-    "null bytes": (GOOD.replace("140", "1\x0040"), "pressure: 1 of 2 rows hold text"),
+
 }  # fmt: skip
 
 
@@ -204,15 +136,10 @@ def test_all_faults_are_said_at_once_and_no_value_is(student: Path, predict: Com
     [
         (["absent", "rows.csv"], 2, "absent is not there"),
         ([".", "rows.csv"], 3, "has no model.safetensors"),
-        (["rows.csv", "rows.csv"], 3, "no safetensors file"),
         (["run", "absent.csv"], 2, "cannot read absent.csv: No such file"),
-        (["run", "run"], 2, "cannot read run: Is a directory"),
         (["run", "rows.csv", "--out", "rows.csv"], 6, "rows.csv is already there"),
         (["run", "rows.csv", "--out", "no/out.csv"], 2, "cannot write no/out.csv"),
-        (["run", "rows.csv", "--separator", "x"], 2, "separator"),
-        (["run", "rows.csv", "--encoding", "utf-7"], 2, "encoding"),
         (["run", "rows.csv", "--format", "xml"], 2, "xml"),
-        (["run"], 2, "ROWS"),
     ],
 )
 def test_exit_codes(

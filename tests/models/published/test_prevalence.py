@@ -15,15 +15,10 @@ from hypothesis import strategies as st
 from scipy.special import logit
 
 from consilium.data.files import CsvRule
-from consilium.models.base import Constant
-from consilium.models.evaluation import area_under_curve
 from consilium.models.published.file import BadModel, read, write
 from consilium.models.published.model import load_model, publish
 from consilium.models.published.predict import predict_file
 from consilium.models.published.prevalence import FURTHEST_MEAN, PrevalenceShift
-from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
-from consilium.student.config import StudentSpec
 from tests.federation import CLASSES, FEATURES, make_rows
 from tests.marks import some
 from tests.models.published.models import case
@@ -42,20 +37,6 @@ def test_the_mean_over_the_pool_is_what_was_declared(shares: tuple[float, ...], 
     assert np.abs(found.mean(axis=0) - shares).max() <= FURTHEST_MEAN
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-12)
     assert PrevalenceShift.onto(shares, p) == shift
-
-
-@settings(deadline=None, max_examples=some(60))
-@given(
-    share=st.floats(0.01, 0.99),
-    scores=st.lists(st.floats(1e-6, 1 - 1e-6), min_size=10, max_size=60),
-    seed=st.integers(0, 1000),
-)
-def test_of_two_classes_ranks_stay(share: float, scores: list[float], seed: int) -> None:
-    before = np.round(np.array(scores), 9)  # neighbours in float64 may fall together
-    p = np.stack([1 - before, before], axis=1)
-    after = PrevalenceShift.onto((1 - share, share), p).applied(p)[:, 1]
-    positive = np.random.default_rng(seed).permutation(len(before)) < len(before) // 3
-    assert area_under_curve(after, positive) == area_under_curve(before, positive)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +76,10 @@ def test_in_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"shift": [0.0, 1.0]},
         {"shift": [0.0, 1.0], "prevalence": [0.5, 0.5], "threshold": 0.5},  # fits itself, not the classes
         {"shift": [0.0, 1e300, 0.0]},
-        {"shift": [0.0, "nan", 0.0]},
-        {"prevalence": [0.5, 0.6, -0.1]},
         {"prevalence": [0.5, 0.6, 0.1]},
         {"threshold": 0.5},
-        {"threshold": 2.0},
         {"code": "import os"},
     ],
 )
@@ -148,15 +125,3 @@ def test_predictions_flag_what_lies_above_the_threshold(flagging: Path, tmp_path
     assert threshold is not None
     assert threshold.threshold is not None
     assert [row["probabilities"]["ill"] > threshold.threshold for row in table["rows"]] == [f == "1" for f in flags]
-
-
-def test_a_student_that_learnt_nothing_says_the_prevalence() -> None:
-    p = Constant((1.0, 0.0)).predict_proba(np.zeros((5, 1)))
-    shift = PrevalenceShift.onto((0.9, 0.1), p)
-    np.testing.assert_allclose(shift.applied(p), np.tile([0.9, 0.1], (5, 1)), atol=1e-9)
-
-
-@pytest.mark.parametrize("shares", [[0.5, 0.6], [0.0, 1.0], [1.5, -0.5], [0.2, 0.2]])
-def test_what_are_no_shares(shares: list[float]) -> None:
-    with pytest.raises(ConfigError, match=r"prevalence.*sum to 1"):
-        validate({"prevalence": shares}, StudentSpec, "student")

@@ -14,18 +14,15 @@ import tomli_w
 from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
-from consilium.models.teachers import ConstantTeacher
-from consilium.party.dry_run import FederationFile, check, dry_run, load_federation
+from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import build, train_all
 from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
-from consilium.simulations.teach import linear_scores
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows, vote_request
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, vote_request
 from tests.party.test_node import hello
 from tests.specs import teacher_of
 
@@ -73,14 +70,6 @@ def test_without_a_column_in_the_file(tmp_path: Path, kind: str) -> None:
     if kind != "mlp":
         assert (votes(home_of(tmp_path / "other", ("drowsy", "age"), **LACKS), config, other) == lacking).all()
     assert (votes(home_of(tmp_path / "whole"), config, queries) != lacking).any()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_relative_votes_are_by_the_scores_of_what_it_has(tmp_path: Path, kind: str) -> None:
-    config = make_relative(teacher=teacher_of(model=kind))
-    queries = make_rows(30, 5)[0]
-    choices = votes(home_of(tmp_path / "lacking", ("drowsy", "age"), **LACKS), config, queries)
-    assert 5 < np.count_nonzero(choices) < 25  # half of them each, as the reference rows have it
 
 
 def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
@@ -143,21 +132,6 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
     assert len(report.faults) == count
 
 
-def test_a_factor_of_0_is_told_with_file_and_column(tmp_path: Path) -> None:
-    folder = home_of(tmp_path / "home", columns={"age": {"column": "age", "factor": 0}})
-    with pytest.raises(ConfigError, match=r"(?s)party\.toml.*columns\.age.*factor 0 makes all values one"):
-        open_home(folder)
-
-
-def test_a_dry_run_trains_and_votes_without_it(tmp_path: Path) -> None:
-    config, folder = make_config(), home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    rows, report = check(load(folder / "party.toml", PartyFile), folder, federation_of(tmp_path, config))
-    assert rows is not None and report.faults == ()
-    queries = make_rows(30, 5)[0]
-    tried = dry_run(rows, "p", folder, federation_of(tmp_path, config), queries)
-    assert (np.asarray(tried.reply.choices) == votes(folder, config, queries)).all()
-
-
 @pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 40)])
 def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: str, missing: int) -> None:
     """Whatever `[missing]` says of values that are missing here and there."""
@@ -187,22 +161,3 @@ def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:
     assert (rows.x[:, 1] == 0).all()
     np.testing.assert_allclose(raw[:, 2:], [[0, 1], [0, 1]], atol=1e-6)
     assert report.filled == {"chol": 2, "sex": 2}
-
-
-def test_weights_of_it_are_zero_in_an_average_of_weights(tmp_path: Path) -> None:
-    config, folder = make_config(), home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    rows = load_rows(folder / "own.csv", config.rows, open_home(folder).rules)
-    (teacher,) = train_all(rows, config.teacher, [np.arange(40)], [0], 2)
-    weights = linear_scores(config.teacher, teacher, 3, 2)
-    assert weights is not None and (weights[1] == 0).all() and (weights[[0, 2]] != 0).all()
-
-
-def test_a_constant_teacher_where_labels_are_one_class(tmp_path: Path) -> None:
-    config = make_config()
-    folder = home_of(tmp_path / "home", ("drowsy", "age"), **LACKS)
-    lines = (folder / "own.csv").read_text().replace("ill", "well")
-    (folder / "own.csv").write_text(lines)
-    rows = load_rows(folder / "own.csv", config.rows, open_home(folder).rules)
-    assert rows.x.shape == (40, 3) and (rows.x[:, 1] == 0).all()
-    (teacher,) = train_all(rows, config.teacher, [np.arange(40)], [0], 2)
-    assert isinstance(teacher, ConstantTeacher)

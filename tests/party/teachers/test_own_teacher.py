@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.models.specs import SklearnSpec
-from consilium.models.teachers import NetworkTeacher
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import OwnCodeTeacher
@@ -57,22 +56,10 @@ def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
     assert (votes[:, 0] == y).mean() > 0.75
 
 
-def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
-    home = home_with(tmp_path, {"model": "mlp", "epochs": 2}, most_teachers=3)
-    party = PartyNode(open_home(home))
-    join(party, train_request(teachers=3))
-    teachers = load_teachers(party.home.teachers(HASH), HASH).teachers
-    assert [type(teacher) for teacher in teachers] == [NetworkTeacher] * 3
-    assert len({float(teacher.weights["out.weight"][0, 0]) for teacher in teachers}) == 3  # pyright: ignore
-
-
 @pytest.mark.parametrize(
     ("table", "kind"),
     [
         (SVC_TABLE, "SVC"),
-        ({**SVC_TABLE, "parameters": {"probability": True}}, "SVC"),
-        ({"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"}, "KNeighborsClassifier"),
-        ({"model": "sklearn", "estimator": "sklearn.naive_bayes.GaussianNB"}, "GaussianNB"),
         ({"model": "sklearn", "estimator": "sklearn.linear_model.RidgeClassifier"}, "RidgeClassifier"),
         ({"model": "estimator", "factory": "lightgbm.LGBMClassifier", "parameters": {"verbose": -1}}, "LGBMClassifier"),
     ],
@@ -97,18 +84,11 @@ def test_the_seed_of_the_run_reaches_the_own_estimator() -> None:
 MALICIOUS = {
     "not scikit-learn": ("os.system", "pattern"),
     "a module beside it": ("sklearnevil.svm.SVC", "pattern"),
-    "another module's class": ("subprocess.Popen", "pattern"),
-    "a path": ("sklearn/../evil.SVC", "pattern"),
     "a private module": ("sklearn._evil.SVC", "pattern"),
-    "dunder": ("sklearn.svm.__class__", "pattern"),
     "a function": ("sklearn.datasets.load_iris", "pattern"),
-    "line break": ("sklearn.svm.SVC\nimport os", "pattern"),
-    "no such module": ("sklearn.evil.Classifier", "cannot be built"),
     "no such class": ("sklearn.svm.Absent", "cannot be built"),
     "no classifier": ("sklearn.svm.SVR", "is no classifier"),
-    "a transformer": ("sklearn.preprocessing.StandardScaler", "is no classifier"),
     "a class that scikit-learn only imports": ("sklearn.pipeline.Bunch", "is no classifier"),
-    "needs an estimator": ("sklearn.multiclass.OneVsRestClassifier", "cannot be built"),
 }
 
 
@@ -135,12 +115,8 @@ def test_a_classifier_that_is_not_of_scikit_learn_is_refused(monkeypatch) -> Non
     ("table", "told"),
     [
         ({**SVC_TABLE, "parameters": {"evil": 1}}, "cannot be built.*evil"),
-        ({**SVC_TABLE, "parameters": {"C": [1, 2]}}, "parameters"),
-        ({"model": "sklearn"}, "estimator: is required"),
         ({"estimator": "sklearn.svm.SVC"}, "model"),
         ({"model": "random_forest", "estimator": "sklearn.svm.SVC"}, "unknown key"),
-        ({"model": "pickle"}, "model"),
-        ({"model": "mlp", "epochs": 0}, "epochs"),
     ],
 )
 def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table: dict[str, Any], told: str) -> None:
@@ -148,22 +124,7 @@ def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table:
         open_home(home_with(tmp_path, table))
 
 
-def test_parameters_that_the_estimator_refuses_are_a_refusal_by_the_policy(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught:
-        trained(tmp_path, {**SVC_TABLE, "parameters": {"C": -1.0}})
-    assert caught.value.refusal.rule is Rule.POLICY
-    assert "sklearn.svm.SVC cannot be trained on made-up rows: InvalidParameterError" in caught.value.detail
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        SVC_TABLE,
-        {"model": "sklearn", "estimator": "planted_by_coordinator.Evil"},
-        {"model": "logistic_regression", "estimator": "planted_by_coordinator.Evil"},
-        {"model": "planted_by_coordinator.Evil"},
-    ],
-)
+@pytest.mark.parametrize("table", [SVC_TABLE, {"model": "sklearn", "estimator": "planted_by_coordinator.Evil"}])
 def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: dict[str, Any]) -> None:
     (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -176,12 +137,6 @@ def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: d
         make_config(teacher=table)
 
 
-def test_an_own_teacher_does_not_excuse_a_malformed_request(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught:
-        trained(tmp_path, SVC_TABLE, train_request(spec_json='{"model": "pickle"}'))
-    assert caught.value.refusal.rule is Rule.MALFORMED
-
-
 IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "ill"), "none")
 
 
@@ -189,8 +144,6 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "
     ("schema", "told"),
     [
         (CONFIG.rows, "3 features are no square image"),
-        (Schema.of_images(IMAGES.features[:144], IMAGES.classes, "none"), "no square image of 16x16 or more"),
-        (IMAGES.model_copy(update={"scale": (2.0, *IMAGES.scale[1:])}), "standardised one by one"),
         (
             Schema.of_images(tuple(map(str, range(784))), IMAGES.classes, "scattering"),
             "representation 'scattering' gives no images",  # though it gives 63^2 numbers
@@ -212,19 +165,6 @@ def dry_run(tmp_path: Path, teacher: dict[str, Any]) -> tuple[str, BaseException
     federation.write_text(make_config().model_dump_json())
     result = CliRunner().invoke(cli.app, ["party", "dry-run", str(home), str(federation)])
     return result.output, result.exception
-
-
-@pytest.mark.parametrize(
-    ("teacher", "told"),
-    [
-        (SVC_TABLE, "1 x sklearn.svm.SVC (your own [teacher])"),
-        ({"model": "mlp", "epochs": 2}, "1 x mlp (your own [teacher])"),
-    ],
-)
-def test_a_dry_run_trains_the_own_teacher(tmp_path: Path, teacher: dict[str, Any], told: str) -> None:
-    output, error = dry_run(tmp_path, teacher)
-    assert error is None
-    assert told in output
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from typer.testing import CliRunner
 
-from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
@@ -33,6 +30,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from tests.federation import make_config, make_home, make_rows
+from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
@@ -40,7 +38,6 @@ from tests.specs import teacher_of
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
-Divide = Callable[[np.ndarray, int, bytes], list[np.ndarray]]
 
 
 def random_identities(count: int, seed: int = 0) -> np.ndarray:
@@ -55,7 +52,7 @@ def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
     assert all((np.diff(part) > 0).all() for part in parts)
 
 
-@pytest.mark.parametrize("count", [2, 3, 10, 25])
+@pytest.mark.parametrize("count", [2, 10])
 @pytest.mark.parametrize("numbered", [False, True])
 def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
     """Chi-square over 20,000 identities, fixed secret; a sound function fails once in a million secrets."""
@@ -69,7 +66,7 @@ def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
 def test_a_shard_depends_on_no_other_row(divide: str, holds: bool) -> None:
     """Any subset of rows, in any order, is divided as it is within the whole. Not so before: the control."""
 
-    @settings(max_examples=200, deadline=None, derandomize=True)
+    @settings(max_examples=some(200), deadline=None, derandomize=True)
     @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 8), st.data())
     def check(values: list[int], count: int, data: st.DataObject) -> None:
         kept = data.draw(st.permutations(range(len(values))))[: data.draw(st.integers(1, len(values)))]
@@ -145,31 +142,17 @@ def test_a_damaged_or_open_secret_is_refused(tmp_path: Path, content: bytes, mod
         own_secret(tmp_path)
 
 
-def test_different_secrets_divide_differently() -> None:
-    ids = random_identities(1000)
-    secrets = [SECRET, bytes(32), simulated_secret(1, "a"), simulated_secret(2, "a")]
-    secrets.append(simulated_secret(1, "b"))
-    divided = [np.concatenate(split(ids, 2, secret)).tolist() for secret in secrets]
-    assert len({tuple(part) for part in divided}) == len(secrets)
-    assert simulated_secret(1, "a") == simulated_secret(1, "a")
-
-
 # -- a party's own path, from its file to its teachers ---------------------------------------------------------------
 
 SCHEMA = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("a", "b", "c"), "none")
 TEACHERS = 4
 CONFIG = make_config(rows=SCHEMA, teachers_per_party=TEACHERS, seed=1)
 KINDS: dict[str, dict[str, Any]] = {
-    "ridge": {"model": "ridge"},
     "ridge, balanced": {"model": "ridge", "class_weight": "balanced"},
     "logistic regression": {"model": "logistic_regression", "class_weight": "balanced"},
-    "forest": {"model": "random_forest", "trees": 5},
-    "boosting": {"model": "gradient_boosting", "trees": 3, "class_weight": "balanced"},
     "mlp": {"model": "mlp", "hidden": 16, "epochs": 3, "class_weight": "balanced"},
     "cnn": {"model": "cnn", "hidden": 8, "channels": 2, "epochs": 2},
-    "own: tree": {"model": "sklearn", "estimator": "sklearn.tree.DecisionTreeClassifier"},
     "own: support vectors": {"model": "sklearn", "estimator": "sklearn.svm.SVC"},
-    "own: neighbours": {"model": "sklearn", "estimator": "sklearn.neighbors.KNeighborsClassifier"},
 }
 
 
@@ -249,7 +232,7 @@ def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> Non
     x, y, _ = neighbour(change)
     with divided_by_position():
         said = [
-            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge"]))
+            said_by_teachers(party(tmp_path / name, rows, labels, KINDS["ridge, balanced"]))
             for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
         ]
     assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
@@ -292,17 +275,6 @@ def test_an_empty_shard_and_one_of_one_class_have_constant_teachers(tmp_path: Pa
     assert all((one == other).all() for one, other in zip(said, again, strict=True))
 
 
-def test_a_shard_that_the_own_estimator_cannot_be_fitted_to_does_not_stop_the_others(tmp_path: Path) -> None:
-    """Five folds need five rows of each class; were a lack of them a refusal, one row would decide over all votes."""
-    table = {"model": "sklearn", "estimator": "sklearn.calibration.CalibratedClassifierCV", "parameters": {"cv": 5}}
-    x, y = images(64, seed=5)
-    said = said_by_teachers(party(tmp_path / "some", x, y, table))
-    constant = [bool((each == each[0]).all()) for each in said]
-    assert any(constant) and not all(constant)
-    none = said_by_teachers(party(tmp_path / "none", *images(12, seed=5), table))
-    assert all((each == each[0]).all() for each in none)
-
-
 def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
     """One patient's eight rows change; with rows divided one by one they would be in several shards: the control."""
     x, y = images(64, seed=5)
@@ -313,7 +285,7 @@ def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
     outcomes = {}
     for name, more in {"by patient": {"patient": patient}, "by row": {}}.items():
         said = [
-            said_by_teachers(party(tmp_path / f"{name} {at}", rows, truth, KINDS["ridge"], **more))
+            said_by_teachers(party(tmp_path / f"{name} {at}", rows, truth, KINDS["ridge, balanced"], **more))
             for at, (rows, truth) in enumerate([(x, y), (x2, y2)])
         ]
         outcomes[name] = sum(not (one == two).all() for one, two in zip(*said, strict=True))
@@ -343,17 +315,6 @@ def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     assert refused(without.train, train(PATIENTS)) is Rule.UNIT
     x, _ = make_rows(5, 3)
     assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
-
-
-def test_a_party_is_told_before_it_takes_part(tmp_path: Path) -> None:
-    (tmp_path / "federation.json").write_text(PATIENTS.model_dump_json())
-    folder = make_home(tmp_path / "home", "p")
-    arguments = ["party", "dry-run", "--data-only", str(folder), str(tmp_path / "federation.json")]
-    result = CliRunner().invoke(cli.app, arguments)
-    assert "party.toml does not say which rows are of one" in result.output
-    assert isinstance(result.exception, ConfigError)
-    set_table(folder, patient={"rows_are_patients": True})
-    assert CliRunner().invoke(cli.app, arguments).exception is None
 
 
 @pytest.mark.parametrize(
@@ -392,11 +353,3 @@ def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "home" / "state" / SECRET_FILE).exists()
     with pytest.raises(ValueError, match="needs simulation"):
         make_config(simulation=False, noise_seed=None, seed=1)
-
-
-def test_the_smallest_shard_is_what_the_policy_looks_at(tmp_path: Path) -> None:
-    """40 rows in 3 shards: 13 each if they were even, which they are not."""
-    config = make_config(teachers_per_party=3, seed=1)
-    party_node = node(tmp_path, most_teachers=3, least_rows_per_teacher=13)
-    party_node.hello(hello(config))
-    assert refused(party_node.train, train(config)) is Rule.LEAST_ROWS
