@@ -28,26 +28,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.aggregators import Confident, Distributed, GNMax, Histogram, Interactive, LNMax
-    from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon, individual
+    from consilium.accounting.aggregators import Confident, GNMax, Histogram, Interactive, LNMax
+    from consilium.accounting.vote_costs import EpsilonResult, calibrate, epsilon
 
-__all__ = [
-    "Confident",
-    "Distributed",
-    "EpsilonResult",
-    "GNMax",
-    "Histogram",
-    "Interactive",
-    "LNMax",
-    "calibrate",
-    "compare",
-    "epsilon",
-    "individual",
-]
+__all__ = ["Confident", "EpsilonResult", "GNMax", "Histogram", "Interactive", "LNMax", "calibrate", "epsilon"]
 
 _MODULES = {
-    "vote_costs": ("EpsilonResult", "calibrate", "compare", "epsilon", "individual"),
-    "aggregators": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
+    "vote_costs": ("EpsilonResult", "calibrate", "epsilon"),
+    "aggregators": ("Confident", "GNMax", "Histogram", "Interactive", "LNMax"),
 }
 """Public names by the module that they come from."""
 

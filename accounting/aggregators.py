@@ -5,15 +5,13 @@ The mechanisms that draw noise stand with the coordinator; both make the same ev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import (
     ConfidentEvent,
-    DistributedEvent,
     GNMaxEvent,
     HistogramEvent,
     InteractiveEvent,
@@ -22,8 +20,7 @@ from consilium.accounting.events import (
 )
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
-_WORDS = re.compile(r"\s*(?P<name>[A-Za-z]+)\s*\((?P<arguments>[^()]*)\)\s*")
-_ARGUMENT = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>[-+.\w]+)\s*")
+Name = Literal["GNMax", "LNMax", "Confident", "Interactive", "Histogram"]
 
 
 class _Kind(NamedTuple):
@@ -37,13 +34,12 @@ class _Kind(NamedTuple):
     noise: Mapping[str, int]
 
 
-_KINDS = {
+_KINDS: dict[Name, _Kind] = {
     "GNMax": _Kind(GNMaxEvent, ("sigma",), {"sigma": 1}),
     "LNMax": _Kind(LNMaxEvent, ("gamma",), {"gamma": -1}),
     "Confident": _Kind(ConfidentEvent, ("threshold", "sigma1", "sigma2"), {"sigma1": 1, "sigma2": 1}),
     "Interactive": _Kind(InteractiveEvent, ("threshold", "sigma1", "sigma2"), {"sigma1": 1, "sigma2": 1}),
     "Histogram": _Kind(HistogramEvent, ("sigma",), {"sigma": 1}),
-    "Distributed": _Kind(DistributedEvent, ("sigma", "noise_shares"), {"sigma": 1}),
 }
 
 
@@ -51,19 +47,17 @@ _KINDS = {
 class Aggregator:
     """A mechanism as accounting knows it: its name, and its parameters in the order in which they are written.
 
-    Made by `GNMax`, `LNMax`, `Confident`, `Interactive`, `Histogram` and `Distributed`, or from words.
+    Made by `GNMax`, `LNMax`, `Confident`, `Interactive` and `Histogram`.
 
     Raises
     ------
-    EventError, NoiseError, ThresholdError : no mechanism of that name, or parameters that it cannot have.
+    EventError, NoiseError, ThresholdError : parameters that it cannot have.
     """
 
-    name: str
+    name: Name
     parameters: tuple[tuple[str, float], ...]
 
     def __post_init__(self) -> None:
-        if self.name not in _KINDS:
-            raise EventError(f"unknown mechanism {self.name!r}. Take one of {', '.join(_KINDS)}.")
         wanted, given = _KINDS[self.name].parameters, [name for name, _ in self.parameters]
         if sorted(given) != sorted(wanted):
             raise EventError(f"{self.name} takes {', '.join(wanted)}, got {', '.join(given) or 'nothing'}. Give these.")
@@ -71,11 +65,6 @@ class Aggregator:
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={value:.10g}' for name, value in self.parameters)})"
-
-    @property
-    def towards(self) -> Towards:
-        """Who sees what it releases: the coordinator where parties add the noise, else the student."""
-        return Towards.COORDINATOR if _KINDS[self.name].event.noise_by_parties else Towards.STUDENT
 
     def event(
         self,
@@ -86,7 +75,6 @@ class Aggregator:
         neighbouring: Neighbouring | str = Neighbouring.REPLACE,
         teachers_per_party: int = 1,
         noise: Noise | str = Noise.DISCRETE,
-        towards: Towards | str | None = None,
     ) -> ReleaseEvent:
         """What is charged for ``asked`` queries of which ``answered`` (None: all) get a label.
 
@@ -104,7 +92,7 @@ class Aggregator:
             unit=unit,  # pyright: ignore[reportArgumentType]
             neighbouring=neighbouring,  # pyright: ignore[reportArgumentType]
             teachers_per_party=teachers_per_party,
-            towards=towards or self.towards,  # pyright: ignore[reportArgumentType]
+            towards=Towards.STUDENT,
             noise=noise,  # pyright: ignore[reportArgumentType]
             **dict(self.parameters),  # pyright: ignore[reportArgumentType]
         )
@@ -155,38 +143,3 @@ def Interactive(threshold: float, sigma1: float, sigma2: float) -> Aggregator:
 def Histogram(sigma: float) -> Aggregator:
     """votes + N(0, sigma^2) on each count, all of which is released."""
     return Aggregator("Histogram", (("sigma", sigma),))
-
-
-def Distributed(sigma: float, noise_shares: int = 1) -> Aggregator:
-    """The same, the noise being a sum of that many parties' shares; who adds the votes up sees all of it."""
-    return Aggregator("Distributed", (("sigma", sigma), ("noise_shares", noise_shares)))
-
-
-def as_aggregator(mechanism: object) -> Aggregator:
-    """A mechanism as it is, or from words such as its own ``repr``. Upper and lower case are one.
-
-    Raises
-    ------
-    EventError : neither, an unknown mechanism, or arguments that are no numbers or not its own.
-
-    >>> as_aggregator("confident(threshold=200, sigma1=150, sigma2=40)")
-    Confident(threshold=200, sigma1=150, sigma2=40)
-    """
-    if isinstance(mechanism, Aggregator):
-        return mechanism
-    words = _WORDS.fullmatch(mechanism) if isinstance(mechanism, str) else None
-    if words is None:
-        got = repr(mechanism) if isinstance(mechanism, str) else f"a {type(mechanism).__name__}"
-        raise EventError(f"a mechanism is made by {', '.join(_KINDS)}, or written 'GNMax(sigma=40)', got {got}.")
-    named = {name.lower(): name for name in _KINDS}.get(words["name"].lower(), words["name"])
-    parameters: list[tuple[str, float]] = []
-    for argument in filter(str.strip, words["arguments"].split(",")):
-        found = _ARGUMENT.fullmatch(argument)
-        try:
-            number = float(found["value"]) if found else None
-        except ValueError:
-            number = None
-        if found is None or number is None:
-            raise EventError(f"{named}: {argument.strip()!r} is no number by its name. Write sigma=40.")
-        parameters.append((found["key"], int(number) if number.is_integer() else number))
-    return Aggregator(named, tuple(parameters))

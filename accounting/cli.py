@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from consilium.accounting.aggregators import Aggregator, Name
 from consilium.accounting.checks import check_count
 from consilium.accounting.errors import UnitError
 from consilium.accounting.guarantee import rounded_up
@@ -27,6 +28,14 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 Format = Literal["text", "json"]
+MechanismOption = Annotated[Name, typer.Option(case_sensitive=False, help="What adds noise; with its numbers below.")]
+ThresholdOption = Annotated[float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")]
+SigmaOption = Annotated[
+    float | None, typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count.")
+]
+Sigma1Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the check's noise.")]
+Sigma2Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")]
+GammaOption = Annotated[float | None, typer.Option(help="LNMax: inverse scale of its noise.")]
 NeighbouringOption = Annotated[
     Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
 ]
@@ -46,17 +55,24 @@ def _unit(unit: Unit | None, teachers_per_party: int) -> Unit:
     return unit or Unit.RECORD
 
 
+def _aggregator(name: Name, **numbers: float | None) -> Aggregator:
+    return Aggregator(name, tuple((key, value) for key, value in numbers.items() if value is not None))
+
+
 def _print_json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps(value, allow_nan=False))
 
 
 @app.command()
 def epsilon(
-    mechanism: Annotated[
-        str, typer.Argument(help="With its parameters, for example 'Confident(threshold=200, sigma1=150, sigma2=40)'.")
-    ],
+    mechanism: MechanismOption,
     votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
+    threshold: ThresholdOption = None,
+    sigma: SigmaOption = None,
+    sigma1: Sigma1Option = None,
+    sigma2: Sigma2Option = None,
+    gamma: GammaOption = None,
     queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
     classes: Annotated[
         int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
@@ -86,8 +102,8 @@ def epsilon(
     from consilium.accounting.vote_files import load_votes
 
     result = costs.epsilon(
-        load_votes(votes, queries, classes)[0],
-        mechanism,
+        load_votes(votes, queries, classes),
+        _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
         delta,
         _unit(unit, teachers_per_party),
         teachers_per_party,
@@ -96,7 +112,6 @@ def epsilon(
         answers=answers,
         sanitised=sanitised,
         public_votes=public_votes,
-        show_secret=True,
     )
     if format == "json":
         _print_json(result.to_json())
@@ -118,12 +133,15 @@ def epsilon(
 
 @app.command("calibrate")
 def calibrate_command(
-    mechanism: Annotated[
-        str, typer.Argument(help="With any noise, for example 'Confident(threshold=200, sigma1=3, sigma2=1)'.")
-    ],
+    mechanism: MechanismOption,
     epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
     queries: Annotated[int, typer.Option(help="Most queries that will be asked.")],
+    threshold: ThresholdOption = None,
+    sigma: SigmaOption = None,
+    sigma1: Sigma1Option = None,
+    sigma2: Sigma2Option = None,
+    gamma: GammaOption = None,
     answers: Annotated[int | None, typer.Option(help="Most labels that may leave; left out: all queries.")] = None,
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
@@ -133,6 +151,7 @@ def calibrate_command(
 ) -> None:
     """The least noise whose worst-case epsilon meets a target; a threshold and the ratio of two noises stay as given.
 
+    The mechanism is given with any noise.
     It reads no votes, and must not: parameters that are tuned on private votes leak about them, and no epsilon covers
     that.
     """
@@ -142,7 +161,8 @@ def calibrate_command(
     counts = check_count(queries, "--queries", 1), answers
     claim: dict[str, Any] = {"unit": _unit(unit, teachers_per_party), "teachers_per_party": teachers_per_party}
     claim |= {"neighbouring": neighbouring, "noise": noise}
-    result = costs.calibrate(mechanism, epsilon, delta, asked=counts[0], answered=answers, **claim)
+    given = _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
+    result = costs.calibrate(given, epsilon, delta, asked=counts[0], answered=answers, **claim)
     guarantee = worst_case(result.event(*counts, **claim), delta)
     if format == "json":
         _print_json({"mechanism": str(result), **dict(result.parameters), "guarantee": guarantee.to_json()})

@@ -137,29 +137,6 @@ def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = 
     return total
 
 
-def individual_rdp(event: ReleaseEvent, batch: VoteBatch, voted: np.ndarray, orders: object) -> np.ndarray:
-    """What leaves costs each teacher at these votes, both directions: float64 (teachers, orders). Secret.
-
-    A teacher's one vote moves to any class; all others stay. Of a check the vote may count for or against. Where votes
-    decide nothing of what is charged: the worst case for all.
-
-    voted : int64 (teachers, queries), the class of each vote, of which ``batch.votes`` are the counts.
-    """
-    steps = _steps(event, batch)
-    if steps is None:
-        return np.tile(event.worst_case_rdp(orders), (voted.shape[0], 1))
-    total = np.zeros((voted.shape[0], check_orders(orders).size))
-    for step in steps:
-        weights = batch.weights[:, None] if step.only_answered else 1.0
-        if step.kind == "scalar":
-            total += (weights * check.per_query(*_compared(event, batch), orders)).sum(axis=0)
-            continue
-        cost = argmax.per_vote(batch.votes, step.scale, event.noise, _LAW[step.kind], orders)
-        for query, classes in enumerate(voted.T):
-            total += (batch.weights[query] if step.only_answered else 1.0) * cost[query, classes]
-    return total
-
-
 _LAW: dict[str, argmax.Kind] = {"histogram": "gaussian", "laplace": "laplace"}
 """Kind of a step -> noise of the argmax."""
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from consilium.accounting.aggregators import Aggregator, as_aggregator
+from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, ThresholdError
@@ -19,9 +17,7 @@ from consilium.accounting.guarantee import Guarantee, rounded_up
 from consilium.accounting.label_costs import (
     VoteBatch,
     exact_rdp,
-    exact_rdp_per_query,
     exactly,
-    individual_rdp,
     published_rdp,
     worst_case,
     worst_case_as_histogram,
@@ -36,9 +32,6 @@ from consilium.accounting.sanitise.release import (
 from consilium.accounting.target import least_noise
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.accounting.vote_files import as_histograms, typical_votes
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -59,9 +52,7 @@ class EpsilonResult:
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
     sanitised : a release of a bound at the votes with noise, which may be published; None unless it was asked for.
     sanitised_refusal : why there is none although it was asked for.
-    per_query : secret; float64 (queries,), each query's part of the exact Renyi cost at ``order``.
     answered : secret; labels that leave, in expectation unless they were told.
-    show_secret : whether secrets are shown when it is printed.
     """
 
     mechanism: Aggregator
@@ -79,9 +70,7 @@ class EpsilonResult:
     sanitised_plan: SanitisedPlan | None
     sanitised: SanitisedRelease | None
     sanitised_refusal: str | None
-    per_query: np.ndarray
     answered: float
-    show_secret: bool
 
     @property
     def worst_case(self) -> float:
@@ -144,28 +133,11 @@ class EpsilonResult:
             table["sanitised"] = sanitised
         return _strict(table)
 
-    def _shown(self, value: float | None, publishable: bool) -> str:
-        if value is None:
-            return "none"
-        return rounded_up(value) if publishable or self.show_secret else "secret"
-
     def __repr__(self) -> str:
-        secret = "; exact, published: secret"
-        if self.show_secret:
-            secret = f"; SECRET: exact {rounded_up(self.exact)}, published {self._shown(self.published, False)}"
         return (
             f"EpsilonResult({self.mechanism}, {self.queries} queries, delta {self.delta:g}, "
-            f"worst case {rounded_up(self.worst_case)}{secret})"
+            f"worst case {rounded_up(self.worst_case)}; exact, published: secret)"
         )
-
-    def _repr_html_(self) -> str:
-        lines = [
-            f"<tr><td>{escape(name)}</td><td>{self._shown(value, publishable)}</td>"
-            f"<td>{'may be published' if publishable else 'secret'}</td></tr>"
-            for name, value, publishable in self.rows()
-        ]
-        title = f"{self.mechanism}, epsilon at delta {self.delta:g}"
-        return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
 
 
 def _strict(table: dict[str, Any]) -> dict[str, Any]:
@@ -181,7 +153,7 @@ _REACH = 2
 
 def epsilon(
     votes: object,
-    mechanism: Aggregator | str,
+    mechanism: Aggregator,
     delta: float = 1e-5,
     unit: Unit | str = Unit.PARTY,
     teachers_per_party: int = 1,
@@ -195,7 +167,6 @@ def epsilon(
     teachers: int | None = None,
     sanitised: bool = False,
     public_votes: object = None,
-    show_secret: bool = False,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
 
@@ -203,7 +174,7 @@ def epsilon(
     ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class of each teacher's vote; or the path of a .npy or .npz file of either.
-    mechanism : made by `GNMax` and its like, or the same in words.
+    mechanism : made by `GNMax` and its like.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     noise : "discrete" as deployed, "continuous" as in the papers.
     answers : most labels that may leave, fixed before any vote was seen; all queries if None. It decides the worst case
@@ -213,24 +184,23 @@ def epsilon(
     teachers : what every row of votes must sum to, where it is known.
     sanitised : also release a bound at the votes with noise from the operating system, planned on ``public_votes``
         (queries, classes) or on a made-up profile. Each call with it is one more release.
-    show_secret : whether the result shows what votes decide when it is printed.
 
     Raises
     ------
     VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
-    EventError : an unknown mechanism; an ``answered`` that does not fit. ThresholdError : a threshold so far
+    EventError : an ``answered`` that does not fit. ThresholdError : a threshold so far
         above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
         out of range.
 
+    >>> from consilium.accounting.aggregators import GNMax
     >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
-    >>> found = epsilon(votes, "GNMax(sigma=20)", noise="continuous")
+    >>> found = epsilon(votes, GNMax(sigma=20), noise="continuous")
     >>> round(found.published or 0, 4), round(found.worst_case_as_histogram, 4), found.answered
     (0.4003, 0.4249, 3.0)
     """
-    chosen = as_aggregator(mechanism)
     check_delta(delta)
     histograms, count = as_histograms(votes, classes, teachers)
-    _check_reach(chosen, count)
+    _check_reach(mechanism, count)
     queries = len(histograms)
     claim: dict[str, Any] = {
         "unit": unit,
@@ -239,19 +209,19 @@ def epsilon(
         "noise": noise,
     }
     cap = queries if answers is None else check_count(answers, "answers")
-    event = chosen.event(queries, **claim)
+    event = mechanism.event(queries, **claim)
     given = None if predictions is None else np.asarray(predictions, dtype=np.float64)
     mask = None if answered is None else _mask(answered, queries)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(histograms, count, weights, given)
     published, exact = published_rdp(event, batch), exact_rdp(event, batch)
     found = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta)
-    promised = chosen.event(queries, cap, **claim)
+    promised = mechanism.event(queries, cap, **claim)
     # what holds for all votes holds for these; the exact composition of Gaussian noise may be below a Renyi curve
     least = min(found.epsilon, worst_case(event, delta, numerical=False).epsilon)
     plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
     return EpsilonResult(
-        mechanism=chosen,
+        mechanism=mechanism,
         queries=queries,
         classes=histograms.shape[1],
         teachers=count,
@@ -266,51 +236,8 @@ def epsilon(
         sanitised_plan=plan,
         sanitised=release,
         sanitised_refusal=refusal,
-        per_query=exact_rdp_per_query(event, batch, [found.order])[:, 0],
         answered=float(weights.sum()),
-        show_secret=show_secret,
     )
-
-
-def individual(
-    voted: object,
-    mechanism: Aggregator | str,
-    delta: float = 1e-5,
-    *,
-    classes: int,
-    noise: Noise | str = Noise.DISCRETE,
-    answered: object = None,
-) -> np.ndarray:
-    """What each teacher's own votes cost it at these votes: epsilon, float64 (teachers,). Secret, each of them.
-
-    The guarantee is one number for all: of the worst votes of all. This is what came of it, for whoever votes with one
-    teacher: its vote in each query moves anywhere, all others stay. Nobody may be told, the teacher's party neither:
-    how little its votes decided is known from the others' alone. No budget may be filtered by it
-    (``docs/decisions/individual-budgets.md``).
-
-    Parameters
-    ----------
-    voted : integers (teachers, queries), the class of each vote. classes : how many there are.
-    mechanism, delta, noise, answered : as in ``epsilon``.
-
-    Raises
-    ------
-    As ``epsilon``.
-
-    Of three teachers the one that stands alone pays more, since its vote could make the winner surer:
-
-    >>> individual([[1] * 4, [0] * 4, [0] * 4], "GNMax(sigma=2)", classes=2, noise="continuous").round(3).tolist()
-    [3.674, 2.275, 2.275]
-    """
-    chosen = as_aggregator(mechanism)
-    check_delta(delta)
-    histograms, count = as_histograms(voted, classes)
-    event = chosen.event(len(histograms), noise=noise)
-    mask = None if answered is None else _mask(answered, len(histograms))
-    weights = np.exp(event.log_p_answered(histograms, count, None)) if mask is None else mask.astype(np.float64)
-    curves = individual_rdp(event, VoteBatch(histograms, count, weights), np.asarray(voted), DEFAULT_ORDERS)
-    found = np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in curves])
-    return np.minimum(found, worst_case(event, delta, numerical=False).epsilon)
 
 
 def _check_reach(mechanism: Aggregator, teachers: int) -> None:
@@ -364,7 +291,7 @@ def _sanitised(
 
 
 def calibrate(
-    mechanism: Aggregator | str,
+    mechanism: Aggregator,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     *,
@@ -387,17 +314,17 @@ def calibrate(
     ------
     CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
 
-    >>> calibrate("Histogram(sigma=1)", epsilon=1.0, asked=100, noise="continuous")
+    >>> from consilium.accounting.aggregators import Histogram
+    >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
     Histogram(sigma=52.76)
     """
-    chosen = as_aggregator(mechanism)
     check_delta(delta)
-    event = chosen.event(
+    event = mechanism.event(
         asked, answered, unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise
     )
 
     def released(amount: float) -> ReleaseEvent:
-        return chosen.with_noise(amount).event(
+        return mechanism.with_noise(amount).event(
             asked,
             answered,
             unit=event.unit,
@@ -408,38 +335,6 @@ def calibrate(
 
     # the first bound takes no time and is never below the other, so what it needs is enough
     enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
-    return chosen.with_noise(least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough))
-
-
-def compare(
-    votes: object,
-    mechanisms: Iterable[Aggregator | str],
-    delta: float = 1e-5,
-    *,
-    classes: int | None = None,
-    **claim: Any,
-) -> pl.DataFrame:
-    """What each mechanism costs on these votes, a row for each: a polars frame. Secret, but for the worst cases.
-
-    Arguments and errors as in ``epsilon``.
-
-    >>> frame = compare([[90, 6, 4], [100, 0, 0]], ["GNMax(sigma=20)", "GNMax(sigma=40)"])
-    >>> frame.columns[:2], frame["answered"].to_list()
-    (['mechanism', 'worst_case'], [2.0, 2.0])
-    """
-    import polars as pl
-
-    histograms, _ = as_histograms(votes, classes)
-    found = [epsilon(histograms, mechanism, delta, **claim) for mechanism in mechanisms]
-    return pl.DataFrame(
-        {
-            "mechanism": [str(one.mechanism) for one in found],
-            "worst_case": [one.worst_case for one in found],
-            "worst_case_as_histogram": [one.worst_case_as_histogram for one in found],
-            "exact": [one.exact for one in found],
-            "published": [one.published for one in found],
-            "published_classic": [one.published_classic for one in found],
-            "answered": [one.answered for one in found],
-        },
-        schema_overrides={"published": pl.Float64, "published_classic": pl.Float64},
+    return mechanism.with_noise(
+        least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough)
     )

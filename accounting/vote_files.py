@@ -16,12 +16,10 @@ _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
 
 
-def load_votes(
-    path: Path, queries: int | None = None, classes: int | None = None
-) -> tuple[np.ndarray, int, np.ndarray | None]:
-    """(votes int64 (queries, classes), teachers, truth int64 (queries,) or None) from a file.
+def load_votes(path: Path, queries: int | None = None, classes: int | None = None) -> np.ndarray:
+    """Votes int64 (queries, classes) from a file.
 
-    A .npz needs a key ``votes`` and may have ``truth``; a .npy is the matrix itself. The number of teachers is the sum
+    A .npz needs a key ``votes``; a .npy is the matrix itself. The number of teachers is the sum
     of the first row, and every row must have it. Nothing is unpickled. The files of the PATE papers are read as they
     are: counts of any signed type, or whole numbers kept as floats (the code of 2017 writes these), and with
     ``classes`` the class that every teacher votes for.
@@ -38,7 +36,6 @@ def load_votes(
     """
     if not path.is_file():
         raise VotesPathError(f"there is no file {path}. Give a .npz with key 'votes' or a .npy.")
-    truth = None
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
@@ -46,7 +43,6 @@ def load_votes(
                     keys = ", ".join(archive.files)
                     raise VotesError(f"{path} has no key 'votes' (it has: {keys}). Save the histogram as votes=.")
                 votes = archive["votes"]
-                truth = archive["truth"].astype(np.int64) if "truth" in archive else None
         elif path.suffix == ".npy":
             votes = np.load(path, allow_pickle=False, mmap_mode="r")
         else:
@@ -64,11 +60,9 @@ def load_votes(
         if queries < 1 or (votes.ndim and queries > votes.shape[0]):
             raise AccountingError(f"--queries {queries} is not between 1 and the {votes.shape[0]} queries in {path}.")
         votes = votes[:queries]
-        truth = truth[:queries] if truth is not None else None
     if votes.ndim != 2 or not votes.shape[0]:
         raise VotesError(f"{path} holds no (queries, classes) matrix with at least one query.")
-    teachers = int(votes[0].astype(np.int64).sum())
-    return check_votes(votes, teachers), teachers, truth
+    return check_votes(votes, int(votes[0].astype(np.int64).sum()))
 
 
 def _whole(votes: np.ndarray, path: Path) -> np.ndarray:
@@ -126,7 +120,7 @@ def as_histograms(votes: object, classes: int | None = None, teachers: int | Non
     [[2, 1, 0], [0, 1, 2]]
     """
     if isinstance(votes, str | os.PathLike):
-        histograms, _, _ = load_votes(Path(votes), classes=classes)
+        histograms = load_votes(Path(votes), classes=classes)
     else:
         array = np.asarray(votes)
         histograms = array if classes is None else votes_of_teachers(array, classes)

@@ -68,8 +68,8 @@ def says(name: str, old: str, new: str) -> Change:
 
 
 PARTY, COORDINATOR, STUDENT = "kits/party-ward-a", "kits/coordinator", "kits/student-university"
-EPSILON = "accounting epsilon --votes votes.npz --delta 1e-5"
-CALIBRATE = "accounting calibrate GNMax(sigma=1) --epsilon 1 --delta 1e-5 --queries 1000"
+EPSILON = "accounting epsilon --mechanism gnmax --votes votes.npz --delta 1e-5"
+CALIBRATE = "accounting calibrate --mechanism gnmax --sigma 1 --epsilon 1 --delta 1e-5 --queries 1000"
 ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
 CHECK = "party dry-run home federation.json --data-only"
 
@@ -108,9 +108,11 @@ ROWS = [
     Wrong("attack rows.csv", 3, "is not that of a simulated run"),
     Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
     # accounting
-    Wrong("accounting epsilon GNMax(sigma=9) --votes votes.npz", 2, "missing option '--delta'"),
-    Wrong(f"{EPSILON} GNMax(sigma=9)", 3, "is not a readable NumPy file", change=cut("votes.npz")),
-    Wrong(f"{EPSILON} GNMax(sigma=9)", 2, "there is no file votes.npz", change=lacks("votes.npz")),
+    Wrong("accounting epsilon --mechanism gnmax --sigma 9 --votes votes.npz", 2, "missing option '--delta'"),
+    Wrong(EPSILON, 2, "GNMax takes sigma, got nothing"),
+    Wrong(f"{EPSILON} --sigma 0", 2, "sigma"),
+    Wrong(f"{EPSILON} --sigma 9", 3, "is not a readable NumPy file", change=cut("votes.npz")),
+    Wrong(f"{EPSILON} --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
     Wrong(f"{CALIBRATE} --queries 0", 2, "queries"),
     # parties
     Wrong("party dry-run absent federation.json --data-only", 2, "cannot read absent/party.toml: No such file"),

@@ -148,7 +148,7 @@ def follow(what: str) -> None:
         from consilium import accounting
 
         with followed("an epsilon"):
-            accounting.epsilon([[230, 20], [180, 70]], "GNMax(sigma=40)", delta=1e-5)
+            accounting.epsilon([[230, 20], [180, 70]], accounting.GNMax(sigma=40), delta=1e-5)
     elif what == "csv":
         with tempfile.TemporaryDirectory() as folder:
             row(Path(folder))

@@ -191,30 +191,24 @@ def _log_laws(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> np.nd
     return out
 
 
-def _moments_apart(
-    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, ways: np.ndarray
+def _moments_of_several(
+    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
 ) -> np.ndarray:
-    """(alpha - 1) D_alpha of each query and family of moves: float64 (queries, families, orders).
-
-    The law of every neighbour is computed by itself. ways : int64 (families, moves, classes), what is added to the
-    counts, of as many votes in every family's largest move; a move that takes what is not there counts nothing.
-    """
-    moved = int(ways.clip(min=0).sum(axis=2).max())
+    """``_moments`` where several votes move: the law of every neighbour is computed by itself."""
+    ways = displacements(votes.shape[1], moved)
     cap, few = _worst_case(kind, scale, noise, orders, moved), divergence.few_orders(orders)
-    out = np.tile(cap, (*votes.shape[:1], *ways.shape[:1], 1))
+    out = np.tile(cap, (votes.shape[0], 1))
     # a ratio of k moved votes is a product of k, and has to fit too
     rows = np.nonzero(fits(scale, moved * (votes.max(axis=1) - votes.min(axis=1) + 2 * moved), kind))[0]
     size = max(1, _CELLS // ways.size)
     for part in (rows[start : start + size] for start in range(0, rows.size, size)):
-        beside = votes[part][:, None, None] + ways
-        query, family, way = np.nonzero((beside >= 0).all(axis=3))
-        laws, which = np.unique(np.vstack([votes[part], beside[query, family, way]]), axis=0, return_inverse=True)
+        beside = votes[part][:, None] + ways
+        query, way = np.nonzero((beside >= 0).all(axis=2))
+        laws, which = np.unique(np.vstack([votes[part], beside[query, way]]), axis=0, return_inverse=True)
         log_law = _log_laws(laws, kind, scale, noise)[which.ravel()]
         log_p = log_law[: part.size][query]
         change = divergence.outward(log_p, divergence.close(log_p, log_law[part.size :] - log_p))
-        place = query * ways.shape[0] + family
-        found = _worst(place, log_p, change, part.size * ways.shape[0], orders, few, cap, both)
-        out[part] = np.minimum(found, cap).reshape(part.size, -1, orders.size)
+        out[part] = np.minimum(_worst(query, log_p, change, part.size, orders, few, cap, both), cap)
     return out
 
 
@@ -223,8 +217,7 @@ def _moments(
 ) -> np.ndarray:
     """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
     if moved > 1:
-        ways = displacements(votes.shape[1], moved)[None]
-        return _moments_apart(votes, kind, scale, noise, orders, both, ways)[:, 0]
+        return _moments_of_several(votes, kind, scale, noise, orders, both, moved)
     classes = votes.shape[1]
     cap = _worst_case(kind, scale, noise, orders, 1)
     out = np.tile(cap, (votes.shape[0], 1))
@@ -303,23 +296,6 @@ def per_query(
         moments = _moments(block, kind, scale, noise, sorted_orders, both, votes_moved)
         out[part] = (moments / (sorted_orders - 1))[:, place]
     return out
-
-
-def per_vote(votes: object, scale: float, noise: Noise | str, kind: Kind, orders: object) -> np.ndarray:
-    """Cost of each query to whoever voted for class a: float64 (queries, classes (a), orders). Secret.
-
-    Its one vote moves from a to any other class, both directions; ``per_query`` is the largest over all a with a vote.
-    Nearly 0 where a has no vote. Arguments and errors as in ``per_query``.
-    """
-    array = np.asarray(votes)
-    scale, noise, alpha = _checked(array, scale, noise, kind, orders, 1)
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
-    parts = []
-    for _, block in blocks(array, None):
-        one = np.eye(block.shape[1], dtype=np.int64)
-        ways = np.stack([np.delete(one, a, axis=0) - one[a] for a in range(block.shape[1])])
-        parts.append(_moments_apart(block, kind, scale, noise, sorted_orders, True, ways))
-    return (np.concatenate(parts) / (sorted_orders - 1))[..., place]
 
 
 def sum_rdp(

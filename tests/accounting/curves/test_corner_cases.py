@@ -9,6 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from consilium.accounting.aggregators import Confident, GNMax, LNMax
 from consilium.accounting.checks import blocks, check_votes
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_table
@@ -324,25 +325,21 @@ def test_little_noise_on_integers_has_exact_tables(sigma):
             for gap in range(1, 4)
         ]
     assert log_pr_loss_table(sigma, 3)[1:] == pytest.approx(exact, rel=1e-12)
-    assert epsilon(np.array([[5, 3]]), f"GNMax(sigma={sigma})", 1e-5, noise="discrete").exact > 0
+    assert epsilon(np.array([[5, 3]]), GNMax(sigma), 1e-5, noise="discrete").exact > 0
 
 
-AGGREGATORS = ["GNMax(sigma=40)", "LNMax(gamma=0.05)", "Confident(threshold=2, sigma1=40, sigma2=40)"]
-
-
-@pytest.mark.parametrize("words", AGGREGATORS)
+@pytest.mark.parametrize("mechanism", [GNMax(40), LNMax(0.05), Confident(2, 40, 40)], ids=repr)
 @pytest.mark.parametrize("noise", ["discrete", "continuous"])
-def test_counts_that_no_table_holds_are_refused_at_once(words, noise):
+def test_counts_that_no_table_holds_are_refused_at_once(mechanism, noise):
     votes = np.array([[2**40, 7], [2**39, 2**39 + 7]])
     with pytest.raises(VotesError, match=r"too large for exact tables, which go to 4,194,304\..*worst case") as error:
-        epsilon(votes, words, 1e-5, noise=noise)
+        epsilon(votes, mechanism, 1e-5, noise=noise)
     assert not any(str(count) in str(error.value).replace(",", "") for count in votes.ravel() if count > 9)
 
 
-@pytest.mark.parametrize("sigma", ["1e6", "1e7"])
-@pytest.mark.parametrize("words", ["GNMax(sigma={0})", "Confident(threshold=2, sigma1={0}, sigma2={0})"])
-def test_noise_that_no_table_holds_is_refused_at_once(words, sigma):
+@pytest.mark.parametrize("mechanism", [GNMax(1e6), Confident(2, 1e7, 1e7)], ids=repr)
+def test_noise_that_no_table_holds_is_refused_at_once(mechanism):
     votes = np.array([[5, 3], [4, 4]])
     with pytest.raises(NoiseError, match=r"sigma 1e\+0[67] needs a table of .* at most 8,388,608 .*continuous"):
-        epsilon(votes, words.format(sigma), 1e-5, noise="discrete")
-    assert epsilon(votes, words.format(sigma), 1e-5, noise="continuous").exact >= 0
+        epsilon(votes, mechanism, 1e-5, noise="discrete")
+    assert epsilon(votes, mechanism, 1e-5, noise="continuous").exact >= 0

@@ -82,16 +82,6 @@ def test_several_votes_go_anywhere(
     assert (found > argmax.per_query(votes, scale, noise, kind, ORDERS)).all()
 
 
-@pytest.mark.parametrize(("kind", "scale", "noise"), [("gaussian", 20.0, "continuous"), ("laplace", 0.1, "discrete")])
-def test_a_vote_costs_its_voter_what_it_moves(kind: argmax.Kind, scale: float, noise: str) -> None:
-    """The largest over voters is known twice: by factors of one moved vote, and by the law of each neighbour."""
-    votes, orders = random_votes(4, 100, 30, 0.5, 3), np.array(ORDERS)
-    apart = argmax.per_vote(votes, scale, noise, kind, orders)
-    assert apart.shape == (30, 4, len(ORDERS))
-    np.testing.assert_allclose(apart.max(axis=1), argmax.per_query(votes, scale, noise, kind, orders), rtol=1e-10)
-    assert (apart[:, :, 1][votes == 0] < 1e-300).all()
-
-
 @pytest.mark.parametrize(
     ("kind", "scale", "votes"),
     third([("gaussian", 4.0, [5, 4, 1]), ("gaussian", 3.0, [0, 9, 2, 2]), ("laplace", 0.5, [5, 4, 1])]),
