@@ -122,17 +122,6 @@ def test_every_hospital_can_bring_all_its_rows(heart, tmp_path: Path, hospital: 
     assert sum(report.filled.values()) == np.isnan(heart["X"][mine]).sum()
 
 
-@pytest.mark.parametrize("hospital", HOSPITALS)
-def test_missing_values_are_refused_column_by_column(heart, tmp_path: Path, hospital: str) -> None:
-    mine = heart["hospital"] == list(HOSPITALS).index(hospital)
-    rows, report = load(heart, hospital, tmp_path / "data.csv", "refuse")
-    assert rows is None
-    missing = np.isnan(heart["X"][mine]).sum(axis=0)
-    names = heart["feature_names"]
-    expected = {str(name): f"{count} of {mine.sum()} rows" for name, count in zip(names, missing, strict=True) if count}
-    assert {p.where.split(" ")[0]: p.fault.split(" have no value")[0] for p in report.problems} == expected
-
-
 COLUMNS = {"age": "Alter", "pressure": "RR", "drowsy": "D"}
 
 

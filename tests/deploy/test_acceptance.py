@@ -20,7 +20,7 @@ import tomli_w
 import consilium.aggregator.client_app as second_app
 from consilium.coordinator.provision import kits
 from consilium.node import acceptance
-from consilium.node.acceptance import accept, markdown_page, read_policy
+from consilium.node.acceptance import accept, read_policy
 from consilium.node.checks import examine
 from consilium.node.kit import POLICY_FILE, open_kit
 from consilium.node.manifest import MANIFEST, SignedManifest, check_signed
@@ -313,18 +313,6 @@ def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> 
         needed = {line.key: line.requested for line in asked.lines}
         assert needed["exact_sums"] is False
         assert needed["most_epsilon"] == pytest.approx(number["the coordinator"], rel=0.01)  # what it is charged
-
-
-def test_a_page_for_the_privacy_officer_changes_nothing(kit: Path) -> None:
-    before = sorted((path.name, path.read_bytes()) for path in kit.iterdir() if path.is_file())
-    done = consilium("node", "accept", kit, "--print")
-    assert done.exit_code == 0
-    asked = request_of_kit(kit)
-    assert done.stdout == markdown_page(asked) + "\n"
-    assert done.stdout.count("- [ ] ") == len(asked.looser)
-    for line in asked.lines:
-        assert f"| {line.key} |" in done.stdout
-    assert sorted((path.name, path.read_bytes()) for path in kit.iterdir() if path.is_file()) == before
 
 
 def test_another_users_kit_is_left_alone(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,14 +85,6 @@ def test_other_classes_must_be_named_by_whoever_loads(
     assert (load_model(path, trust=named).predict_proba(X) == trained.predict_proba(X)).all()
 
 
-def test_equal_students_have_equal_files(tmp_path: Path) -> None:
-    files = []
-    for name in "ab":
-        published(LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1), tmp_path / name)
-        files.append((tmp_path / name).read_bytes())
-    assert files[0] == files[1]
-
-
 class NotWritten(strangers.Nearest):
     """Holds what skops cannot write."""
 
