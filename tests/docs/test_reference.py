@@ -79,7 +79,6 @@ def test_a_link_to_a_record_becomes_its_path() -> None:
             ("nowhere.md", "#nowhere", "left-out.md", "3 warnings in strict mode"),
         )
     ],
-    ids=["warnings", "loaded from elsewhere"],
 )
 def test_faults_end_the_build(faults: dict[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
     """In a copy without the reference's modules, which take most of the time."""
