@@ -170,13 +170,6 @@ def test_of_a_party_with_a_new_key_the_others_of_its_block_give_to_no_exact_sum(
 # Queries of noisy sums.
 
 
-def test_a_query_that_was_masked_and_never_unmasked_is_asked_again(tmp_path: Path) -> None:
-    """One party sends false shares, the session is lost, and the queries are not."""
-    federation = federation_of(tmp_path, noise=no_noise)
-    run_until(federation, Stage.UNMASK, terms=federation.terms(**NOISY))
-    assert np.array_equal(unmasked(federation, range(1, 10), **NOISY), federation.total(federation.names[1:]))
-
-
 def test_a_lost_noisy_sum_is_refused_as_answered(tmp_path: Path) -> None:
     """Shares leave with the record: whatever became of them, the party has helped."""
     federation = federation_of(tmp_path, noise=no_noise)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.sums.errors import RosterMismatch, ThresholdNotMet
+from consilium.sums.errors import RosterMismatch
 from consilium.sums.masks.machine import Aggregation, drive
 from consilium.sums.masks.messages import STAGES, Stage
 from consilium.sums.packing import pack_message
@@ -48,28 +48,6 @@ def test_a_coordinator_that_dies_after_its_requests_left(tmp_path: Path, stage: 
     result = drive(again, network.send)
     assert np.array_equal(result.sums, federation.total(federation.names))
     assert len(federation.balloted) == 10
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_drive_saves_what_came_of_a_stage_that_failed(tmp_path: Path, stage: Stage) -> None:
-    federation = Federation(tmp_path, 10)
-    path = tmp_path / "state"
-    with pytest.raises(ThresholdNotMet):
-        drive(federation.machine(), Network(federation, lost={stage: federation.names[6:]}).send, path=path)
-    again = Aggregation.load(path, federation.roster, federation.coordinator, federation.queries)
-    assert sorted(again.requests()) == federation.names[6:]
-    result = drive(again, Network(federation).send, path=path)
-    assert np.array_equal(result.sums, federation.total(federation.names))
-
-
-def test_a_finished_session_is_loaded_with_its_sum(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, 10)
-    path = tmp_path / "state"
-    result = drive(federation.machine(), Network(federation).send, path=path)
-    again = Aggregation.load(path, federation.roster, federation.coordinator, federation.queries)
-    assert again.stage is None
-    assert np.array_equal(again.result().sums, result.sums)
-    assert again.result().survivors == result.survivors
 
 
 def test_saved_state_is_for_its_owner_only_and_replaced_whole(tmp_path: Path) -> None:

@@ -303,17 +303,6 @@ def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -
     assert small.given() == 0
 
 
-def test_control_a_roster_that_allows_three_gives_their_votes_wherever_they_agree(tmp_path: Path, monkeypatch) -> None:
-    """Of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
-    small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
-    monkeypatch.setattr(half, "check_whole", lambda *_: None)  # three are no blocks of two
-    votes = ask_three(small, monkeypatch).votes
-    unanimous = (votes == 3).any(axis=1)
-    assert unanimous.mean() > 0.3
-    for party in range(3):
-        assert (small.votes(party, QUERIES)[unanimous] == votes[unanimous] // 3).all()
-
-
 @pytest.mark.parametrize("kind", ["query.va_open", "query.va_link"])
 def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_goes_on(small, kind: str) -> None:
     small.transport.faults[(SECOND, kind)] = drop

@@ -48,6 +48,7 @@ class Lying:
         return sum(event["stage"] == "secure sum: masked" for event in told(self.made, "stage"))
 
 
+@pytest.mark.proofs
 def test_a_block_that_spoils_sums_is_found_and_left_out_in_the_same_request(tmp_path: Path, monkeypatch) -> None:
     """It lies always: ten parties in five blocks of two, of which a sum can do without one."""
     lying = Lying(tmp_path, monkeypatch, lambda: True)

@@ -19,7 +19,7 @@ from consilium.coordinator.mechanisms.distributed import noise_bias
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from tests.coordinator.mechanisms.drawing import CLEAR, MECHANISMS, NoNoise, Parties, make_votes, release
+from tests.coordinator.mechanisms.drawing import CLEAR, MECHANISMS, NoNoise, Parties, release
 
 
 def test_confident_answers_at_the_threshold_and_not_below() -> None:
@@ -115,28 +115,10 @@ class TestDistributed:
         assert 0.5 * largest.mean() < noise_bias(sigma, classes) < 3 * largest.mean() + 4 * sigma
         assert largest.mean() <= noise_bias(sigma, classes)
 
-    def test_draw_is_decide_on_the_sum_of_votes_and_shares(self) -> None:
-        mechanism = Distributed(threshold=6, sigma=4.0, noise_shares=4)
-        votes = make_votes(300)
-        noisy = votes + SeededNoise(9).gaussian(4.0, votes.shape)
-        assert (mechanism.draw(votes, SeededNoise(9)).labels == mechanism.decide(noisy).labels).all()
-
     def test_narrow_shares_are_drawn_one_by_one(self) -> None:
         noise = NoNoise()
         Distributed(threshold=6, sigma=4.0, noise_shares=16).draw(CLEAR, noise)
         assert noise.drawn == [("gaussian", 1.0, (3, 3))] * 16
-
-    def test_second_phase_labels_what_passed_in_order(self) -> None:
-        mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
-        parties = Parties(np.array([[1, 19], [10, 10], [19, 1], [2, 18]]))
-        assert release(mechanism, parties, 3, None).labels.tolist() == [1, NO_LABEL, 0, 1]
-        assert release(mechanism, parties, 2, None).labels.tolist() == [1, NO_LABEL, 0, NO_LABEL]
-
-    def test_second_phase_gets_fresh_noise_for_what_passed_only(self) -> None:
-        noise = NoNoise()
-        mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
-        mechanism.draw(np.array([[18, 2], [10, 10], [2, 18]]), noise)
-        assert noise.drawn == [("gaussian", 4.0, (3, 2)), ("gaussian", 3.5, (2, 2))]
 
     def test_a_second_phase_that_fails_leaves_what_the_first_has_shown_to_be_paid_for(self) -> None:
         mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)

@@ -103,21 +103,6 @@ class TestSums:
         assert raw is not None
         assert old_check_sum(raw, 30) == (honest >= 20)
 
-    @pytest.mark.parametrize("honest", [5, 6])
-    def test_the_edge_of_the_ring_is_no_threshold_either(self, tmp_path: Path, monkeypatch, honest: int) -> None:
-        """At 2^15 a cell that is read as signed turns from the largest number to the smallest: cut to [0, 30], one
-        honest vote moves it by 30 instead of by one, which no noise is sized for."""
-        federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
-        lie = [2**15 - 6, 0, 7 - 2**15]
-        rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [lie]
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers(rows, 1))
-        machine = federation.machine()
-        result = drive(machine, Network(federation).send)
-        assert result.sums.tolist() == [[30, 29 - honest, 23]]
-        raw = machine._state.sums
-        assert raw is not None
-        assert np.clip(raw, 0, 30)[0, 0] == (30 if honest == 5 else 0), "the control: what plain clipping gives"
-
     def test_a_liar_within_range_decides_a_label(self, tmp_path: Path, monkeypatch) -> None:
         """Masks hide it: 29 honest votes [20, 9, 0], and one party that may give one vote. Documented, not prevented
         (docs/secure-aggregation.md, false votes)."""

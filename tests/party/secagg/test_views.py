@@ -27,15 +27,6 @@ class TestViews:
     def machine(self, federation: Federation):
         return run_until(federation, Stage.CONSISTENCY)
 
-    def test_two_views_of_the_survivors(self, federation: Federation, machine) -> None:
-        """The second one gets nothing, and then the first gets nothing more: its secrets are gone."""
-        request = machine.requests()[VICTIM]
-        federation.serve(VICTIM, Stage.CONSISTENCY, request)
-        fewer = altered(request, survivors=request.survivors[:4])
-        refused(federation, Stage.CONSISTENCY, fewer, InconsistentView, "done with another request")
-        assert federation.party(VICTIM).state(machine.terms.sid_bytes) is SessionStatus.ABORTED
-        refused(federation, Stage.CONSISTENCY, request, StageOrder)
-
     @pytest.mark.parametrize(
         ("survivors", "match"),
         [
@@ -120,13 +111,6 @@ class TestViews:
         )
         refused(federation, Stage.UNMASK, changed, InconsistentView, "other sets")
         still_honest(federation, machine, network)
-
-    def test_both_kinds_one_after_the_other(self, federation: Federation) -> None:
-        machine = run_until(federation, Stage.UNMASK)
-        request = machine.requests()[VICTIM]
-        federation.serve(VICTIM, Stage.UNMASK, request)
-        other = altered(request, survivors=request.survivors[:4], dropped=request.survivors[4:])
-        refused(federation, Stage.UNMASK, other, InconsistentView, "done with another request")
 
 
 class TestOrder:

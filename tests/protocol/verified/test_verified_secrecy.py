@@ -72,13 +72,13 @@ class TestUniform:
     @pytest.mark.slow
     @pytest.mark.parametrize("choice", [0, 1])
     def test_what_is_opened_together_is_uniform_but_for_what_follows_from_it(self, choice, numbers: Field) -> None:
-        """f_l(t) of two hundred uploads; the rest is F(t), which is their squares, and two zeros."""
+        """f_l(t) of sixty uploads; the rest is F(t), which is their squares, and two zeros."""
         federation = VerifiedFederation(2, queries=64, classes=2)
         votes = np.zeros((64, 2), dtype=np.int64)
         votes[:, choice] = 1
         drawn, lines = seeded(10 + choice), federation.session.grid.lines
         found = []
-        for _ in range(200):
+        for _ in range(60):
             _, mine, other = seen(federation, votes, drawn)
             together = numbers.to_wire(from_wire(mine) + other).reshape(-1, numbers.degree)
             assert not together[-2:].any()
