@@ -119,7 +119,7 @@ def start(study: Path, cache: str, workers: int) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.proofs  # after each step, in one process: test_run.py
 def test_kill_9_at_a_random_moment_and_again(tmp_path: Path) -> None:
     """It lives until a few steps are kept, however fast the machine is; then all of it is killed."""
     study = write_tiny(tmp_path)
