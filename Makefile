@@ -48,7 +48,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(WORKERS) -p tests.costs $(ARGS)
 
 proofs: $(VENV)/.dev
-	@# minutes each, one after the other; those in network namespaces need root
+	@# minutes each, one after the other
 	TESTS=whole $(BIN)/python -m pytest -m proofs $(ARGS)
 
 BUSY ?= 12
