@@ -197,7 +197,7 @@ def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch:
 
 def test_more_than_two_kinds_are_not_induced_over() -> None:
     """As a party has them after several federations: it takes long, and gains next to nothing."""
-    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 50.0))
+    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 10.0))
     assert accounted(first, second).adaptive_worst_case_epsilon(DELTA) is None
 
 

@@ -200,7 +200,7 @@ def test_no_histogram_is_more_sensitive_than_the_bound(teachers, classes, kind, 
         assert np.all(smoothed[:, None] <= np.exp(beta * moves) * smoothed[None] * (1 + 1e-12))
 
 
-@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), SETTINGS)
+@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), [SETTINGS[1], SETTINGS[4]])
 def test_half_the_step_would_be_caught(teachers, classes, kind, scale, noise, order, k, monkeypatch):
     """The control: as if a moved vote changed a lead by 1."""
     costs = envelope(kind, scale, noise, classes, teachers, [order], k)

