@@ -1,7 +1,7 @@
 """No curve is ever below the truth, from noise that hides everything to noise that hides nothing.
 
 Each formula is evaluated beside itself in mpmath, with enough digits that nothing cancels, at parameters spread over
-many orders of magnitude. The controls are the formulas as they stood: sums formed at 1, which lose what is left.
+many orders of magnitude.
 
 Properties that hold for every histogram and every parameter.
 """
@@ -24,7 +24,6 @@ from consilium.accounting.curves.gaussian import (
     log_q_threshold,
     rdp_data_dependent,
     rdp_gaussian,
-    sum_rdp_data_dependent,
 )
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room
@@ -76,33 +75,18 @@ def response_truth(s: float, order: float):
     return mp.log(p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a)) / (a - 1)
 
 
-def old_laplace(s: float, alpha: np.ndarray) -> np.ndarray:
-    """As it stood: the logarithm of a sum that is formed at 1."""
-    up, down = np.log(alpha / (2 * alpha - 1)), np.log((alpha - 1) / (2 * alpha - 1))
-    return 2 * np.maximum(np.logaddexp(up + (alpha - 1) * s, down - alpha * s), 0.0) / (alpha - 1)
-
-
-def old_epsilon(curve: np.ndarray, alpha: np.ndarray, delta: float) -> float:
-    """As it stood: one 0 means equal distributions."""
-    found = curve + conversion_cost(alpha, delta)
-    return max(0.0, float(np.where(curve == 0.0, np.minimum(found, 0.0), found).min()))
-
-
 def test_a_million_weak_queries_are_not_free():
     """The attack: n = 1e6, gamma 3e-8, delta 1e-9. Integer noise first, as deployed."""
     for noise in Noise:
         event = LNMaxEvent(gamma=3e-8, noise=noise, **ABOUT)
         claimed = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-9).epsilon
         assert claimed > 1.6e-4
-    old = 1_000_000 * old_laplace(3e-8, DEFAULT_ORDERS)
-    assert old_epsilon(old, DEFAULT_ORDERS, 1e-9) == 0.0  # the control: claimed to cost nothing
 
 
 def test_one_zero_among_other_values_proves_nothing():
     curve = np.full(DEFAULT_ORDERS.size, 0.5)
     curve[3] = 0.0
     assert rdp_to_epsilon(curve, DEFAULT_ORDERS, 1e-9).epsilon > 0
-    assert old_epsilon(curve, DEFAULT_ORDERS, 1e-9) == 0.0
     assert rdp_to_epsilon(0 * curve, DEFAULT_ORDERS, 1e-9).epsilon == 0.0
 
 
@@ -113,20 +97,6 @@ def test_laplace_and_randomised_response():
             not_below(rdp_laplace(s, [order], noise="continuous")[0], laplace_truth(s, order))
             truth = response_truth(s, order)
             not_below(rdp_laplace(s, [order], noise="discrete")[0], 2 * truth)
-
-
-def test_the_old_laplace_curve_was_below_the_truth():
-    orders = DEFAULT_ORDERS[::40]
-    with mp.workdps(120):
-        below = [
-            s
-            for s in (1e-2, 1e-8, 1e-12)
-            if any(
-                old < laplace_truth(s, order) * 0.9
-                for old, order in zip(old_laplace(s, orders), orders.tolist(), strict=True)
-            )
-        ]
-    assert below == [1e-8, 1e-12]
 
 
 def theorem_3(log_q: float, gamma: float, order: float):
@@ -174,22 +144,6 @@ def test_theorem_6():
                 not_below(got * (1 + 2e-15), truth, 1e-8)
 
 
-def test_theorem_6_cost_nothing_at_sigma_1e16_before():
-    """The control, the sum as it was formed: exactly 0 for queries that do cost something."""
-    sigma, order, free = 1e16, 2.0, 0
-    for log_q in np.linspace(-3, -1, 21).tolist():
-        mu2 = math.sqrt(sigma**2 * -log_q)
-        mu1 = mu2 + 1
-        e1, e2 = mu1 / sigma**2, mu2 / sigma**2
-        log_1mq = math.log(-math.expm1(log_q))
-        log_a = log_1mq - math.log(-math.expm1((log_q + e2) * (1 - 1 / mu2)))
-        old = np.logaddexp(log_1mq + log_a * (order - 1), log_q + (e1 - log_q / (mu1 - 1)) * (order - 1))
-        free += max(0.0, float(old)) == 0.0
-        with mp.workdps(80):
-            assert rdp_data_dependent([log_q], sigma, [order])[0, 0] * (1 + 2e-15) >= theorem_6(log_q, sigma, order)
-    assert free > 0
-
-
 def test_only_q_zero_is_free():
     for orders in ([1.01], [2.0, 64.0]):
         for log_q in (-1e6, -4000.0, -745.2):
@@ -202,7 +156,6 @@ def test_only_q_zero_is_free():
 
 @pytest.mark.parametrize("scale", [1e-101, 1e200, 1e308])
 def test_a_scale_whose_square_is_lost_is_refused(scale):
-    """Before, sigma 1e200 was a traceback (OverflowError), and gamma 1e-170 cost nothing."""
     for call in (
         lambda: rdp_gaussian(scale, [2.0]),
         lambda: rdp_laplace(scale, [2.0], noise="discrete"),
@@ -213,19 +166,16 @@ def test_a_scale_whose_square_is_lost_is_refused(scale):
 
 
 def test_a_stable_query_far_above_its_threshold_costs_something():
-    """Pr[not answered] is e^-40 or less; it was rounded to 0 on the way, and the query was free."""
+    """Pr[not answered] is e^-40 or less, and is not rounded to 0."""
     votes = np.array([[400, 10]])
     event = StableEvent(threshold=100.0, sigma=10.0, noise=Noise.CONTINUOUS, **(ABOUT | {"asked": 1, "answered": 1}))
     log_q = event.evidence(votes).log_q_check
     assert log_q is not None
     assert log_q[0] == pytest.approx(float(log_ndtr(-(194 - 100) / 10)), rel=1e-12)
-    log_p = log_ndtr(9.4)
-    with np.errstate(divide="ignore"):
-        assert np.log1p(-np.exp(np.minimum(log_p, -1e-300))) == -math.inf  # the control
 
 
 def test_cost_of_a_sanitised_release():
-    """Tiny beta and large sigma_ss: the scale's part was a rounding error, of either sign."""
+    """Tiny beta and large sigma_ss, where the scale's part is as small as a rounding error."""
     for beta, sigma_ss, above in spread(4, 300, (-30, -3), (-1, 15), (-4, 2)):
         order = 1 + above
         with mp.workdps(digits(beta, sigma_ss, above)):
@@ -235,9 +185,7 @@ def test_cost_of_a_sanitised_release():
             got = mp.mpf(float(gnss_cost([order], beta, sigma_ss)[0])) * (1 + mp.mpf(4e-15))
             assert got >= truth
             assert got <= truth * (1 + mp.mpf(1e-7))
-    c = 1 + 2 * np.expm1(-2e-17)
-    old = 2 * np.exp(-2e-17) / (2 * 1e20**2 * c) - (2 * 1e-17 + np.log(c) / 2)
-    assert old < 0 < gnss_cost([2.0], 1e-17, 1e20)[0]
+    assert gnss_cost([2.0], 1e-17, 1e20)[0] > 0
 
 
 def test_exact_composition():
@@ -249,8 +197,6 @@ def test_exact_composition():
                 truth = mp.ncdf(-e / m + m / 2) - mp.exp(e) * mp.ncdf(-e / m - m / 2)
                 assert delta_of(mu, epsilon) >= truth
     assert epsilon_of(1e-32, 1e-17) > 0
-    old = -math.expm1(min(float(log_ndtr(-5e-17)) - float(log_ndtr(5e-17)), 0.0))
-    assert old == 0.0  # the control: delta(0) of mu = 1e-16 was 0, the truth is 4e-17
 
 
 def test_conversion():
@@ -310,13 +256,6 @@ def test_data_dependent_lies_between_zero_and_data_independent(log_q, sigma, k, 
 
 
 @MANY
-@given(LOG_Q, st.floats(1e-9, 5.0), SIGMAS)
-def test_cost_does_not_fall_when_q_grows(log_q, step, sigma):
-    low, high = rdp_data_dependent([log_q - step, log_q], sigma, ORDERS)
-    assert np.all(low <= high * (1 + 1e-9) + 1e-300)
-
-
-@MANY
 @given(LOG_Q, st.floats(1e-9, 5.0), st.floats(0.005, 1.0), NOISES)
 def test_lnmax_cost_does_not_fall_when_q_grows(log_q, step, gamma, noise):
     low, high = rdp_lnmax([log_q - step, log_q], gamma, ORDERS, noise=noise)
@@ -327,13 +266,6 @@ def test_lnmax_cost_does_not_fall_when_q_grows(log_q, step, gamma, noise):
 
 
 @MANY
-@given(histogram(), SIGMAS, st.floats(1.01, 3.0))
-def test_worst_case_falls_with_sigma(votes, sigma, factor):
-    assert np.all(rdp_gaussian(sigma * factor, ORDERS) < rdp_gaussian(sigma, ORDERS))
-    assert log_q_gnmax(votes, sigma * factor, "continuous")[0] >= log_q_gnmax(votes, sigma, "continuous")[0] - 1e-12
-
-
-@MANY
 @given(st.integers(0, 300), st.floats(0, 400), SIGMAS, NOISES)
 def test_answer_and_abstention_sum_to_one(top, threshold, sigma, noise):
     log_p, log_not_p = log_pr_answered([top], threshold, sigma, noise)
@@ -341,14 +273,6 @@ def test_answer_and_abstention_sum_to_one(top, threshold, sigma, noise):
     assert log_q_threshold([top], threshold, sigma, noise)[0] <= np.log(0.5) + 1e-12
     more, _ = log_pr_answered([top + 1], threshold, sigma, noise)
     assert more[0] >= log_p[0]
-
-
-@MANY
-@given(st.lists(LOG_Q, min_size=1, max_size=30), SIGMAS)
-def test_sum_does_not_depend_on_the_order_of_queries(log_q, sigma):
-    forward = sum_rdp_data_dependent(log_q, sigma, ORDERS)
-    np.testing.assert_allclose(forward, sum_rdp_data_dependent(log_q[::-1], sigma, ORDERS), rtol=1e-12)
-    np.testing.assert_allclose(forward, rdp_data_dependent(log_q, sigma, ORDERS).sum(axis=0), rtol=1e-9)
 
 
 @MANY

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 
 import mpmath as mp
 import numpy as np
@@ -12,8 +11,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
-from consilium.accounting.curves import discrete
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.discrete import (
     convolution_slack,
     log_pr_loss_table,
@@ -22,28 +20,10 @@ from consilium.accounting.curves.discrete import (
 )
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from tests.marks import third
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace
+from tests.accounting.curves.test_never_below import theorem_6
 
 close = pytest.approx
-
-
-def exact_theorem6(log_q, sigma, order):
-    """Theorem 6 with 50 digits beyond the first that q has, written from the paper."""
-    with mp.workdps(50 + int(-log_q)):
-        q, s, a = mp.e ** mp.mpf(log_q), mp.mpf(sigma), mp.mpf(order)
-        base = a / s**2
-        mu2 = s * mp.sqrt(-mp.mpf(log_q))
-        mu1 = mu2 + 1
-        e1, e2 = mu1 / s**2, mu2 / s**2
-        if mu2 <= 1 or a > mu1:
-            return base
-        if q > mp.e ** ((mu2 - 1) * e2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2 or q * mp.e**e2 >= 1:
-            return base
-        big_a = (1 - q) / (1 - (q * mp.e**e2) ** ((mu2 - 1) / mu2))
-        big_b = mp.e**e1 / q ** (1 / (mu1 - 1))
-        value = mp.log((1 - q) * big_a ** (a - 1) + q * big_b ** (a - 1)) / (a - 1)
-        return max(mp.mpf(0), min(value, base))
 
 
 def largest_useful(sigma, orders):
@@ -61,21 +41,22 @@ def relative(value, exact):
     return float(abs(mp.mpf(float(value)) - exact) / exact)
 
 
-@pytest.mark.parametrize("sigma", third([1.5, 5.0, 100.0, 40.0, 40.0 / 7]))
+@pytest.mark.parametrize("sigma", [5.0, 40.0])
 def test_theorem6_at_50_digits(sigma):
-    """From q = e^-2000 (far below the smallest double) to q near 1, and on both sides of every edge."""
+    """From q = e^-900 (far below the smallest double) to q near 1, and on both sides of every edge."""
     orders = np.array([1.001, 1.5, 2.0, 7.25, 20.0, 64.0, 500.0])
     edges = largest_useful(sigma, orders)
     near = np.concatenate([edges * (1 + e) for e in (-1e-6, 1e-6, -1e-3, 1e-3)])
     validity = np.array([-(((a - 1) / sigma) ** 2) * (1 + e) for a in orders for e in (-1e-9, 1e-9)])
-    grid = np.array([-2000, -745.5, -740, -300, -50, -20, -10, -5, -3, -2, -1, -0.5, -0.1])
+    grid = np.array([-900, -745.5, -740, -300, -50, -20, -10, -5, -3, -2, -1, -0.5, -0.1])
     log_q = np.concatenate((grid, near, validity))
-    log_q = log_q[(log_q < 0) & (log_q > -3000)]
+    log_q = log_q[(log_q < 0) & (log_q > -1000)]
     got = rdp_data_dependent(log_q, sigma, orders)
     worst = 0.0
     for i, lq in enumerate(log_q):
         for j, order in enumerate(orders):
-            exact = exact_theorem6(lq, sigma, order)
+            with mp.workdps(50 + int(-lq)):
+                exact = theorem_6(lq, sigma, order)
             if exact < mp.mpf("1e-300"):
                 assert got[i, j] < 1e-300
                 continue
@@ -93,27 +74,6 @@ def test_sum_equals_sum_of_parts():
     shuffled = rng.permutation(DEFAULT_ORDERS)
     again = sum_rdp_data_dependent(log_q, 40.0, shuffled, 2, weights=weights)
     assert again[np.argsort(shuffled)] == close(total, rel=1e-12)
-
-
-@pytest.mark.parametrize("gamma", third([1e-3, 0.05, 0.3, 1.0]))
-def test_lnmax_at_50_digits(gamma):
-    orders = np.array([1.5, 2.0, 5.0, 9.0, 40.0, 200.0])
-    edge = -math.log1p(math.exp(2 * gamma))
-    log_q = np.array([-900.0, -50.0, -10.0, -4.0, edge * 1.001, edge * (1 + 1e-9), edge * 0.999, -0.2])
-    got = rdp_lnmax(log_q, gamma, orders, noise="continuous", baseline="paper")
-    worst = 0.0
-    with mp.workdps(50):
-        for i, lq in enumerate(log_q):
-            for j, order in enumerate(orders):
-                g, el, q = mp.mpf(gamma), mp.mpf(float(order)) - 1, mp.e ** mp.mpf(float(lq))
-                exact = min(2 * g**2 * el * (el + 1), 2 * g * el)
-                if q < 1 / (mp.e ** (2 * g) + 1):
-                    moment = mp.log((1 - q) * ((1 - q) / (1 - q * mp.e ** (2 * g))) ** el + q * mp.e ** (2 * g * el))
-                    exact = min(exact, moment)
-                exact /= el
-                if exact > mp.mpf("1e-300"):
-                    worst = max(worst, relative(got[i, j], exact))
-    assert worst < 1e-9
 
 
 def test_union_bound_in_logarithms_at_50_digits():
@@ -157,28 +117,6 @@ def test_a_short_table_is_the_beginning_of_a_long_one(sigma):
         assert len(log_tail_table(sigma, size)) == size + 1
 
 
-@pytest.mark.parametrize(("sigma", "tables"), [(111.9, 1), (399.9, 1), (79.9, 2)])
-def test_a_search_for_epsilon_makes_a_table_for_each_doubling_of_its_end(sigma, tables, monkeypatch):
-    made, make = [], discrete._gaussian_tail
-    monkeypatch.setattr(discrete, "_gaussian_tail", lambda *size: made.append(size) or make(*size))
-    assert tables - 1 < discrete_epsilon(2 * 300, sigma, 1, 1e-5) <= tables
-    assert len(made) == tables
-    assert discrete_epsilon(2 * 300, sigma, 1, 1e-5) > 0 and len(made) == tables  # asked again, it is known
-
-
-def test_a_tail_of_much_noise_takes_one_array_of_its_terms(monkeypatch):
-    """And their logarithms, but no Python number for each, which would be five times as much."""
-    table = log_tail_table(3002.0, 10_000)
-    discrete._tails_of.cache_clear()
-    monkeypatch.setattr(discrete, "_AT_ONCE", 1000)
-    tracemalloc.start()
-    try:
-        assert (log_tail_table(3002.0, 10_000) == table).all()
-        assert tracemalloc.get_traced_memory()[1] < 3 * 8 * (2 * 13 * 3002)
-    finally:
-        tracemalloc.stop()
-
-
 def test_lattice_laplace_table():
     gamma, reach = 0.2, 800
     z = np.arange(-reach, reach + 1)
@@ -188,13 +126,6 @@ def test_lattice_laplace_table():
     cumulative = np.cumsum(pmf)
     for gap in (0, 1, 2, 50):
         assert table[gap] == close(math.log(pmf[gap:] @ cumulative[: z.size - gap]), rel=1e-10)
-
-
-def test_ratio_of_lattice_to_continuous_q():
-    """The ratios that make the continuous q unusable for integer noise."""
-    for sigma, gap, low, high in ((40.0, 60, 1.01, 1.05), (10.0, 40, 1.1, 1.25)):
-        ratio = math.exp(log_pr_loss_table(sigma, gap)[gap]) / (math.erfc(gap / (2 * sigma)) / 2)
-        assert low < ratio < high
 
 
 def test_convolution_slack_covers_the_true_ratio():
@@ -265,8 +196,3 @@ def test_discrete_noise_has_the_curve_of_the_continuous():
         for order in (1.5, 4.0, 20.0):
             exact = np.log(np.exp(order * log_p[inner] + (1 - order) * log_p2[inner]).sum()) / (order - 1)
             assert 2 * exact == close(rdp_laplace(gamma, [order], noise="discrete")[0], rel=1e-6)
-
-
-def test_cks_is_never_worse():
-    for delta in (1e-3, 1e-5, 1e-10):
-        assert np.all(conversion_cost(DEFAULT_ORDERS, delta) < conversion_cost(DEFAULT_ORDERS, delta, "classic"))

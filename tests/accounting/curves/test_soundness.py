@@ -10,13 +10,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
-from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.discrete import log_pr_loss_table
+from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
 from consilium.accounting.curves.immutable import (
     actual_epsilon,
     claimed_epsilon,
-    claimed_epsilon_gaussian,
     constant_for_gaussian,
     constant_for_laplace,
     distance_to_instability,
@@ -306,9 +305,8 @@ def test_immutable_argmax_is_not_private():
     assert actual_epsilon(100, 0.05, "laplace", "continuous") == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("classes", [2, 10, 150])
-@pytest.mark.parametrize("tau", [1e-9, 1e-5, 0.1])
-@pytest.mark.parametrize(("kind", "scale"), [("laplace", 0.05), ("laplace", 1e-3), ("gaussian", 40.0)])
+@pytest.mark.parametrize(("classes", "tau"), [(2, 1e-9), (10, 1e-5), (150, 0.1)])
+@pytest.mark.parametrize(("kind", "scale"), [("laplace", 0.05), ("gaussian", 40.0)])
 def test_constants_of_the_near_zero_cost_paper(kind, scale, tau, classes):
     """They do what their union bound says, tau; the label turns from a tie more often than tau; epsilon stays large."""
     if kind == "laplace":
@@ -327,17 +325,3 @@ def test_constants_of_the_near_zero_cost_paper(kind, scale, tau, classes):
     assert actual_epsilon(math.ceil(smaller), scale, kind, "continuous") > 1 + actual_epsilon(
         math.ceil(c), scale, kind, "continuous"
     )
-
-
-def test_claim_of_the_gaussian_variant():
-    """alpha / sigma^2 each, converted as the paper converts; what is true is not near it."""
-    claimed = claimed_epsilon_gaussian(640, 40.0, 1e-5)
-    assert round(claimed.epsilon, 4) == 4.6929
-    assert actual_epsilon(216, 40.0, "gaussian", "continuous") > 9
-    assert claimed_epsilon_gaussian(9000, 1e5, 1e-5).epsilon < 0.03
-
-
-def test_exact_tail_of_the_lattice_sums_to_one():
-    tails = np.exp(log_tail_table(3.0, 5))
-    assert tails[0] + tails[1] == pytest.approx(1.0, rel=1e-14)
-    assert rdp_gaussian(3.0, [2.0])[0] == pytest.approx(2 / 9)

@@ -15,8 +15,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import DistributedEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent, StableEvent
-from consilium.accounting.guarantee import Guarantee, Kind
-from consilium.accounting.label_costs import histogram_rdp, worst_case
+from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Noise, Towards, Unit
 from tests.accounting.events.examples import MASK, VOTES, common, confident
 
@@ -61,7 +60,7 @@ def test_guarantee_says_everything():
     accountant = Accountant()
     with pytest.raises(AccountingError, match="nothing was released"):
         accountant.guarantee(1e-5, Kind.WORST_CASE)
-    accountant.commit(confident(unit=Unit.PARTY, k=4))
+    accountant.commit(confident(unit=Unit.PARTY, k=2))
     worst = accountant.guarantee(1e-5, Kind.WORST_CASE)
     text = str(worst)
     for part in (
@@ -69,7 +68,7 @@ def test_guarantee_says_everything():
         "student",
         "worst case",
         "may be published",
-        "4 teachers",
+        "2 teachers",
         "both directions",
         "backward induction",
     ):
@@ -84,13 +83,6 @@ def test_guarantee_says_everything():
         accountant.guarantee(1e-5, Kind.SANITISED)
     with pytest.raises(AccountingError):
         dataclasses.replace(worst, epsilon=math.nan)
-
-
-def test_one_teacher_per_party_says_that_it_covers_the_party():
-    accountant = Accountant()
-    accountant.commit(confident())
-    assert "also the guarantee of a whole party" in str(accountant.guarantee(1e-5, Kind.WORST_CASE))
-    assert isinstance(accountant.guarantee(1e-5, Kind.WORST_CASE), Guarantee)
 
 
 def test_gaussian_parts_compose_exactly():
@@ -159,8 +151,9 @@ def accounted(*events: ReleaseEvent) -> Accountant:
 @pytest.mark.parametrize(
     ("events", "least", "both"),
     [
-        ([GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed", True),
-        ([GNMax(sigma=40).event(221), GNMax(sigma=60).event(52)], "adaptive", True),
+        pytest.param(
+            [GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed", True, marks=pytest.mark.slow
+        ),
         ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive", False),
         ([GNMax(sigma=40).event(2)], "adaptive", False),
     ],
@@ -189,7 +182,7 @@ def test_the_less_of_induction_and_composition_is_promised(
 
 def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each way in which an epsilon is found."""
-    event = GNMax(sigma=40).event(30)
+    event = GNMax(sigma=40).event(2)
     ways = (
         Accountant.worst_case_epsilon,
         Accountant.exact_worst_case_epsilon,
@@ -204,15 +197,8 @@ def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch:
 
 def test_more_than_two_kinds_are_not_induced_over() -> None:
     """As a party has them after several federations: it takes long, and gains next to nothing."""
-    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 50.0))
-    assert accounted(first, first).adaptive_worst_case_epsilon(DELTA) is not None
-    together = accounted(first, second)
-    assert together.adaptive_worst_case_epsilon(DELTA) is None
-    composed = together.composed_worst_case_epsilon(DELTA)
-    assert composed is not None
-    assert together.least_worst_case_epsilon(DELTA)[0].epsilon == min(
-        composed, together.worst_case_epsilon(DELTA).epsilon
-    )
+    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 10.0))
+    assert accounted(first, second).adaptive_worst_case_epsilon(DELTA) is None
 
 
 def lnmax(queries, gamma=0.05, **more):
@@ -237,12 +223,3 @@ def test_pure_privacy_adds_up_over_releases_and_moves() -> None:
     assert accounted(lnmax(3), confident()).pure_worst_case_epsilon(DELTA) is None
     assert Accountant().pure_worst_case_epsilon(DELTA) is None
     assert lnmax(0).pure_epsilon() == 0.0
-
-
-@pytest.mark.parametrize(("labels", "most"), [(100, 2.14), (500, 5.36), (1000, 8.07)])
-def test_many_labels_under_laplace_noise_cost_two_thirds_of_the_noisy_counts(labels: int, most: float) -> None:
-    event = lnmax(labels)
-    epsilon = worst_case(event, DELTA).epsilon
-    assert epsilon <= most
-    counts = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, DELTA).epsilon
-    assert 0.65 * counts < epsilon < 0.68 * counts

@@ -40,7 +40,7 @@ from consilium.accounting.guarantee import Kind
 from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
-from tests.accounting.events.examples import CONFIDENT, EXAMPLES, MASK, PLAN, VOTES, common, confident
+from tests.accounting.events.examples import CONFIDENT, EXAMPLES, MASK, VOTES, common, confident
 
 NO_EVIDENCE = (HistogramEvent, DistributedEvent, DistributedTwoPhaseEvent, ImmutableEvent, ImmutableGaussianEvent)
 ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
@@ -77,11 +77,6 @@ class TestEveryEvent:
             fields = {key: value for key, value in common().items() if key != name}
             with pytest.raises(TypeError, match=name):
                 cls(**fields, **extra)
-
-    def test_frozen(self, cls, extra):
-        event = cls(**common(), **extra)
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            event.asked = 0
 
     def test_rows_of_different_numbers_of_votes_are_no_evidence(self, cls, extra):
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
@@ -139,32 +134,6 @@ class TestEveryEvent:
         mask = np.ones(40, dtype=bool)
         total = event.data_dependent_rdp(evidence, mask, DEFAULT_ORDERS)
         assert np.all(total <= histogram_rdp(event) * (1 + 1e-12))
-
-
-PROFILES = {
-    "lnmax": (1, False, None, (None, None)),
-    "gnmax": (1, False, 10.0, (None, None)),
-    "histogram": (1, False, None, (None, None)),
-    "confident": (1, False, 10.0, (None, None)),
-    "interactive": (1, False, 10.0, (None, None)),
-    "distributed": (1, True, None, ((20.0, 50), None)),
-    "distributed_two_phase": (2, True, None, ((40.0, 50), (20.0, 50))),
-    "stable": (1, False, None, (None, None)),
-    "immutable": (1, False, None, (None, None)),
-    "immutable_gaussian": (1, False, None, (None, None)),
-}
-"""By name: phases, noise of the parties or not, sigma of labels that can be sanitised, and the parties' noise in phase
-1 and 2 as (sigma, shares)."""
-
-
-@pytest.mark.parametrize(("cls", "extra"), ALL)
-def test_an_event_knows_its_own_profile(cls, extra):
-    event = cls(**common(40, 40), **extra)
-    noise = tuple(event.party_noise(phase) for phase in (1, 2))
-    assert (event.phases, event.noise_by_parties, event.label_sigma, noise) == PROFILES[event.TYPE]
-    assert [event.queries_in(phase) for phase in (1, 2, 3)] == [40, 40 if event.phases == 2 else 0, 0]
-    assert not event.closing
-    assert PLAN.event(event).closing
 
 
 @pytest.mark.parametrize(("cls", "extra"), ALL)

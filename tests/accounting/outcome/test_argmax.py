@@ -82,20 +82,6 @@ def test_five_thousand_votes_and_little_noise() -> None:
     assert found[1:] == pytest.approx(two, rel=1e-9)
 
 
-def test_orders_come_back_in_the_order_asked() -> None:
-    mixed = [8.0, 1.2, 100.0, 8.0]
-    found = argmax.per_query(VOTES, 40.0, "discrete", "gaussian", mixed)
-    assert found[:, 0] == pytest.approx(found[:, 3], rel=0)
-    assert (found[:, 1] <= found[:, 0]).all()
-    assert (found[:, 0] <= found[:, 2]).all()
-
-
-def test_classes_can_be_renamed_under_continuous_noise() -> None:
-    found = argmax.per_query(VOTES, 40.0, "continuous", "gaussian", ORDERS)
-    turned = argmax.per_query(VOTES[:, [2, 0, 3, 1]], 40.0, "continuous", "gaussian", ORDERS)
-    assert turned == pytest.approx(found, rel=1e-8)
-
-
 def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
     votes = golden_votes("glyphlike")[:40]
     batch = argmax.per_query(votes, 100.0, "discrete", "gaussian", ORDERS)

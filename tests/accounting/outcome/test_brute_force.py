@@ -186,15 +186,6 @@ def test_a_move_that_overtakes_between_two_orders_is_found(monkeypatch: pytest.M
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_more_orders_change_nothing_but_the_chords() -> None:
-    """Between the few orders at which all moves are evaluated, others lie below a chord."""
-    votes = random_votes(8, 250, 30, 0.5, 4)
-    many = np.unique(np.concatenate([ORDERS, np.linspace(1.1, 120, 150)]))
-    found = argmax.per_query(votes, 40.0, "continuous", "gaussian", many)
-    alone = np.hstack([argmax.per_query(votes, 40.0, "continuous", "gaussian", [order]) for order in many[::25]])
-    assert found[:, ::25] == pytest.approx(alone, rel=1e-9)
-
-
 FEW_ORDERS = [1.5, 4.0, 30.0]
 DISPUTED = np.array([[9, 8, 6, 1], [7, 7, 6, 4], [12, 6, 6, 0], [3, 6, 7, 8]])
 

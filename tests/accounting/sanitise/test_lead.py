@@ -21,12 +21,10 @@ from consilium.accounting.sanitise.release import (
     SanitisedPlan,
     check_plan,
     forecast_sanitised,
-    group_smooth_sensitivity,
-    label_costs,
     sanitise,
     secret_smoothness,
 )
-from consilium.accounting.sanitise.smooth import LabelProfile, smooth_sensitivity
+from consilium.accounting.sanitise.smooth import LabelProfile
 from consilium.accounting.units import Noise
 from tests.accounting.events.examples import common
 
@@ -132,21 +130,6 @@ def test_a_vote_between_two_rivals_is_bounded_by_itself(teachers, classes, kind,
                     assert np.all(moment <= bound[:, lead] + 1e-12)
 
 
-def rivals_level(teachers: int, classes: int) -> np.ndarray:
-    """Histograms in which all but the plurality are level: near the worst of their lead."""
-    rows = [[teachers - (classes - 1) * rest, *[rest] * (classes - 1)] for rest in range(teachers // classes + 1)]
-    return np.array(rows, dtype=np.int64)
-
-
-@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 40.0), ("laplace", 0.05)])
-def test_it_is_near_the_worst_histogram_of_a_lead(kind: Kind, scale: float):
-    """250 teachers, ten classes, a lead above 150: less than twice of where nine rivals are level."""
-    votes, orders = rivals_level(250, 10)[:10], np.array([4.0, 8.0])
-    ratio = envelope(kind, scale, WHOLE, 10, 250, orders)[:, leads(votes)]
-    ratio = ratio / argmax.per_query(votes, scale, WHOLE, kind, orders).T
-    assert 1 <= ratio.min() <= ratio.max() < 1.9
-
-
 def halved(monkeypatch, name: str) -> None:
     real = getattr(gap._Sums, name)
     monkeypatch.setattr(gap._Sums, name, lambda self, power: 0.5 * real(self, power))
@@ -170,28 +153,6 @@ def test_a_part_left_out_is_seen(planted, monkeypatch):
         costs = envelope(kind, scale, WHOLE, classes, teachers, ORDERS, k)
         below += np.any(costs[:, leads(votes)] < exact(teachers, classes, kind, scale, k, WHOLE))
     assert below
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-@pytest.mark.parametrize("noise", list(Noise))
-def test_the_sums_are_those_of_their_positive_terms(kind: Kind, noise: Noise):
-    """What the class that gets the vote adds, term by term and twice as far; of real noise by a finer rule."""
-    scale, order, most = (4.0, 6.0, 30) if kind == "gaussian" else (0.25, 6.0, 30)
-    sums = gap._Sums(kind, scale, noise, most, order)
-    parts = 1 if noise is WHOLE else 200
-    reach = 2 * gap._reach(kind, scale, order)
-    y = np.arange(-reach * parts, reach * parts + 1) / parts + (0.5 / parts if noise is REAL else 0.0)
-    below = law(kind, scale, y, noise)[1]
-    fewer = law(kind, scale, y + 1, noise)[1]
-    for power in (1 - order, order):
-        found = sums.gains(power)
-        for behind in (2, 7, 30):
-            p = law(kind, scale, y + behind, noise)[0] + below
-            change = law(kind, scale, y + behind - 1, noise)[0] + fewer - p
-            with np.errstate(over="ignore"):
-                term = np.where(p > -300, np.exp(p) * gap._excess(power, np.where(p > -300, change, 0.0)), 0.0)
-            truth = float(term.sum()) / parts
-            assert truth * (1 - 1e-9) <= found[behind] <= truth * (1.0000001 if noise is WHOLE else 1.25) + 1e-15
 
 
 def true_sensitivity(cost: np.ndarray, moves: np.ndarray, teachers: int) -> np.ndarray:
@@ -239,7 +200,7 @@ def test_no_histogram_is_more_sensitive_than_the_bound(teachers, classes, kind, 
         assert np.all(smoothed[:, None] <= np.exp(beta * moves) * smoothed[None] * (1 + 1e-12))
 
 
-@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), SETTINGS)
+@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), [SETTINGS[1], SETTINGS[4]])
 def test_half_the_step_would_be_caught(teachers, classes, kind, scale, noise, order, k, monkeypatch):
     """The control: as if a moved vote changed a lead by 1."""
     costs = envelope(kind, scale, noise, classes, teachers, [order], k)
@@ -286,22 +247,6 @@ def test_published_votes_100_queries(mnist_votes):
     released = sanitise([batch], plan, 1e-5, 250, lambda: 0.0)
     assert round(released.guarantee.epsilon, 2) == 1.24
     assert round(secret.smooth * plan.sigma_ss, 2) == 0.15
-
-
-def test_several_votes_of_a_unit():
-    """k votes: the noise is scaled to k steps, and the profile is of the larger cost."""
-    event = lnmax(3, k=2, unit="party")
-    votes = np.array([[80, 15, 5], [90, 5, 5], [60, 30, 10]])
-    plan = SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0)
-    secret = secret_smoothness([Answered(event, votes, np.ones(3, dtype=bool))], plan, 100)
-    profile = LabelProfile(votes, 100, label_costs(event, 100, 3, np.array([4.0])), np.ones(3))
-    smoothed = smooth_sensitivity([profile], [4.0], [0.02], 100)[0]
-    assert (secret.rdp, secret.smooth) == close((profile.cost()[0], smoothed), rel=1e-12)
-    scale, _ = group_smooth_sensitivity(smoothed, 0.02, 2)
-    quiet, loud = (sanitise([Answered(event, votes, np.ones(3, dtype=bool))], plan, 1e-5, 100, lambda z=z: z)
-                   for z in (-0.5, -0.4))  # fmt: skip
-    assert 0 < quiet.released_rdp < loud.released_rdp < event.worst_case_rdp([4.0])[0]
-    assert loud.released_rdp - quiet.released_rdp == close(scale * 4.0 * 1e-1, abs=1e-4)
 
 
 def test_what_has_noise_of_shares_enters_at_its_worst_case():

@@ -185,7 +185,7 @@ def test_many_classes_with_integer_noise():
 
 
 @pytest.mark.parametrize("noise", list(Noise))
-@pytest.mark.parametrize("gamma", [1e-6, 1e-3, 0.05, 0.7, 3.0, 40.0])
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 3.0])
 def test_never_above_the_counts_or_pure_privacy_and_convex(gamma, noise):
     orders = DEFAULT_ORDERS[::12]
     curve = rdp_argmax_laplace(gamma, orders, noise)
@@ -201,13 +201,6 @@ def test_more_noise_never_costs_more(gamma, factor, noise):
     orders = [1.3, 2.0, 9.0, 60.0, 400.0]
     less, more = (rdp_argmax_laplace(g, orders, noise) for g in (gamma * factor, gamma))
     assert np.all(more <= less * (1 + 1e-9))
-
-
-def test_real_noise_over_all_breaks_of_the_lattice():
-    """The number of spacings doubles at these; what is charged does not fall."""
-    gammas = np.sort(np.concatenate([2.0**-i * np.array([0.97, 0.999, 1.0, 1.001, 1.03]) for i in range(2, 8)]))
-    curves = np.array([rdp_argmax_laplace(gamma, [1.5, 4.0, 30.0, 200.0], "continuous") for gamma in gammas])
-    assert np.all(np.diff(curves, axis=0) >= -1e-9 * curves[1:])
 
 
 def test_what_100_to_1000_labels_cost():
