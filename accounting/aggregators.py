@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from consilium.accounting.errors import EventError
 from consilium.accounting.events import (
@@ -18,9 +18,7 @@ from consilium.accounting.events import (
     LNMaxEvent,
     ReleaseEvent,
 )
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-
-Name = Literal["GNMax", "LNMax", "Confident", "Interactive", "Histogram"]
+from consilium.accounting.units import MechanismName, Neighbouring, Noise, Towards, Unit
 
 
 class _Kind(NamedTuple):
@@ -34,7 +32,7 @@ class _Kind(NamedTuple):
     noise: Mapping[str, int]
 
 
-_KINDS: dict[Name, _Kind] = {
+_KINDS: dict[MechanismName, _Kind] = {
     "GNMax": _Kind(GNMaxEvent, ("sigma",), {"sigma": 1}),
     "LNMax": _Kind(LNMaxEvent, ("gamma",), {"gamma": -1}),
     "Confident": _Kind(ConfidentEvent, ("threshold", "sigma1", "sigma2"), {"sigma1": 1, "sigma2": 1}),
@@ -54,7 +52,7 @@ class Aggregator:
     EventError, NoiseError, ThresholdError : parameters that it cannot have.
     """
 
-    name: Name
+    name: MechanismName
     parameters: tuple[tuple[str, float], ...]
 
     def __post_init__(self) -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from consilium.accounting.aggregators import Aggregator, Name
 from consilium.accounting.checks import check_count
 from consilium.accounting.errors import UnitError
 from consilium.accounting.guarantee import rounded_up
-from consilium.accounting.units import Neighbouring, Noise, Unit
+from consilium.accounting.units import MechanismName, Neighbouring, Noise, Unit
+
+if TYPE_CHECKING:
+    from consilium.accounting.aggregators import Aggregator
 
 app = typer.Typer(
     name="accounting",
@@ -28,7 +30,9 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 Format = Literal["text", "json"]
-MechanismOption = Annotated[Name, typer.Option(case_sensitive=False, help="What adds noise; with its numbers below.")]
+MechanismOption = Annotated[
+    MechanismName, typer.Option(case_sensitive=False, help="What adds noise; with its numbers below.")
+]
 ThresholdOption = Annotated[float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")]
 SigmaOption = Annotated[
     float | None, typer.Option(help="GNMax, Histogram: standard deviation of the noise on a count.")
@@ -55,7 +59,9 @@ def _unit(unit: Unit | None, teachers_per_party: int) -> Unit:
     return unit or Unit.RECORD
 
 
-def _aggregator(name: Name, **numbers: float | None) -> Aggregator:
+def _aggregator(name: MechanismName, **numbers: float | None) -> Aggregator:
+    from consilium.accounting.aggregators import Aggregator
+
     return Aggregator(name, tuple((key, value) for key, value in numbers.items() if value is not None))
 
 

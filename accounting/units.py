@@ -1,8 +1,11 @@
-"""Words of a guarantee: whose data, which change, towards whom, and with which noise."""
+"""Words of a guarantee: whose data, which change, towards whom, with which noise, by which mechanism."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
+
+MechanismName = Literal["GNMax", "LNMax", "Confident", "Interactive", "Histogram"]
 
 
 class Unit(StrEnum):
