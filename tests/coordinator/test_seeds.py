@@ -35,7 +35,6 @@ MAY_SEED = {
     "simulations/learn.py",  # what other noise would have given, in a simulation's own report
     "simulations/papers/measure.py",  # the papers' rows on their public votes, as often as there are seeds
     "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
-    "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
     "simulations/attack/membership.py",  # games on a simulated case, whose answers nobody gets
 }
 
