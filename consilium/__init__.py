@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from consilium.protocol.noise import SystemNoise
     from consilium.simulations.council.estimator import Council
     from consilium.simulations.council.runs import Run, load_run, simulate
-    from consilium.simulations.council.studies import Study, StudyResults
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario
     from consilium.simulations.study.measures.shift import WhichShift, which_shift
@@ -58,8 +57,6 @@ __all__ = [
     "Noise",
     "Run",
     "Scenario",
-    "Study",
-    "StudyResults",
     "SystemNoise",
     "Towards",
     "Unit",
@@ -96,7 +93,6 @@ _MODULES = {
     "protocol.noise": ("SystemNoise",),
     "simulations.council.estimator": ("Council",),
     "simulations.council.runs": ("Run", "load_run", "simulate"),
-    "simulations.council.studies": ("Study", "StudyResults"),
     "simulations.run": ("run_scenario",),
     "simulations.scenario": ("Scenario", "load_scenario"),
     "simulations.study.measures.shift": ("WhichShift", "which_shift"),

@@ -46,16 +46,6 @@ def as_html(page: Page) -> str:
     return html.lstrip()
 
 
-def fragment(exhibits: Sequence[Exhibit]) -> str:
-    """Exhibits without a page around them, for a notebook: it has styles of its own."""
-    module = (
-        _environment()
-        .get_template("page.html.j2", globals={"not_covered": NOT_COVERED})
-        .make_module({"page": Page("", "", ()), "policy": "", "style": "", "not_covered": NOT_COVERED})
-    )
-    return "".join(str(module.show(item)) for item in exhibits)  # pyright: ignore[reportAttributeAccessIssue]
-
-
 @cache
 def style() -> str:
     """The one style sheet, for screens, in the dark, on telephones and paper."""

@@ -1,7 +1,4 @@
-"""A run in few lines: guarantee, student, yardsticks, as exhibits for a terminal and for the picture in a notebook.
-
-Notebooks are passed on, so that their picture has what may be published alone.
-"""
+"""A run in few lines, for the terminal: what came of it, the student beside what it is compared with, the guarantee."""
 
 from __future__ import annotations
 
@@ -10,10 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.strict_json import is_infinite, number
-from consilium.report.disclosure import epsilon_text
-from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, published, without_blanks
-from consilium.report.page import fragment
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.warnings import WarningCode
 from consilium.report.words import ALONE, MAJORITY, POOLED, STUDENT, many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
@@ -27,13 +21,8 @@ from consilium.simulations.report.models import (
     hand_label_rows,
     in_labels,
     leading,
-    worth_sentence,
 )
-from consilium.student.card import spread_sentence
 
-_STYLE = (
-    "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
-)
 _FAILURES = {
     WarningCode.ORDER_BY_CHANCE: f"The {STUDENT} orders cases no better than chance.",
     WarningCode.MOSTLY_NOISE: "Noise drowned most of what the parties know.",
@@ -57,25 +46,6 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     rates = (student.get("rate") or {}).values()
     majority = {MAJORITY: {"accuracy": max(rates), "auc": 0.5 if len(rates) == 2 else None}} if rates else {}
     return {STUDENT: student, **labelled, **majority}
-
-
-def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> PagePart:
-    """What came of a run. summary: of summary.json; privacy: of its block `privacy`."""
-    exhibits = [
-        _guarantee(summary, privacy),
-        _spent(summary["privacy"]),
-        _models("models", "On the public test rows", shown_models(summary)),
-        Exhibit("noise-spread", words=(spread,)) if (spread := spread_sentence(summary.get("noise_spread"))) else None,
-        _models("private", "Beside models of private rows", _private_models(summary), secret=True),
-        _worth(summary, privacy),
-    ]
-    return PagePart("run", "", without_blanks(exhibits))
-
-
-def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
-    """HTML of one run, of what may be published."""
-    exhibits = [item for part in published([run_in_few_lines(summary, privacy)]) for item in part.exhibits]
-    return f'<div style="{_STYLE}">{fragment(exhibits)}</div>'
 
 
 def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
@@ -198,11 +168,6 @@ def _released(summary: Mapping[str, Any]) -> str:
     return f"{text}."
 
 
-def _worth(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit | None:
-    worth, noun = summary["worth"], ReleaseKind(summary["release"]).noun
-    return Exhibit("worth", words=(worth_sentence(worth, epsilon_text(privacy.epsilon), noun),)) if worth else None
-
-
 def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Yardsticks that take private rows."""
     known = {name: metrics for name, metrics in summary["baselines"].items() if metrics and ABSENT not in metrics}
@@ -218,19 +183,3 @@ def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secr
     )
     table = Table(("", *(METRICS[metric] for metric in shown)), lines, frozenset(range(1, 3)), look="")
     return Exhibit(name, title, table=table, secret=secret) if shown else None
-
-
-def _spent(privacy: dict[str, Any]) -> Exhibit:
-    """What was spent, never under the name of the guarantee; a sanitised epsilon may be published."""
-    texts = {
-        name: epsilon_text(number(privacy, f"epsilon_{name}"))
-        for name in ("spent", "data_dependent", "sanitised")
-        if privacy.get(f"epsilon_{name}") is not None or is_infinite(privacy, f"epsilon_{name}")
-    }
-    words = {
-        "spent": "spent: {} at the released counts",
-        "data_dependent": "spent: {} at these very votes",
-        "sanitised": "epsilon {} sanitised: data-dependent, released with noise; this one may be published",
-    }
-    items = tuple(words[name].format(text) for name, text in texts.items())
-    return Exhibit("spent", "What was spent: do not publish", items=items, secret=True)

@@ -343,14 +343,6 @@ class Council(ClassifierMixin, BaseEstimator):
         text = super().__repr__(N_CHAR_MAX)
         return text if self.noise == "system" else f"{text}\n{SEEDED}"
 
-    def _html_repr(self) -> str:
-        """What notebooks show: of a fitted council its run, else its parameters."""
-        if hasattr(self, "run_"):
-            return self.run_._repr_html_()
-        from sklearn.utils import estimator_html_repr
-
-        return estimator_html_repr(self)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

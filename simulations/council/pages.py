@@ -1,21 +1,17 @@
-"""The report of a run as a file that can be opened, read and shown in a notebook."""
+"""The report of a run as a file."""
 
 from __future__ import annotations
 
-import html
-import os
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-
-from consilium.protocol.errors import PathError
 
 FILE = "report.html"
 PUBLIC = "report-public.html"
 
 
 @dataclass(frozen=True)
-class Report(os.PathLike[str]):
+class Report:
     """One offline HTML file in a run's folder `run_dir`. `public`: the version that may be shown to anybody."""
 
     run_dir: Path
@@ -44,23 +40,6 @@ class Report(os.PathLike[str]):
             renew_sum(self.run_dir, PUBLIC)
         return Report(self.run_dir, PUBLIC)
 
-    def read_text(self) -> str:
-        """The page."""
-        return bytes(self).decode()
-
     def open(self) -> bool:
         """Show it in the browser; whether one was found."""
         return webbrowser.open(self.path.resolve().as_uri())
-
-    def __bytes__(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise PathError(f"cannot read {self.path}: {error.strerror}", "Was the folder removed?") from None
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.read_text(), quote=True)
-        return f'<iframe title="Report of the run" srcdoc="{page}" style="width:100%;height:80vh;border:0"></iframe>'

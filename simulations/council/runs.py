@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import weakref
@@ -22,7 +21,6 @@ from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
-from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
@@ -105,24 +103,6 @@ class Run:
         """The report as one HTML file."""
         return Report(self.path)
 
-    def tracked_settings(self) -> dict[str, str]:
-        """For a tracker of experiments: what the run was asked to do, by dotted keys of its scenario, and its seed."""
-        manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        return {"scenario": str(manifest["scenario"]), "seed": str(manifest["seed"]), **dict(_flat(manifest["config"]))}
-
-    def tracked_metrics(self, private: bool = False) -> dict[str, float]:
-        """For a tracker: dotted name -> the promise, the student and its yardsticks.
-
-        A tracker is another place, often another machine: it gets what the guarantee covers or what is public.
-        private : yardsticks that take private rows too; the secret data-dependent epsilon never.
-        """
-        privacy = self.privacy
-        nodes = {} if privacy.epsilon_nodes is None else {"privacy.epsilon_nodes": privacy.epsilon_nodes}
-        promise = {"privacy.epsilon_guaranteed": privacy.epsilon, **nodes, "privacy.delta": privacy.delta}
-        rows = self.metrics.filter(pl.col("scope") == "run").drop("scope").iter_rows()
-        shown = ((name, metric, value) for name, metric, value in rows if name in _COVERED or private)
-        return promise | {f"{name}.{metric}": value for name, metric, value in shown if name not in _NEVER_TRACKED}
-
     @cached_property
     def student(self) -> Published:
         """The published student. Raises BadModel if its file brings code that nobody vouched for."""
@@ -138,9 +118,6 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
-    def _repr_html_(self) -> str:
-        return card(self.summary, self.privacy)
-
     def __getstate__(self) -> dict[str, Any]:
         """The rows of a run in memory do not travel with it."""
         return {**self.__dict__, "_source": None}
@@ -155,20 +132,6 @@ class Run:
             ) from None
         except pl.exceptions.PolarsError:
             raise DataError(f"{path} is damaged", "Run: consilium audit") from None
-
-
-_COVERED = ("student", "hand_labels_released", "hand_labels_asked")
-"""Names in `Run.metrics` that may be shown to anybody."""
-_NEVER_TRACKED = ("privacy",)
-"""Holds the data-dependent epsilon; the promise is told apart."""
-
-
-def _flat(table: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{parents}{key}.")
-        elif value not in (None, [], {}, ""):
-            yield parents + key, str(value)[:500]
 
 
 def load_run(path: Path | str) -> Run:

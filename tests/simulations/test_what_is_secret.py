@@ -112,7 +112,6 @@ def named_numbers(folder: Path) -> Iterator[tuple[str, float]]:
     for path in (folder / "run" / "metrics.parquet", folder / "study" / "results.parquet"):
         yield from pl.read_parquet(path).select("metric", "value").drop_nulls().iter_rows()
     run = Run(folder / "run")
-    yield from run.tracked_metrics(private=True).items()
     for name in run.votes_asked.columns:
         yield from ((name, float(value)) for value in run.votes_asked[name])
     guarantee, _ = epsilons(folder)
