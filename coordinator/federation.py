@@ -30,19 +30,12 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
+from consilium.protocol.label_source import LabelSource
 from consilium.protocol.pool import PoolTree
 from consilium.report.before_run import before_run
 
-
-@dataclass(frozen=True)
-class Student:
-    """A student that runs inside the coordinator's process.
-
-    run: asks, trains and finishes before it returns. It is called with a `LabelSource`. asks_typical: see `Expected`.
-    """
-
-    run: Callable[..., None]
-    asks_typical: bool | None
+Student = Callable[[LabelSource], None]
+"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +129,11 @@ class FederationRun:
         collector = NotedCollector(self.keys.collector(voting), sums)
         service = LabelService(config, ledger, noise, collector, parties, log, pool, before, most_votes)
         log.write("promised", **service.promised.to_json())
-        typical = None if self.student is None else self.student.asks_typical
-        known = expected(config, len(members), len(config.rows.classes), asks_typical=typical)
-        for warning in before_run(known):
+        for warning in before_run(expected(config, len(members))):
             log.write("warned", **warning.to_json())
         with late or contextlib.nullcontext():
             if self.student is not None:
-                self.student.run(service)
+                self.student(service)
             else:
                 _serve(service, config, log, self.door)
         clock.lap("student", minus=sums.seconds)

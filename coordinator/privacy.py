@@ -26,7 +26,6 @@ from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
 from consilium.coordinator.ledger import Batch, ReleaseLedger
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.before_run import Expected
 from consilium.report.disclosure import epsilon_text, in_plain_words
@@ -337,14 +336,8 @@ def most_teachers(batches: list[Batch]) -> int:
     return max(int(batch.histogram[0].sum()) for batch in batches if batch.histogram is not None)
 
 
-PAIRED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
-"""Ways to collect votes in which each party masks its own with every other."""
-
-
-def expected(federation: Federation, parties: int, classes: int, *, asks_typical: bool | None) -> Expected:
+def expected(federation: Federation, parties: int) -> Expected:
     """Of a federation in which so many parties vote.
-
-    asks_typical: what is known of the student, see `Expected`; None where students choose for themselves.
 
     Raises
     ------
@@ -360,14 +353,8 @@ def expected(federation: Federation, parties: int, classes: int, *, asks_typical
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit.value,
-        classes=classes,
-        answers=federation.query_budget.answers,
         votes=parties * federation.teachers_per_party,
-        asks_typical=asks_typical,
-        noise=federation.mechanism.label_noise(federation.givers(parties)),
-        histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.voting_rule.undeclared,
-        paired=parties if federation.collection in PAIRED else 0,
         epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
         signal=signal(units, guarantee.epsilon, guarantee.delta, directions),
     )

@@ -100,10 +100,7 @@ def party_warnings(terms: Terms, policy: Policy) -> list[RunWarning]:
         epsilon=epsilon(promise.events, policy),
         delta=policy.delta,
         unit=policy.unit.value,
-        classes=len(terms.classes),
-        answers=promise.answered,
         votes=0,  # how many others take part, terms do not say
-        asks_typical=None,
     )
     return before_run(expected)
 

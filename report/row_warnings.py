@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from consilium.report.warnings import RunWarning, WarningCode, all_of
 
 LEAST_PUBLIC = 50
 """Rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)."""
-MOST_SPREAD = 10.0
-SPREADS = 100.0
-"""Features as they are: the widest has a deviation above the first, and above the smallest times the second. Pixels and
-shares from 0 to 1 never have."""
-LARGEST_SHARE = 0.5
-"""Of all private rows at one party: its vote is one of many, and most of what there is to learn is behind it."""
 TWICE = 0.01
 """Of the private rows that another party, or the public, has too. A few equal rows are chance where columns are few."""
 _SHOWN = 5
@@ -25,12 +19,9 @@ class RowFacts:
     """What is seen of the rows of a simulation.
 
     public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
-    query budget allows. different: rows that can be asked, equal ones once. spreads: deviation of
-    each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
-    all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
-    largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
-    parties: that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
-    part.
+    query budget allows. different: rows that can be asked, equal ones once. leaks: columns that say the label of each
+    of them. twice: share of the private rows that stands at two parties, or is public too. parties: that the division
+    made; too_small: of them, those with fewer than `least_rows` rows, which take no part.
     """
 
     public: Mapping[str, int]
@@ -38,11 +29,7 @@ class RowFacts:
     test: int
     queries: int
     different: int
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    constant: tuple[str, ...] = ()
-    identifiers: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
-    largest: float = 0.0
     twice: float = 0.0
     parties: int = 0
     too_small: int = 0
@@ -54,19 +41,6 @@ def _leaks(rows: RowFacts) -> str | None:
         return (
             f"{_columns(rows.leaks)} says the label of every public row: what is measured is reading, not predicting."
             " Leave it out (data.drop), unless it is known before the outcome"
-        )
-
-
-def _spreads(rows: RowFacts) -> str | None:
-    varying = {name: spread for name, spread in rows.spreads.items() if spread > 0}
-    if not varying:
-        return None
-    widest, narrowest = max(varying, key=varying.__getitem__), min(varying, key=varying.__getitem__)
-    if varying[widest] > max(MOST_SPREAD, SPREADS * varying[narrowest]):
-        return (
-            f"features are not standardised, and deviate by {varying[widest]:.3g} ({widest}) and by"
-            f" {varying[narrowest]:.3g} ({narrowest}), above {SPREADS:g} times as much: most models then learn from the"
-            " widest alone. Set data.standardise = true"
         )
 
 
@@ -98,35 +72,11 @@ def budget_above_rows(queries: int, different: int) -> str | None:
         )
 
 
-def _identifiers(rows: RowFacts) -> str | None:
-    if rows.identifiers:
-        return (
-            f"{_columns(rows.identifiers)} has another whole number in every public row, as an identifier has: models"
-            " learn noise from it. Leave it out (data.drop), or name it as data.patient"
-        )
-
-
-def _constant(rows: RowFacts) -> str | None:
-    if rows.constant:
-        return (
-            f"{_columns(rows.constant)} has one value in all public rows: a student learns nothing from it. Leave it"
-            " out (data.drop), or make other rows public"
-        )
-
-
 def _twice(rows: RowFacts) -> str | None:
     if rows.twice > TWICE:
         return (
             f"{rows.twice:.1%} of the private rows stand at a second party, or among public rows, above {TWICE:.0%}:"
             " of such a patient the guarantee covers one copy. Remove copies, or name the patients (data.patient)"
-        )
-
-
-def _largest(rows: RowFacts) -> str | None:
-    if rows.largest > LARGEST_SHARE:
-        return (
-            f"one party has {rows.largest:.0%} of the private rows, above {LARGEST_SHARE:.0%}, and as many votes"
-            " as the others. Give it more teachers (federation.teachers_per_party), or divide it by its own sites"
         )
 
 
@@ -153,14 +103,10 @@ def _columns(names: tuple[str, ...]) -> str:
 
 _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
     WarningCode.LABEL_AMONG_FEATURES: _leaks,
-    WarningCode.FEATURES_UNSCALED: _spreads,
     WarningCode.CLASS_NOT_PUBLIC: _classes,
     WarningCode.FEW_PUBLIC_ROWS: _few,
     WarningCode.BUDGET_ABOVE_ROWS: lambda rows: budget_above_rows(rows.queries, rows.different),
-    WarningCode.IDENTIFIER_AS_FEATURE: _identifiers,
-    WarningCode.CONSTANT_COLUMN: _constant,
     WarningCode.ROWS_TWICE: _twice,
-    WarningCode.ONE_LARGE_PARTY: _largest,
     WarningCode.PARTIES_TOO_SMALL: lambda rows: parties_too_small(rows.parties, rows.too_small, rows.least_rows),
 }
 

@@ -82,7 +82,7 @@ def _sentence(*ways: tuple[str, bool | None]) -> str:
 class StudentFacts:
     """A finished student.
 
-    in_place: what need not be advised. answered: labels that it got. constant: whether it says the same of every row.
+    in_place: what need not be advised. constant: whether it says the same of every row.
     metrics: `accuracy`, `auc` and `recall_per_class` on test rows, None where there are none. rows: test rows of each
     class.
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
@@ -92,7 +92,6 @@ class StudentFacts:
     """
 
     in_place: InPlace
-    answered: int
     constant: bool
     metrics: Mapping[str, Any] | None
     rows: Mapping[str, int] = field(default_factory=dict)

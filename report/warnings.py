@@ -17,10 +17,7 @@ class WarningCode(StrEnum):
     """What a warning is about, for programs and for the documentation."""
 
     LARGE_EPSILON = "large-epsilon"
-    NOISE_ABOVE_UNANIMITY = "noise-above-unanimity"
-    NOISE_ABOVE_TYPICAL_VOTE = "noise-above-typical-vote"
     LITTLE_INFORMATION = "little-information"
-    FEW_ANSWERS = "few-answers"
     HALVES_NOT_CLASSES = "halves-not-classes"
     NOTHING_LEARNT = "nothing-learnt"
     NOT_ABOVE_MAJORITY = "not-above-majority"
@@ -32,15 +29,10 @@ class WarningCode(StrEnum):
     BELOW_ONE_PARTY = "below-one-party"
     PARTIES_LEFT_OUT = "parties-left-out"
     PARTIES_TOO_SMALL = "parties-too-small"
-    MANY_PAIRED = "many-paired"
     LABEL_AMONG_FEATURES = "label-among-features"
-    FEATURES_UNSCALED = "features-unscaled"
     CLASS_NOT_PUBLIC = "class-not-public"
     FEW_PUBLIC_ROWS = "few-public-rows"
-    IDENTIFIER_AS_FEATURE = "identifier-as-feature"
-    CONSTANT_COLUMN = "constant-column"
     ROWS_TWICE = "rows-twice"
-    ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
     NOT_ANALYSED = "not-analysed"
 
@@ -53,11 +45,7 @@ SECRET = frozenset(
         WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
-        WarningCode.ONE_LARGE_PARTY,
-        WarningCode.NOISE_ABOVE_UNANIMITY,
-        WarningCode.NOISE_ABOVE_TYPICAL_VOTE,
         WarningCode.LITTLE_INFORMATION,
-        WarningCode.MANY_PAIRED,
     }
 )
 """Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""

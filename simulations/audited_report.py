@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from consilium.coordinator.privacy import epsilon_by_query, expected
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.before_run import before_run
 from consilium.report.warnings import listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.student.config import StudentSpec
 
 NOBODY_KNOWS = [
     "How good each party's teachers are, and what one party alone, a plurality without noise or a pooled model would"
@@ -110,19 +108,9 @@ def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Re
     """Those of the federation, and what the student says of itself beside them."""
     config = recorded.config
     card = {} if student is None else Files(student, finished=True).object(CARD)
-    typical = _asks_typical(audited.place.run_dir, card) if audited.kind == "simulation" or card else None
-    warnings = listed(before_run(expected(config, parties, len(config.rows.classes), asks_typical=typical)))
+    warnings = listed(before_run(expected(config, parties)))
     codes = {warning["code"] for warning in warnings}
     return [*warnings, *(warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes)]
-
-
-def _asks_typical(run_dir: Path, card: dict[str, Any]) -> bool | None:
-    """What the student's card, or the manifest of a simulation, says of the rows that are asked; None: nothing."""
-    try:
-        spec = card["spec"] if card else Files(run_dir, finished=False).object(MANIFEST)["scenario"]["student"]
-        return StudentSpec.model_validate(spec).asks_typical
-    except (ConsiliumError, KeyError, TypeError, ValidationError):
-        return None  # of another version, or not written
 
 
 def _left_out(event: dict[str, Any]) -> LeftOutParty:

@@ -67,11 +67,9 @@ def run_warnings(
     spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
     the rows.
     """
-    classes, tested = len(config.rows.classes), card["test"]
-    known = expected(config, summary["parties"], classes, asks_typical=spec.asks_typical)
+    tested, histograms = card["test"], config.mechanism.count_sigma(config.givers(summary["parties"])) > 0
     reached = StudentFacts(
-        in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
-        answered=summary["queries"]["answered"],
+        in_place=InPlace(histograms, config.voting_rule.relative, bool(spec.prevalence)),
         constant=card["model"]["kind"] == CONSTANT,
         metrics=summary["student"],
         rows={} if tested is None else tested["rows_per_class"],
@@ -83,7 +81,7 @@ def run_warnings(
         not_analysed=tuple(summary.get("analysis_left_out", ())),
         noise_spread=card["noise_spread"],
     )
-    return [*after_run(reached), *of_rows(looked), *before_run(known)]
+    return [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:

@@ -54,7 +54,6 @@ def student_warnings(
     terms: LabelTerms,
     spec: StudentSpec,
     kind: str,
-    answered: int,
     metrics: dict[str, Any] | None,
     tested: dict[str, Any] | None,
     spread: dict[str, Any],
@@ -64,14 +63,11 @@ def student_warnings(
         epsilon=terms.epsilon,
         delta=terms.delta,
         unit=terms.unit,
-        classes=len(terms.schema.classes),
-        answers=answered,
         votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
-        asks_typical=spec.asks_typical,
     )
     rows = {} if tested is None else tested["rows_per_class"]
     in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
-    reached = StudentFacts(in_place, answered, kind == CONSTANT, metrics, rows, noise_spread=spread)
+    reached = StudentFacts(in_place, kind == CONSTANT, metrics, rows, noise_spread=spread)
     return [*after_run(reached), *before_run(expected)]
 
 

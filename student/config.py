@@ -61,11 +61,6 @@ class StudentSpec(Frozen):
         return value
 
     @property
-    def asks_typical(self) -> bool:
-        """Whether it asks about few rows that stand for many."""
-        return self.selection == "typical"
-
-    @property
     def inputs(self) -> Inputs:
         """What the model takes."""
         return self.trainer.inputs

@@ -21,7 +21,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.exchange import Failure, exchange
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.mechanisms import GNMax
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
@@ -215,7 +215,7 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
 
     try:
         collect = keys if roster else CLEAR
-        FederationRun(transport, config, folder, log, Student(student, None), collect, pool=tree).run()
+        FederationRun(transport, config, folder, log, student, collect, pool=tree).run()
     finally:
         log.close()
     return transport

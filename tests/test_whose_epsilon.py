@@ -115,7 +115,7 @@ class TestEachNumber:
     def test_what_the_program_computes(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
         assert promised_to_student(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
-        warned = expected(config, 4, 2, asks_typical=None)
+        warned = expected(config, 4)
         assert warned.epsilon_nodes == pytest.approx(right.get(Bound.NODES, 0.0), rel=1e-9)
         nodes = towards_coordinator(config)
         assert (nodes is None) == (not config.noise_in_sums) == (collection in ("plaintext", "secure"))

@@ -88,7 +88,7 @@ def _open(kit: Kit) -> str:
 
 def _expectation(kit: Kit) -> str:
     config, nodes = configuration(kit), load(kit / "nodes.json", NodesFile).nodes
-    return expectation(before_run(expected(config, len(nodes), len(config.rows.classes), asks_typical=None)))
+    return expectation(before_run(expected(config, len(nodes))))
 
 
 def _rows(kit: Kit) -> str:

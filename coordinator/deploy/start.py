@@ -119,7 +119,7 @@ def _tell_promise(kit: Kit, run: KitRun, tell: Tell) -> None:
     """What is promised, and what there is to warn of, before anybody is asked."""
     config, nodes = run.config, load(kit / "nodes.json", NodesFile).nodes
     tell("promise", promise_in_words(config))
-    for warning in before_run(expected(config, len(nodes), len(config.rows.classes), asks_typical=None)):
+    for warning in before_run(expected(config, len(nodes))):
         tell("warning", f"{warning.text} ({warning.code})")
 
 

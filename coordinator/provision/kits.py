@@ -155,7 +155,7 @@ def make(plan_file: Path, out: Path) -> Made:
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
         towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
-        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), asks_typical=None))),
+        warnings=tuple(before_run(expected(config, len(plan.party)))),
         least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )
 

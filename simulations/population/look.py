@@ -15,11 +15,9 @@ from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
 LEAST_ROWS = 30
-"""Fewer whole numbers, or labels, agree with a pattern by chance."""
-
-
+"""Fewer labels agree with a pattern by chance."""
 MOST_COLUMNS = 200
-"""More are pixels or embeddings, of which a constant one is no mistake."""
+"""More are pixels or embeddings."""
 
 
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
@@ -29,24 +27,15 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     public = np.concatenate([query_rows, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
     x, y = dataset.x[public], dataset.y[public]
-    unscaled = not data.standardise and data.representation == "none"
-    spreads = dict(zip(dataset.features, x.std(axis=0, dtype=np.float64).tolist(), strict=True)) if unscaled else {}
     described = data.is_described
     parts = _columns(dataset) if described and len(dataset.features) <= MOST_COLUMNS else {}
-    sizes = [len(rows) for rows in partition.parties.values()]
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         askable=len(query_rows),
         test=len(test),
         queries=most_queries,
         different=len(set(query_ids(queries(dataset, partition)))),
-        spreads=spreads,
-        constant=tuple(name for name, part in parts.items() if (x[:, part] == x[:1, part]).all())
-        if data.standardise
-        else (),
-        identifiers=tuple(name for name, part in parts.items() if _identifies(x[:, part])),
         leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
-        largest=max(sizes) / sum(sizes) if described else 0.0,
         twice=_twice(dataset, partition, public) if described else 0.0,
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
@@ -62,11 +51,6 @@ def _columns(dataset: Dataset) -> dict[str, list[int]]:
         places[column.column] = list(range(start, start + len(column.features)))
         start += len(column.features)
     return places
-
-
-def _identifies(values: np.ndarray) -> bool:
-    numbers = values[:, 0]
-    return len(numbers) >= LEAST_ROWS and len(np.unique(numbers)) == len(numbers) and bool((numbers % 1 == 0).all())
 
 
 def _says_the_label(values: np.ndarray, y: np.ndarray) -> bool:

@@ -14,7 +14,7 @@ from consilium.coordinator.collection import admission
 from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
@@ -68,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             config,
             tmp_path,
             log,
-            Student(lambda source: student(source, hall, log), None),
+            lambda source: student(source, hall, log),
             keys or CLEAR,
             nodes=hall,
             door=Door(),

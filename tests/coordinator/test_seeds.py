@@ -13,7 +13,7 @@ import consilium.party.hidden_votes
 from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
 from consilium.party.home import PartyFile, open_home
@@ -106,7 +106,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
     def student(source: LabelSource) -> None:
         source.ask(rows)
 
-    FederationRun(FakeTransport(homes), config, tmp_path, log, Student(student, None), keys or CLEAR).run()
+    FederationRun(FakeTransport(homes), config, tmp_path, log, student, keys or CLEAR).run()
     assert bool(made) == simulation
 
 

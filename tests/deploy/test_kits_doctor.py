@@ -99,7 +99,7 @@ def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dic
     found = examine(COORDINATOR.checks(open_kit(out / "coordinator"), running=True))
     assert {name: level for name, level in wanting(found).items() if name != "gateway"} == expected
     told = next(each for each in found if each.name == "expectation")
-    assert ("noise-above-unanimity" in told.what) == bool(expected)
+    assert ("little-information" in told.what) == bool(expected)
     party = examine(PARTY.checks(open_kit(out / "party-ward-a"), running=True))
     assert levels(party)["expectation"] == "ok"
 

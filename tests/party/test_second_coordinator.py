@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.events import EventLog, LeftOut, read_events
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
 from consilium.party.home import open_home
 from consilium.party.spend import SpendStore
@@ -34,7 +34,7 @@ def served(homes: list[Path], folder: Path, first: int) -> list[str]:
     folder.mkdir(exist_ok=True)
     log = EventLog(folder / "events.jsonl")
     try:
-        FederationRun(FakeTransport(homes), CONFIG, folder, log, Student(student(3, first), None)).run()
+        FederationRun(FakeTransport(homes), CONFIG, folder, log, student(3, first)).run()
     finally:
         log.close()
     return [event.words for event in read_events(folder / "events.jsonl")]
@@ -86,7 +86,7 @@ def test_a_start_that_asked_nothing_leaves_an_older_backup_good(homes: list[Path
     first, backup = copied
     with pytest.raises(RuntimeError):
         log = EventLog(first / "events.jsonl")
-        FederationRun(FakeTransport(homes), CONFIG, first, log, Student(_dies, None)).run()
+        FederationRun(FakeTransport(homes), CONFIG, first, log, _dies).run()
     served(homes, backup, 3)
 
 

@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
+from consilium.coordinator.mechanisms import AnyMechanism, GNMax
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
-from consilium.simulations.divide import make_case
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
-from tests.simulations.methods.cases import few, run_alone
 from tests.simulations.small import SMALL
 
 SUMMARY: dict[str, Any] = {
@@ -67,22 +65,6 @@ def changed(table: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize(("selection", "advised"), [("typical", []), ("random", ["have it ask about typical rows"])])
-def test_a_run_does_not_advise_its_student_what_it_does(tmp_path: Path, selection: str, advised: list[str]) -> None:
-    """In the log, before the first query: the summary's warnings are of the same numbers."""
-    changes = (
-        f"student.selection={selection}",
-        "federation.mechanism.name=histogram",
-        "federation.mechanism.sigma=5",
-        "federation.query_budget.queries=10",
-        "federation.query_budget.answers=10",
-    )
-    run_alone(make_case(few(*changes), 0, 0.0), tmp_path)
-    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
-    told = [event["text"] for event in events if event["event"] == "warned" and event["code"] == "few-answers"]
-    assert [text.split("query_budget.answers, or ")[1].split(" (")[0] for text in told] == advised
-
-
 def test_the_sentence_has_what_the_scenario_states() -> None:
     """Kept with the run, so that an audit finds the same words."""
     config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
@@ -114,7 +96,7 @@ def above(difference: float, low: float) -> dict[str, Any]:
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),
         (("parties_absent",), {"basel": "node crashed"}, ["parties-left-out"]),
         (("analysis_left_out",), ["labels by hand"], ["not-analysed"]),
-        (("parties",), 20, ["noise-above-unanimity", "little-information"]),
+        (("parties",), 20, ["little-information"]),
     ],
 )
 def test_from_the_summary(path: tuple[str, ...], value: object, expected: list[str]) -> None:
@@ -140,19 +122,6 @@ def test_what_came_out_stands_first() -> None:
     summary = changed(changed(SUMMARY, "parties", to=20), "student", "accuracy", to=0.5)
     assert codes(summary)[0] == "not-above-majority"
     assert codes(summary, changed(CARD, "model", "kind", to="constant"))[0] == "nothing-learnt"
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "queries", "spec", "expected"),
-    [
-        (GNMax(sigma=100.0), 19, StudentSpec(), ["few-answers"]),
-        (GNMax(sigma=100.0), 19, StudentSpec(selection="typical"), []),
-        (GNMax(sigma=1200.0), 5000, StudentSpec(), ["noise-above-unanimity"]),
-        (NoisyHistogram(sigma=1200.0), 5000, StudentSpec(), []),  # a student averages the noise
-    ],
-)
-def test_from_the_configuration(mechanism: AnyMechanism, queries: int, spec: StudentSpec, expected: list[str]) -> None:
-    assert codes(mechanism=mechanism, queries=queries, spec=spec) == expected
 
 
 seconds = st.floats(min_value=0, max_value=1e5)

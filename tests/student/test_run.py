@@ -164,8 +164,7 @@ NOTHING = ["order-by-chance", "class-not-found"]
     [
         ({"C": 1.0}, {}, []),
         ({"C": 1.0}, {"epsilon": 6.0}, ["large-epsilon"]),
-        ({"C": 1.0, "queries": 20}, {}, ["few-answers"]),
-        ({"queries": 2}, {}, ["nothing-learnt", *NOTHING, "few-answers"]),
+        ({"queries": 2}, {}, ["nothing-learnt", *NOTHING]),
     ],
 )
 def test_warns_of_itself(tmp_path: Path, settings: dict, terms: dict, expected: list[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import HelloReply, LedgerPosition
@@ -53,7 +53,7 @@ def federation(homes: list[Path], run: Path, first: int) -> list[dict]:
     (run / "events.jsonl").unlink(missing_ok=True)
     log = EventLog(run / "events.jsonl")
     try:
-        FederationRun(FakeTransport(homes), CONFIG, run, log, Student(student(3, first), None)).run()
+        FederationRun(FakeTransport(homes), CONFIG, run, log, student(3, first)).run()
     finally:
         log.close()
     return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]

@@ -12,7 +12,7 @@ import pytest
 from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import ConfigError
@@ -232,7 +232,7 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             source.finish()
 
         keys = made.keys if votes == "secure" else CLEAR
-        FederationRun(made.transport, config, run_dir, log, Student(student, None), keys).run()
+        FederationRun(made.transport, config, run_dir, log, student, keys).run()
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
     assert labels[0].answered.any()

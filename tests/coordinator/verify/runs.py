@@ -16,7 +16,7 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import GENESIS, batch_hash
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
@@ -60,7 +60,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
         keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
         transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        FederationRun(transport, config, run, log, Student(student, None), keys or CLEAR, pool=tree).run()
+        FederationRun(transport, config, run, log, student, keys or CLEAR, pool=tree).run()
     finally:
         log.close()
     return folder
