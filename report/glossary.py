@@ -182,7 +182,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
         ),
         Term(
             "shift",
-            "which kind of difference parties have: label, covariate, concept, quantity, units, annotators",
+            "which kind of difference parties have: label, covariate, concept, quantity",
             "distribution shift, domain shift, batch effect",
             "[which kind](study.md#what-is-measured)",
         ),

@@ -23,7 +23,6 @@ from consilium.simulations.population.partition import (
     shuffled_partition,
     timed_partition,
 )
-from consilium.simulations.population.shift import public_left
 from consilium.simulations.population.specs import DataSpec, Division
 
 _RARE = 0x72617265
@@ -162,7 +161,6 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
             fault = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
             raise DataError(fault, "Lower it, or make more rows public")
         partition = replace(partition, queries=queries, test=test)
-    partition = public_left(data.shift, source.y, partition, seed)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
         left = f", {partition.left_out} have fewer" if partition.left_out else ""

@@ -1,8 +1,8 @@
 """What differs from party to party beyond the division: the table `data.shift`, one function for each key.
 
-Two kinds of keys. Some leave half of a party's rows out (`TILTS`): which ones depends on label, features or time, so
-that what a row says of another is true still. The others change what stands in a row (`CHANGES`). Nothing public
-depends on either, but for `prevalence`.
+Two kinds of keys. Some leave half of a party's rows out (`TILTS`): which ones depends on label or features, so that
+what a row says of another is true still. The others change what stands in a row (`CHANGES`). Nothing public depends on
+either.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
 
-from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.images import image_shape
-from consilium.protocol.schema import ColumnEncoding
+from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import DataSpec, ShiftSpec, drawn_parties
+from consilium.simulations.population.specs import DataSpec, ShiftSpec
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
-_UNITS, _ANNOTATORS, _PUBLIC = 0x756E697473, 0x616E6E6F74, 0x70726576616C
-_TILT, _SIZES, _SCANNERS = 0x74696C74, 0x73697A6573, 0x7363616E
+_TILT, _SIZES = 0x74696C74, 0x73697A6573
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
@@ -64,13 +60,8 @@ def _noisy(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partit
 def _swapped(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
     """Concept shift: the same features mean another class."""
     y, other, shift = changed.y.copy(), _other_class(data.shift, dataset.classes, seed), data.shift
-    moved = np.ones(len(y), dtype=bool)
-    if shift.above:
-        place = _place(dataset, shift.above, "above")
-        moved = dataset.x[:, place] > np.nanmedian(dataset.x[partition.queries, place])
     for name in swapped_parties(shift, list(partition.parties), seed):
         rows = partition.parties[name]
-        rows = rows[moved[rows]]
         y[rows] = other[y[rows]]
     return replace(changed, y=y)
 
@@ -81,18 +72,6 @@ def _mistaken(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Par
     return _with_mistakes(changed, generator.permutation(rows)[: round(data.shift.wrong * len(rows))], generator)
 
 
-def _annotated(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
-    """Annotators who differ in how often they are wrong."""
-    generator, parties = np.random.default_rng([seed, _ANNOTATORS]), partition.parties
-    order = generator.permutation(len(parties)) + 1
-    shares = data.shift.annotators * order / len(parties)
-    wrong = [
-        generator.permutation(rows)[: round(share * len(rows))]
-        for rows, share in zip(parties.values(), shares, strict=True)
-    ]
-    return _with_mistakes(changed, np.concatenate(wrong), generator)
-
-
 def _with_mistakes(dataset: Dataset, rows: np.ndarray, generator: np.random.Generator) -> Dataset:
     """These rows are labelled as another class, each as likely."""
     steps = generator.integers(1, len(dataset.classes), len(rows))
@@ -101,54 +80,7 @@ def _with_mistakes(dataset: Dataset, rows: np.ndarray, generator: np.random.Gene
     return replace(dataset, y=y)
 
 
-def _in_other_units(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
-    """A column is written in another unit, or by another coding: value * factor + offset."""
-    x, names, numbers = changed.x.copy(), list(partition.parties), _numbers(dataset)
-    for index, item in drawn_parties(data.shift.units, len(names), seed, _UNITS).items():
-        place = _place(dataset, item.column, "units")
-        if not numbers[place]:
-            raise ConfigError(f"data.shift.units: column {item.column!r} holds categories", "Name one of numbers")
-        rows = partition.parties[names[index]]
-        x[rows, place] = x[rows, place] * np.float32(item.factor) + np.float32(item.offset)
-    return replace(changed, x=x)
-
-
-def _scanned(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
-    """Images of another scanner: a contrast, a blur (Gaussian point spread) or noise of its own."""
-    shape = None if dataset.columns else image_shape(len(dataset.features), _LEAST_SIDE)
-    if shape is None:
-        raise ConfigError(f"data.shift.scanners: rows of {dataset.name} are no square images", "Leave scanners out")
-    public, x, names = dataset.x[partition.queries], changed.x.copy(), list(partition.parties)
-    low, high = float(public.min()), float(public.max())
-    middle, deviation = float(public.mean(dtype=np.float64)), float(public.std(dtype=np.float64))
-    for index, item in sorted(drawn_parties(data.shift.scanners, len(names), seed, _SCANNERS).items()):
-        rows = partition.parties[names[index]]
-        pixels = x[rows].astype(np.float64)
-        if item.kind == "contrast":
-            pixels = middle + (pixels - middle) / (1 + item.strength)
-        elif item.kind == "blur":
-            sides = (0, item.strength, item.strength, 0)
-            planes = pixels.reshape(len(rows), shape.side, shape.side, shape.channels)
-            pixels = gaussian_filter(planes, sides, mode="nearest").reshape(len(rows), -1)
-        else:
-            noise = np.random.default_rng([seed, _SCANNERS, index]).standard_normal(pixels.shape)
-            pixels = np.clip(pixels + item.strength * deviation * noise, low, high)
-        x[rows] = pixels.astype(np.float32)
-    return replace(changed, x=x)
-
-
-_LEAST_SIDE = 8
-"""Of an image in pixels."""
-
-
-CHANGES: dict[str, Change] = {
-    "noise": _noisy,
-    "swap": _swapped,
-    "wrong": _mistaken,
-    "annotators": _annotated,
-    "units": _in_other_units,
-    "scanners": _scanned,
-}
+CHANGES: dict[str, Change] = {"noise": _noisy, "swap": _swapped, "wrong": _mistaken}
 """What is changed in rows, in this order, by the key of `data.shift`."""
 
 
@@ -157,10 +89,6 @@ def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) ->
 
     Half of a party's rows are left where a tilt decides which, and of these by `quantity` the share e^(-quantity w), w
     exponential for each party; as many as a party must have, in any case (`data.least_rows`).
-
-    Raises
-    ------
-    ConfigError : a tilt in time, of rows without any.
     """
     shift, parties = data.shift, partition.parties
     tilts = {key: tilt for key, tilt in TILTS.items() if getattr(shift, key)}
@@ -207,46 +135,8 @@ def _by_features(
     return generator.standard_normal(len(partition.parties))[party] * along
 
 
-def _by_time(
-    data: DataSpec, dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray,
-    generator: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
-    """Parties are of different times."""
-    if dataset.time is None:
-        raise ConfigError("data.shift.time: nobody says when the rows were", "Name the column of dates with data.time")
-    times = np.nan_to_num(dataset.time[rows], nan=float(np.nanmedian(dataset.time[rows])))
-    place = np.argsort(np.argsort(times, kind="stable"), kind="stable") / max(len(rows) - 1, 1)
-    return generator.standard_normal(len(partition.parties))[party] * np.sqrt(12) * (place - 0.5)
-
-
-TILTS: dict[str, Tilt] = {"label": _by_label, "covariate": _by_features, "time": _by_time}
+TILTS: dict[str, Tilt] = {"label": _by_label, "covariate": _by_features}
 """Which rows a party is left with, by the key of `data.shift`."""
-
-
-def public_left(shift: ShiftSpec, y: np.ndarray, partition: Partition, seed: int) -> Partition:
-    """The division with half of the public rows, by `prevalence`; y int64 (rows,). Raises DataError: none are left."""
-    if not shift.prevalence:
-        return partition
-    generator = np.random.default_rng([seed, _PUBLIC])
-    classes = np.unique(y)
-    odds = np.zeros(len(classes))
-    odds[generator.permutation(len(classes))] = np.linspace(-0.5, 0.5, len(classes)) * shift.prevalence
-    parts = []
-    for part in (partition.queries, partition.test):
-        drawn = odds[np.searchsorted(classes, y[part])] + generator.gumbel(size=len(part))
-        parts.append(np.sort(part[np.argsort(-drawn, kind="stable")[: len(part) // 2]]))
-        if not len(parts[-1]):
-            raise DataError("data.shift.prevalence leaves no public rows", "Lower it, or make more rows public")
-    return replace(partition, queries=parts[0], test=parts[1])
-
-
-def _place(dataset: Dataset, column: str, key: str) -> int:
-    """Where the column's first feature is. Raises ConfigError for a column that is none."""
-    table = dataset.columns or tuple(ColumnEncoding(column=name, kind="number") for name in dataset.features)
-    features = {column.column: column.features for column in table}
-    if column not in features:
-        raise ConfigError(f"data.shift.{key}: there is no column {column!r}", f"There are {', '.join(features)}")
-    return dataset.features.index(features[column][0])
 
 
 def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:

@@ -55,36 +55,6 @@ def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) ->
     return by_party
 
 
-class UnitsShare(Frozen):
-    """A share of the parties, drawn by lot, that has a column in another unit: value * factor + offset."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    column: str = Field(min_length=1, description="one of numbers")
-    factor: float = Field(default=1.0, allow_inf_nan=False, description="18 from mmol/l of glucose to mg/dl")
-    offset: float = Field(default=0.0, allow_inf_nan=False, description="added after that")
-
-    @model_validator(mode="after")
-    def _something_changes(self) -> UnitsShare:
-        if self.factor == 0 or (self.factor, self.offset) == (1, 0):
-            raise ValueError("factor is not 0, and factor and offset change something")
-        return self
-
-
-ScannerKind = Literal["contrast", "blur", "noise"]
-
-
-class ScannerShare(Frozen):
-    """A share of the parties, drawn by lot, whose images are another scanner's."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    kind: ScannerKind = Field(
-        description="`contrast`: distances to the mean pixel of the public rows are divided by 1 + strength; `blur`: a"
-        " Gaussian of strength pixels; `noise`: Gaussian noise of strength standard deviations of the public pixels on"
-        " every pixel, which stays in their range"
-    )
-    strength: float = Field(gt=0, le=100, description="see `kind`")
-
-
 class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
@@ -111,22 +81,6 @@ class ShiftSpec(Frozen):
         le=1,
         description="this share of all private rows, by lot, is labelled as another class, each as likely",
     )
-    above: str = Field(
-        default="", description="of `swap`: in rows alone whose value in this column is above the public median"
-    )
-    annotators: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="of the i-th of N parties, in an order by lot, this share * i / N of the rows is labelled as"
-        " another class, each as likely",
-    )
-    units: tuple[UnitsShare, ...] = Field(
-        default=(), description="shares of the parties, by lot, where the numbers in `column` are * `factor` + `offset`"
-    )
-    scanners: tuple[ScannerShare, ...] = Field(
-        default=(), description="of images: shares of the parties, by lot, whose scanner has another `kind`"
-    )
     label: float = Field(
         default=0.0,
         ge=0,
@@ -141,19 +95,11 @@ class ShiftSpec(Frozen):
         description="likewise, with odds e^(covariate * z * v): z of each party, v how far a row lies along one"
         " direction of the features, by lot",
     )
-    time: float = Field(default=0.0, ge=0, le=20, description="likewise, with v how late a row is among all")
     quantity: float = Field(
         default=0.0,
         ge=0,
         le=20,
         description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
-    )
-    prevalence: float = Field(
-        default=0.0,
-        ge=0,
-        le=20,
-        description="half of the public rows are left out by lot; of the classes, in an order by lot, the last has odds"
-        " e^prevalence of staying against the first",
     )
 
     @model_serializer(mode="wrap")
@@ -166,14 +112,6 @@ class ShiftSpec(Frozen):
     def _several_classes(self) -> ShiftSpec:
         if self.classes and len(set(self.classes)) < max(2, len(self.classes)):
             raise ValueError("classes are two at least, each named once")
-        return self
-
-    @model_validator(mode="after")
-    def _shares_are_of_one_whole(self) -> ShiftSpec:
-        check_shares("units", self.units)
-        check_shares("scanners", self.scanners)
-        if self.above and not self.swap:
-            raise ValueError("above belongs to swap")
         return self
 
 
