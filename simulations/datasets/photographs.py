@@ -1,4 +1,4 @@
-"""Photographs of 32x32 pixels in colour in a folder: CIFAR-10 and Street View House Numbers, and their file formats."""
+"""Photographs of 32x32 pixels in colour in a folder: Street View House Numbers, and its file format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,58 +38,6 @@ class Photographs:
 
     images: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-
-
-def of_photographs(
-    private: Sequence[Photographs],
-    test: Photographs,
-    queries_count: int,
-    where: Path,
-    *,
-    name: str,
-    title: str,
-    attribution: str,
-    classes: tuple[str, ...],
-) -> Dataset:
-    """The parties' images and the public ones as a data set without owners; values are from 0 to 1.
-
-    queries_count: how many of the test images, from the first on, the student may ask about; the others are held out.
-
-    Raises
-    ------
-    DataError : a label is no class, or the test part has too few images to be divided.
-    """
-    parts = [*private, test]
-    if not 0 < queries_count < len(test.labels):
-        raise DataError(f"{where}: {len(test.labels)} test images cannot be divided", "Two are needed at least")
-    y = np.concatenate([part.labels for part in parts])
-    if not 0 <= y.min() <= y.max() < len(classes):
-        raise DataError(f"{where} has labels that are none of the {len(classes)} classes", "Get the files anew")
-    x = np.empty((len(y), NUMBERS), dtype=np.float32)
-    start = 0
-    for part in parts:  # one after the other: all of SVHN is 8 GB as numbers
-        rows = x[start : start + len(part.labels)]
-        rows[:] = part.images.reshape(len(rows), NUMBERS)
-        rows /= np.float32(255)
-        start += len(rows)
-    queries = start - len(test.labels)
-    return Dataset(
-        name=name,
-        title=title,
-        attribution=attribution,
-        features=COLOUR_PIXELS,
-        classes=classes,
-        owner_label="party",
-        x=x,
-        y=y,
-        owner=np.zeros(len(y), dtype=np.int64),
-        public=Public(np.arange(queries, queries + queries_count), np.arange(queries + queries_count, len(y))),
-    )
-
-
-def beside(folder: Path, *names: str) -> Path:
-    """The first of the folders with these names in `folder` that is there, or `folder` itself."""
-    return next((folder / name for name in names if (folder / name).is_dir()), folder)
 
 
 MOST_MAT_BYTES = 2**31
@@ -153,79 +101,8 @@ def read_mat_arrays(path: Path, most: Mapping[str, int], source: str) -> dict[st
         raise DataError(reason, f"Get it anew from {source}") from None
 
 
-SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the binary version, unpacked)"
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-BINARY = "cifar-10-batches-bin"
-BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
-TEST = "test_batch.bin"
-
-
-@cache
-def load_cifar10(folder: Path) -> Dataset:
-    """CIFAR-10: what is on the photograph? 32x32 pixels in colour, ten kinds of things.
-
-    Krizhevsky, Learning multiple layers of features from tiny images, 2009. The 50,000 training images are the
-    parties'; of the 10,000 test images the first nine tenths are asked, the last are held out, as of MNIST. The binary
-    version is read: a byte for the label, then 1,024 each of red, green and blue. The Python version is of pickles,
-    which are programs.
-
-    Rows of all six batches, in a folder with its published name in `folder`, or in `folder`. Without owners (every
-    row's owner is 0).
-
-    Raises
-    ------
-    DataError : a file is not there, damaged, or holds anything else.
-    """
-    place = beside(folder, BINARY, "cifar10")
-    parts = [_part(place, name) for name in (*BATCHES, TEST)]
-    return of_photographs(
-        parts[:-1],
-        parts[-1],
-        len(parts[-1].labels) * 9 // 10,
-        place,
-        name="cifar10",
-        title="CIFAR-10",
-        attribution="Krizhevsky A. Learning multiple layers of features from tiny images. 2009.",
-        classes=CLASSES,
-    )
-
-
-def _part(place: Path, name: str) -> Photographs:
-    part = read_binary(data_file(place, name, SOURCE))
-    if not 0 < len(part.labels) <= MOST_IMAGES:
-        raise DataError(f"{place / name} has {len(part.labels)} images, 1 to {MOST_IMAGES} are read", f"See {SOURCE}")
-    if not 0 <= part.labels.min() <= part.labels.max() < len(CLASSES):
-        raise DataError(f"{place / name} has labels other than 0 to {len(CLASSES) - 1}", f"Get it anew from {SOURCE}")
-    return part
-
-
-def read_binary(path: Path) -> Photographs:
-    """Images and labels of one file of the binary version.
-
-    Raises
-    ------
-    DataError : its size is not that of whole images.
-    """
-    try:
-        size = path.stat().st_size
-        if size % (1 + NUMBERS):
-            raise DataError(
-                f"{path} has {size:,} bytes, no multiple of the {1 + NUMBERS:,} of one image: cut off, or no batch",
-                f"Get it anew from {SOURCE}",
-            )
-        rows = np.fromfile(path, dtype=np.uint8).reshape(-1, 1 + NUMBERS)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error}", f"Get it anew from {SOURCE}") from None
-    return Photographs(_pixels(rows[:, 1:]), rows[:, 0].astype(np.int64))
-
-
-def _pixels(rows: np.ndarray) -> np.ndarray:
-    """uint8 (n, 3072), a plane for each colour -> (n, 32, 32, 3)."""
-    return rows.reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
-
-
-SVHN_SOURCE = "http://ufldl.stanford.edu/housenumbers/ (format 2, cropped digits)"
-TRAIN, SVHN_TEST, EXTRA = "train_32x32.mat", "test_32x32.mat", "extra_32x32.mat"
+SOURCE = "http://ufldl.stanford.edu/housenumbers/ (format 2, cropped digits)"
+TRAIN, TEST, EXTRA = "train_32x32.mat", "test_32x32.mat", "extra_32x32.mat"
 ASKED, PUBLISHED = 10_000, 26_032
 """Of the published test images; of a smaller file the same share."""
 
@@ -246,21 +123,36 @@ def load_svhn(folder: Path) -> Dataset:
     ------
     DataError : a file is not there, damaged, or holds anything else.
     """
-    place = beside(folder, "svhn")
-    private = [read_mat(data_file(place, TRAIN, SVHN_SOURCE))]
+    place = folder / "svhn" if (folder / "svhn").is_dir() else folder
+    private = [read_mat(data_file(place, TRAIN, SOURCE))]
     if (place / EXTRA).is_file():
         private.append(read_mat(place / EXTRA))
-    test = read_mat(data_file(place, SVHN_TEST, SVHN_SOURCE))
-    return of_photographs(
-        private,
-        test,
-        len(test.labels) * ASKED // PUBLISHED,
-        place,
+    test = read_mat(data_file(place, TEST, SOURCE))
+    asked = len(test.labels) * ASKED // PUBLISHED
+    parts = [*private, test]
+    if not 0 < asked < len(test.labels):
+        raise DataError(f"{place}: {len(test.labels)} test images cannot be divided", "Two are needed at least")
+    y = np.concatenate([part.labels for part in parts])
+    x = np.empty((len(y), NUMBERS), dtype=np.float32)
+    start = 0
+    for part in parts:  # one after the other: all of SVHN is 8 GB as numbers
+        rows = x[start : start + len(part.labels)]
+        rows[:] = part.images.reshape(len(rows), NUMBERS)
+        rows /= np.float32(255)
+        start += len(rows)
+    queries = start - len(test.labels)
+    return Dataset(
         name="svhn",
         title="Street View House Numbers",
         attribution="Netzer Y et al. Reading digits in natural images with unsupervised feature learning. NIPS workshop"
         " 2011. For non-commercial use.",
-        classes=tuple(str(digit) for digit in range(10)),
+        features=COLOUR_PIXELS,
+        classes=tuple(map(str, range(10))),
+        owner_label="party",
+        x=x,
+        y=y,
+        owner=np.zeros(len(y), dtype=np.int64),
+        public=Public(np.arange(queries, queries + asked), np.arange(queries + asked, len(y))),
     )
 
 
@@ -271,13 +163,11 @@ def read_mat(path: Path) -> Photographs:
     ------
     DataError : it is no MATLAB 5 file of these two arrays, or damaged, or a label is not 1 to 10.
     """
-    arrays = read_mat_arrays(path, {"X": MOST_IMAGES * NUMBERS, "y": MOST_IMAGES}, SVHN_SOURCE)
+    arrays = read_mat_arrays(path, {"X": MOST_IMAGES * NUMBERS, "y": MOST_IMAGES}, SOURCE)
     x, y = arrays["X"], arrays["y"]
     if x.dtype != np.uint8 or y.shape != (y.size, 1) or x.shape != (SIDE, SIDE, CHANNELS, y.size) or not y.size:
         form = f"{path}: X is {x.dtype} {x.shape} and y {y.shape}, not uint8 (32, 32, 3, n) and (n, 1)"
-        raise DataError(form, f"Get it anew from {SVHN_SOURCE}")
+        raise DataError(form, f"Get it anew from {SOURCE}")
     if not np.isin(y, np.arange(1, 11)).all():
-        raise DataError(
-            f"{path} has labels other than 1 to 10 (which is the digit 0)", f"Get it anew from {SVHN_SOURCE}"
-        )
+        raise DataError(f"{path} has labels other than 1 to 10 (which is the digit 0)", f"Get it anew from {SOURCE}")
     return Photographs(x.transpose(3, 0, 1, 2), y.reshape(-1).astype(np.int64) % 10)

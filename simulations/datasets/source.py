@@ -18,11 +18,10 @@ from consilium.simulations.datasets.images import (
     load_mnist_writers,
     load_pneumonia,
 )
-from consilium.simulations.datasets.installed import open_installed
 from consilium.simulations.datasets.own import open_arrays, open_images, open_tables
 from consilium.simulations.datasets.packages import open_r_set
-from consilium.simulations.datasets.photographs import load_cifar10, load_svhn
-from consilium.simulations.datasets.spec import MEMORY, NAMES, R_SETS, SourceSpec
+from consilium.simulations.datasets.photographs import load_svhn
+from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec
 from consilium.simulations.datasets.uci import load_adult, load_diabetes, load_diabetes_early
 
 __all__ = ["OWN", "Source", "open_source"]
@@ -48,7 +47,6 @@ EMBEDDED: dict[str, Callable[[], Source]] = {"heart": open_heart, "digits": open
 """In the package, and no numbers before public rows are known."""
 IN_FOLDER: dict[str, Callable[[Path], Dataset]] = {
     "adult": load_adult,
-    "cifar10": load_cifar10,
     "diabetes": load_diabetes,
     "diabetes-early": load_diabetes_early,
     "fashion": load_fashion,
@@ -85,6 +83,4 @@ def open_source(spec: SourceSpec) -> Source:
         return OWN[spec.set](spec)
     if spec.set in EMBEDDED:
         return EMBEDDED[spec.set]()
-    if spec.set in NAMES:
-        return load_dataset(spec.set, spec.path, spec.owner)
-    return open_installed(spec.set, spec.options)
+    return load_dataset(spec.set, spec.path, spec.owner)

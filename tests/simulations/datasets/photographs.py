@@ -1,4 +1,4 @@
-"""Small files in the published formats of SVHN and CIFAR-10."""
+"""Small files in the published formats of SVHN."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.io
-
-from consilium.simulations.datasets.photographs import BATCHES, TEST
 
 Part = tuple[np.ndarray, np.ndarray]
 
@@ -32,19 +30,3 @@ def write_svhn(folder: Path, train: int, test: int, extra: int = 0, do_compressi
         scipy.io.savemat(folder / f"{name}_32x32.mat", held, do_compression=do_compression)
         written.append(held)
     return written
-
-
-def cifar_parts(each: int, test: int) -> list[Part]:
-    """Five batches and the test batch: images uint8 (n, 3072), a plane for each colour, and labels."""
-    parts = []
-    for seed, count in enumerate((*[each] * len(BATCHES), test)):
-        images, labels = coloured(count, 10, seed)
-        parts.append((images.transpose(0, 3, 1, 2).reshape(count, -1), labels))
-    return parts
-
-
-def write_cifar(folder: Path, parts: list[Part]) -> None:
-    """The six files."""
-    for name, (images, labels) in zip((*BATCHES, TEST), parts, strict=True):
-        rows = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1)
-        (folder / name).write_bytes(rows.tobytes())

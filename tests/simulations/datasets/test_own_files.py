@@ -1,9 +1,8 @@
-"""Arrays, images, Hugging Face data sets, and data sets of installed packages."""
+"""Arrays and images."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,117 +151,9 @@ def test_images_that_are_not_usable(tmp_path: Path, pillow: Any, case: str) -> N
     assert caught.value.action
 
 
-PACKAGE = """
-import numpy as np
-from consilium.simulations.datasets.base import Dataset
-
-def registry(rows=60, fault=""):
-    if fault == "raise":
-        raise ValueError("the server\\nis away")
-    if fault == "other":
-        return {"x": 1}
-    y = np.arange(rows) % 2
-    return Dataset(
-        name="registry", title="A registry", attribution="", features=("a", "b"), classes=("no", "yes"),
-        owner_label="clinic", x=np.ones((rows, 2), dtype=np.float64 if fault == "double" else np.float32),
-        y=y.astype(np.int64), owner=np.arange(rows) // 10, owner_names=tuple("ABCDEF") if fault != "names" else ("A",),
-    )
-"""
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A distribution as pip installs one, in a folder of its own."""
-    site = tmp_path / "site"
-    info = site / "clinic_registry-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clinic-registry\nVersion: 1.0\n")
-    points = (
-        "registry = clinic_registry:registry\nbroken = clinic_registry_absent:f\nvalue = clinic_registry:PACKAGES\n"
-    )
-    (info / "entry_points.txt").write_text(f"[consilium.datasets]\n{points}")
-    (info / "RECORD").write_text("")
-    (site / "clinic_registry.py").write_text(f"{PACKAGE}\nPACKAGES = 3\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.delitem(sys.modules, "clinic_registry", raising=False)
-    return tmp_path
-
-
-def test_a_data_set_of_an_installed_package(installed: Path) -> None:
-    data, parts = divided(installed, {"set": "registry", "options": {"rows": 50}, "least_rows": 5})
-    assert (data.title, len(data.y), data.owner_label) == ("A registry", 50, "clinic")
-    assert set(parts.parties) < set("ABCDE")
-
-
-BAD_PACKAGES: dict[str, tuple[dict[str, Any], type[ConsiliumError], str]] = {
-    "fails": (
-        {"options": {"fault": "raise"}},
-        DataError,
-        r"package clinic-registry\) fails: ValueError: the server is",
-    ),
-    "no data set": ({"options": {"fault": "other"}}, DataError, "dict has no 'name'"),
-    "double numbers": ({"options": {"fault": "double"}}, DataError, r"x must be float32 of shape \(60, 2\)"),
-    "another option": ({"options": {"row": 3}}, ConfigError, r"does not take data\.options \{'row': 3\}"),
-    "cannot be imported": ({"set": "broken"}, ConfigError, "cannot be imported: ModuleNotFoundError"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_PACKAGES)
-def test_packages_that_do_not_give_a_data_set(installed: Path, case: str) -> None:
-    keys, kind, told = BAD_PACKAGES[case]
-    with pytest.raises(kind, match=told) as caught:
-        divided(installed, {"set": "registry", **keys})
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "public", "told"),
-    [
-        (
-            "stroke",
-            {"by": "file", "file": "x.csv"},
-            r'stroke has no public = \{ by = "file" \}\. Choose owner or share',
-        ),
-        ("open", {"by": "share"}, r"open has a public part of its own\. Leave data\.public away"),
-    ],
-)
-def test_public_parts_that_a_set_does_not_have(
-    installed: Path, monkeypatch: pytest.MonkeyPatch, name: str, public: dict[str, Any], told: str
-) -> None:
-    (installed / "site" / "open_sets.py").write_text(OPEN)
-    points = installed / "site" / "clinic_registry-1.0.dist-info" / "entry_points.txt"
-    points.write_text(points.read_text() + "open = open_sets:Open\n")
-    monkeypatch.delitem(sys.modules, "open_sets", raising=False)
-    with pytest.raises(ConfigError, match=told):
-        divided(installed, {"set": name, "public": public})
-
-
-def test_a_source_of_an_installed_package_is_told_what_is_public(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not a `Dataset`: it makes numbers of its rows when it knows the pool."""
-    (installed / "site" / "open_sets.py").write_text(OPEN)
-    points = installed / "site" / "clinic_registry-1.0.dist-info" / "entry_points.txt"
-    points.write_text(points.read_text() + "open = open_sets:Open\n")
-    monkeypatch.delitem(sys.modules, "open_sets", raising=False)
-    data, parts = divided(installed, {"set": "open", "least_rows": 5})
-    assert data.x[:, 0].tolist() == [float(len(parts.queries))] * 60
-
-
-OPEN = """
-import numpy as np
-from consilium.simulations.datasets.base import Dataset, Public
-
-class Open:
-    name = title = "open"
-    attribution, classes, owner_label, owner_names, patient, time = "", ("no", "yes"), "site", None, None, None
-    y, owner = np.arange(60) % 2, np.arange(60) // 10
-    public = Public(np.arange(40, 50), np.arange(50, 60))
-
-    def dataset(self, public_rows):
-        x = np.full((60, 1), len(public_rows), dtype=np.float32)
-        return Dataset("open", "open", "", ("n",), self.classes, "site", x, self.y, self.owner, self.public)
-"""
+def test_public_parts_that_a_set_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r'stroke has no public = \{ by = "file" \}\. Choose owner or share'):
+        divided(tmp_path, {"set": "stroke", "public": {"by": "file", "file": "x.csv"}})
 
 
 def test_shipped_sets_have_no_keys_of_tables() -> None:

@@ -1,4 +1,4 @@
-"""SVHN and CIFAR-10 as they were published, in small files that the tests write; and files that are something else."""
+"""SVHN as it was published, in small files that the tests write; and files that are something else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import scipy.io
 from consilium.protocol.errors import DataError
 from consilium.protocol.images import ImageShape
 from consilium.simulations.datasets import photographs
-from consilium.simulations.datasets.photographs import BATCHES, BINARY, read_binary, read_mat
+from consilium.simulations.datasets.photographs import read_mat
 from consilium.simulations.datasets.source import load_dataset
-from tests.simulations.datasets.photographs import cifar_parts, write_cifar, write_svhn
+from tests.simulations.datasets.photographs import write_svhn
 
 
 def corner(row: np.ndarray) -> list[list[int]]:
@@ -91,46 +91,7 @@ def test_a_mat_file_on_which_its_reader_dies(tmp_path: Path, monkeypatch: pytest
         read_mat(tmp_path / "x.mat")
 
 
-@pytest.mark.parametrize("form", [BINARY, "."])
-def test_cifar(tmp_path: Path, form: str) -> None:
-    (tmp_path / form).mkdir(exist_ok=True)
-    parts = cifar_parts(6, 10)
-    write_cifar(tmp_path / form, parts)
-    data = load_dataset("cifar10", str(tmp_path))
-    assert (data.x.shape, data.classes[0], data.classes[9]) == ((40, 3072), "airplane", "truck")
-    assert data.y.tolist() == np.concatenate([labels for _, labels in parts]).tolist()
-    assert data.public is not None
-    assert (data.public.queries.tolist(), data.public.test.tolist()) == (list(range(30, 39)), [39])
-    last = parts[-1][0][9].reshape(3, 32, 32)  # a plane for each colour
-    assert corner(data.x[39]) == [last[:, 0, 1].tolist(), last[:, 1, 0].tolist()]
-
-
-def test_a_batch_that_is_absent(tmp_path: Path) -> None:
-    write_cifar(tmp_path, cifar_parts(2, 2))
-    (tmp_path / BATCHES[3]).unlink()
-    with pytest.raises(DataError, match=f"{BATCHES[3]} is not there. Get it from https://www.cs.toronto.edu"):
-        load_dataset("cifar10", str(tmp_path))
-
-
-@pytest.mark.parametrize("cut", [1, 3072])
-def test_a_binary_batch_that_is_cut_off(tmp_path: Path, cut: int) -> None:
-    (tmp_path / "batch.bin").write_bytes(bytes(2 * 3073)[:-cut])
-    with pytest.raises(DataError, match="no multiple of the 3,073 of one image"):
-        read_binary(tmp_path / "batch.bin")
-
-
-@pytest.mark.parametrize(("labels", "told"), [([], "0 images"), ([0, 10], "labels other than 0 to 9")])
-def test_a_binary_batch_of_something_else(tmp_path: Path, labels: list[int], told: str) -> None:
-    parts = cifar_parts(2, 2)
-    parts[2] = np.zeros((len(labels), 3072), dtype=np.uint8), np.array(labels, dtype=np.int64)
-    write_cifar(tmp_path, parts)
-    with pytest.raises(DataError, match=rf"data_batch_3.bin has {told}"):
-        load_dataset("cifar10", str(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["svhn", "cifar10"])
-def test_too_few_test_images(tmp_path: Path, name: str) -> None:
+def test_too_few_test_images(tmp_path: Path) -> None:
     write_svhn(tmp_path, 2, 1)
-    write_cifar(tmp_path, cifar_parts(2, 1))
     with pytest.raises(DataError, match="1 test images cannot be divided"):
-        load_dataset(name, str(tmp_path))
+        load_dataset("svhn", str(tmp_path))

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.datasets.installed import why_no_source
 from tests.simulations.datasets.own import divided, patients, table_keys
 
 ROWS = 240
@@ -84,19 +82,3 @@ def test_arrays_with_too_few_times(tmp_path: Path) -> None:
     keys = write_arrays(tmp_path, np.arange(3.0))
     with pytest.raises(DataError, match=r"time has shape \(3,\) of float64, 240 dates or numbers are needed"):
         divided(tmp_path, keys)
-
-
-@pytest.mark.parametrize(
-    ("time", "told"),
-    [
-        (np.zeros(6), ""),
-        (np.zeros(6, dtype=np.float32), "time must be float64"),
-        (np.zeros(5), "one for each of the 6 rows"),
-    ],
-)
-def test_of_a_package(time: Any, told: str) -> None:
-    y = np.arange(6) % 2
-    x = np.zeros((6, 1), dtype=np.float32)
-    made = Dataset("a", "A", "", ("f",), ("no", "yes"), "site", x, y, y, time=time)
-    fault = why_no_source(made)
-    assert told in fault if told else fault == ""
