@@ -79,7 +79,7 @@ def run(
     address: Annotated[
         str,
         typer.Option(
-            metavar="HOST:PORT", help="Engine ray: a cluster that is there already, or auto. Else one is started."
+            metavar="HOST:PORT", help="Engine ray: a cluster whose machines all see the run's folder, or auto."
         ),
     ] = "",
     party_cpus: Annotated[

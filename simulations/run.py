@@ -55,10 +55,6 @@ Engine = Literal["local", "ray", "homes"]
 local, but each party with a home of its own on disk, as real ones have it."""
 
 
-MANY_PROCESSES = 64
-"""Taken to be those of a cluster: with more, some wait."""
-
-
 @dataclass(frozen=True)
 class Order:
     """A scenario with what stands beside it, and when that was first asked. ray: for the engine of that name."""
@@ -80,8 +76,6 @@ class Order:
                     "Add --engine ray, or leave it out",
                 )
             return resolve_device(self.device)
-        if self.ray.address:
-            return resolve_device(self.device)  # the student's; parties have theirs on the nodes
         if self.ray.party_gpus:
             return resolve_device("cuda")  # one environment for all processes of this machine
         if self.device == "cuda":
@@ -94,9 +88,7 @@ class Order:
     @property
     def processes(self) -> int:
         """That compute at the same time, of blocks of parties; 0 where each party has a home."""
-        if self.engine == "homes":
-            return 0
-        return MANY_PROCESSES if self.ray.address else os.cpu_count() or 1
+        return 0 if self.engine == "homes" else os.cpu_count() or 1
 
     def check_engine(self) -> None:
         """Raise EngineError if the engine cannot be had."""

@@ -105,15 +105,15 @@ NODES, SERVER = "consilium.simulations.engines.block_app", "consilium.simulation
 NODE_APP, SERVER_APP = f"import {NODES}\n\napp = {NODES}.app\n", f"import {SERVER}\n\napp = {SERVER}.server\n"
 
 
-def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP, modules: Sequence[str] = ()) -> Path:
-    """A Flower app that only imports the installed coordinator and party. client: the code of its ClientApp. modules:
-    folders in which both also find modules, after all others."""
+def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] = ()) -> Path:
+    """A Flower app that only imports the installed coordinator and party. modules: folders in which both also find
+    modules, after all others."""
     also = f"import sys\n\nsys.path += [each for each in {list(modules)!r} if each not in sys.path]\n\n"
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
     (package / "server.py").write_text(also + SERVER_APP)
-    (package / "client.py").write_text(also + client)
+    (package / "client.py").write_text(also + NODE_APP)
     project = {
         "project": {
             "name": "consilium-flower",

@@ -1,8 +1,8 @@
 """Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
 
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
-checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, whose parties work in the
-run folder; or a cluster that is there already, to which they travel (`cluster`).
+checkout nor another run can get in the way. Parties work in the run folder. Its Ray is one of the run's own, on this
+machine, or a cluster that is there already, whose machines all see that folder.
 """
 
 from __future__ import annotations
@@ -11,21 +11,16 @@ import importlib.util
 import json
 from pathlib import Path
 
-from consilium.models.devices import VARIABLE as DEVICE
-from consilium.node.flower import QUIET, flower_environment
+from consilium.node.flower import flower_environment
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.simulations.engines.process import search_path
-from consilium.simulations.engines.ray_spec import FIGURES, ClusterSettings, RaySpec, check_answers, no_cluster
+from consilium.simulations.engines.ray_spec import RaySpec, check_answers, no_cluster
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
-CLUSTER_APP = (
-    "import consilium.simulations.engines.cluster_driver\n\n"
-    "app = consilium.simulations.engines.cluster_driver.client_app()\n"
-)
 OWN_RAY = RaySpec()
 
 
@@ -54,16 +49,9 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
     """
     flower = work / "flower"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
-    client = NODE_APP
     if spec.address:
-        device = "cuda" if spec.party_gpus else "cpu"
-        figures = work.parent / FIGURES
-        settings = ClusterSettings(
-            address=spec.address, work=work, figures=figures, environment={**QUIET, DEVICE: device}
-        )
-        environment |= settings.save(flower / "settings.json") | {"RAY_ADDRESS": spec.address}
-        client = CLUSTER_APP
-    app = write_shim(flower / "app", run_config, client, () if spec.address else search_path())
+        environment["RAY_ADDRESS"] = spec.address
+    app = write_shim(flower / "app", run_config, search_path())
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:

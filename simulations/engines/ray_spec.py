@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import socket
-from collections.abc import Mapping
-from pathlib import Path
 
 from pydantic import Field
 
@@ -41,8 +37,9 @@ def no_cluster(address: str, why: str) -> EngineError:
 class RaySpec(Frozen):
     """Of one run.
 
-    address: HOST:PORT of a Ray cluster that is there already, or "auto"; empty: a Ray of the run's own, on this
-    machine. party_cpus, party_gpus: what Ray sets aside for a party while it computes; part of a GPU is shared.
+    address: HOST:PORT of a Ray cluster that is there already, or "auto", all of whose machines see the run's folder
+    under its own path; empty: a Ray of the run's own, on this machine. party_cpus, party_gpus: what Ray sets aside for
+    a party while it computes; part of a GPU is shared.
     """
 
     address: str = ""
@@ -55,33 +52,3 @@ class RaySpec(Frozen):
         if self.party_gpus:
             words.append(f"client-resources-num-gpus={self.party_gpus}")
         return " ".join(words)
-
-
-VARIABLE = "CONSILIUM_CLUSTER"
-FIGURES = "cluster.json"
-
-
-class ClusterSettings(Frozen):
-    """Of one run.
-
-    work: folder with the parties' homes. run: a name that no other run has. shared: files in `work` that all parties
-    read. environment: of the processes on the nodes. figures: where it is written what was computed where.
-    """
-
-    address: str
-    work: Path
-    figures: Path
-    environment: Mapping[str, str]
-    shared: tuple[str, ...] = ("roster.json",)
-    run: str = Field(default_factory=lambda: secrets.token_hex(8))
-
-    def save(self, path: Path) -> dict[str, str]:
-        """Write the file; returns what to set in the environment of whoever is to read it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.model_dump_json() + "\n", encoding="utf-8")
-        return {VARIABLE: str(path)}
-
-    @classmethod
-    def told(cls) -> ClusterSettings:
-        """As this process's environment says."""
-        return cls.model_validate_json(Path(os.environ[VARIABLE]).read_bytes())
