@@ -34,7 +34,6 @@ class WarningCode(StrEnum):
     FEW_PUBLIC_ROWS = "few-public-rows"
     ROWS_TWICE = "rows-twice"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
-    NOT_ANALYSED = "not-analysed"
 
 
 SECRET = frozenset(
@@ -42,7 +41,6 @@ SECRET = frozenset(
         WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BELOW_ONE_PARTY,
         WarningCode.PARTIES_LEFT_OUT,
-        WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.LITTLE_INFORMATION,

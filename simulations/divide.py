@@ -176,8 +176,7 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
     Raises
     ------
-    ConfigError : noise that is in the sums already; `simulation.policies`. NotEnoughParties,
-        DataError : see `divided_data`.
+    ConfigError : noise that is in the sums already. NotEnoughParties, DataError : see `divided_data`.
     """
     clear = clear_votes(scenario)
     dataset, whole = divided_data(scenario, seed, source)
@@ -197,7 +196,7 @@ def clear_votes(scenario: Scenario) -> Scenario:
 
     Raises
     ------
-    ConfigError : a mechanism whose noise others add; `simulation.policies`.
+    ConfigError : a mechanism whose noise others add.
     """
     if scenario.federation.mechanism.noise_by_parties:
         raise ConfigError(
@@ -206,8 +205,6 @@ def clear_votes(scenario: Scenario) -> Scenario:
             " its sums already, and a study draws it anew",
             'Set federation.collection = "plaintext" and a mechanism of the coordinator: the same noise costs the same',
         )
-    if scenario.simulation.policies:
-        raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
     return scenario.model_copy(
         update={"federation": scenario.federation.model_copy(update={"collection": "plaintext", "exact_sums": False})}
     )

@@ -78,7 +78,6 @@ def run_warnings(
         rival=_best_rival(summary["baselines"]),
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
-        not_analysed=tuple(summary.get("analysis_left_out", ())),
         noise_spread=card["noise_spread"],
     )
     return [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
@@ -193,7 +192,6 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
         "worth": analysis.worth,
-        **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }

@@ -35,7 +35,7 @@ from consilium.simulations.engines.block import SETTINGS as BLOCK
 from consilium.simulations.engines.block import Block, blocks_of, party_folder, write_block
 from consilium.simulations.engines.block import Settings as BlockSettings
 from consilium.simulations.population import public
-from consilium.simulations.population.parties import KeyFiles, limited, own_limits, own_teachers
+from consilium.simulations.population.parties import KeyFiles, own_teachers
 from consilium.simulations.scenario import Scenario
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -206,7 +206,7 @@ class _Parties:
             dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
         )
         self._shared = {"features": np.array(dataset.features), "classes": np.array(dataset.classes)}
-        self._policy = {
+        policy = {
             "allowed_classes": list(dataset.classes),
             # the sizes of shards vary as by lot: where there are several, any is taken
             "least_rows_per_teacher": scenario.data.rows_needed if scenario.federation.teachers_per_party == 1 else 0,
@@ -218,7 +218,7 @@ class _Parties:
             "exact_sums": not case.config.noise_in_sums,
             "allow_simulation": True,
         }
-        self._settings: dict[str, Any] = {"data": "data.npz", "policy": self._policy}
+        self._settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
         if self._whose is not None:
             self._settings["patient"] = {"column": "patient"}
         if case.config.noise_seed is not None:
@@ -227,7 +227,6 @@ class _Parties:
             self._settings["roster"] = os.path.relpath(space.roster_file, space.home(0))
         simulation, count = scenario.simulation, len(self._names)
         self._teachers = own_teachers(simulation.teachers, count, case.seed, simulation.own_teacher)
-        self._limits = own_limits(simulation.policies, count, case.seed)
 
     def write_home(self, home: Path, index: int) -> None:
         """Of the party with this number alone."""
@@ -265,8 +264,6 @@ class _Parties:
         if index in self._teachers:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             table["teacher"] = self._teachers[index].placed(home).model_dump(mode="json")
-        if index in self._limits:
-            table["policy"] = {**self._policy, **limited(self._case.scenario.federation, self._limits[index])}
         return table
 
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
@@ -19,7 +18,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
-from consilium.simulations.population.specs import PolicyShare, SimulationSpec, TeacherShare, drawn_parties
+from consilium.simulations.population.specs import SimulationSpec, TeacherShare, drawn_parties
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
@@ -126,8 +125,8 @@ def _identity(name: str, seed: int) -> Identity:
     return Identity.of_secret(secret)
 
 
-_TEACHERS, _POLICIES = 0x6B696E64, 0x706F6C69
-"""Purposes of the two lots, which are drawn apart."""
+_TEACHERS = 0x6B696E64
+"""Purpose of the lot."""
 
 
 def own_teachers(
@@ -161,19 +160,3 @@ def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progre
     except ConfigError as error:
         return str(error)
     return ""
-
-
-def own_limits(shares: Sequence[PolicyShare], parties: int, seed: int) -> dict[int, float]:
-    """Index of a party -> the largest epsilon of its own policy, drawn by lot; the others allow anything."""
-    return {index: item.most_epsilon for index, item in drawn_parties(shares, parties, seed, _POLICIES).items()}
-
-
-def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:
-    """The part of a party's `[policy]` that has this limit, for what the federation promises."""
-    privacy = federation.privacy
-    return {
-        "most_epsilon": most_epsilon,
-        "delta": privacy.delta,
-        "unit": privacy.unit.value,
-        "neighbouring": privacy.neighbouring.value,
-    }

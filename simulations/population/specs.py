@@ -238,15 +238,6 @@ class TeacherShare(Frozen):
     teacher: OwnTeacher = Field(description="what they train instead of `federation.teacher`")
 
 
-class PolicyShare(Frozen):
-    """A share of the parties, drawn by lot, whose own policy allows less than the others', which allow anything."""
-
-    share: float = Field(gt=0, le=1, description="of the parties")
-    most_epsilon: float = Field(
-        gt=0, allow_inf_nan=False, description="limit of their policies, in the federation's unit, relation and delta"
-    )
-
-
 class SimulationSpec(Frozen):
     """The table `[simulation]` of a scenario: what no deployed federation has."""
 
@@ -261,14 +252,6 @@ class SimulationSpec(Frozen):
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
         " trainers too; `none` does not look for it, and draws no learning curves",
     )
-    analysis_seconds: float | None = Field(
-        default=None,
-        ge=0,
-        allow_inf_nan=False,
-        description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
-        " labels by hand are given up, between two of their steps; what was left out is a warning of the run. Left out:"
-        " no limit, since what a clock decides is not the same twice",
-    )
     own_teacher: OwnTeacher | None = Field(
         default=None,
         description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"
@@ -278,12 +261,7 @@ class SimulationSpec(Frozen):
         default=(), description="shares of the parties that train something else, see below"
     )
 
-    policies: tuple[PolicyShare, ...] = Field(
-        default=(), description="shares of the parties whose policies have a limit of epsilon, see below"
-    )
-
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> SimulationSpec:
         check_shares("teachers", self.teachers)
-        check_shares("policies", self.policies)
         return self
