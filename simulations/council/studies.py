@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,10 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.runs import ProgressCallback, RunFolder, changes_of
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
-from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.results import PAGE, RESULTS, citation, read_facts, read_results
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.run import on_this_machine, run_study
+from consilium.simulations.study.run import run_study
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
 from consilium.simulations.study.summaries.sentences import findings_of
@@ -93,8 +91,6 @@ class Study:
         out: str | Path | None = None,
         *,
         workers: int | None = None,
-        ray: str = "",
-        cache: str | Path | None = None,
         progress: ProgressCallback | bool | None = None,
     ) -> StudyResults:
         """Compute what is missing, and read the results.
@@ -103,20 +99,13 @@ class Study:
         ----------
         out : folder of the results, which goes on with what is there; None: a temporary one, removed with the results.
         workers : processes on this machine, each of which imports the script that asks for them: None is one for each
-            core. ray : address of a cluster to use instead.
-        cache : folder of finished steps; None: the usual one, which `consilium study` uses too.
+            core.
         progress : a function of (stage, done, total), True for bars, None for nothing.
 
         Raises
         ------
         ConsiliumError, KeyboardInterrupt : what was done is kept; ask again, and it goes on.
         """
-        steps = StepCache(usual_cache() if cache is None else Path(cache))
-        opening = on_this_machine(workers or os.cpu_count() or 1)
-        if ray:
-            from consilium.simulations.study.ray_pool import ray_pool
-
-            opening = partial(ray_pool, address=ray)
         with (
             value_errors(),
             one_thread(),
@@ -125,7 +114,7 @@ class Study:
             as_keyboard_interrupt(),
         ):
             folder.path.parent.mkdir(parents=True, exist_ok=True)
-            run_study(self.spec, folder.path, steps, opening, tell, far=bool(ray))
+            run_study(self.spec, folder.path, workers or os.cpu_count() or 1, tell)
             results = StudyResults(folder.path)
             folder.kept_by(results)
         return results

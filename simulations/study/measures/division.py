@@ -6,7 +6,6 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from consilium.models.evaluation import area_under_curve
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.figures import (
@@ -18,7 +17,6 @@ from consilium.simulations.study.measures.figures import (
     effective_number,
     gini,
     label_counts,
-    largest,
     pairwise_hellinger,
     ratio,
     shares,
@@ -220,20 +218,6 @@ def division_rows(case: Case) -> list[Row]:
         figures.run(f"{metric}_p", part.p)
         figures.run(f"{metric}_named", part.named)
     return figures.rows
-
-
-def division_matrices(case: Case) -> Arrays:
-    """For pictures. parties: names; classes: names; counts int64 (parties, classes). Of at most `MOST_IN_MATRIX`
-    parties, the largest: distance_parties (names), and label_distance float64: Hellinger's between each two."""
-    counts = label_counts(case)
-    chosen = largest(counts.sum(axis=1))
-    return {
-        "parties": np.array(case.parties, dtype=str),
-        "classes": np.array(case.classes, dtype=str),
-        "counts": counts,
-        "distance_parties": np.array([case.parties[place] for place in chosen], dtype=str),
-        "label_distance": pairwise_hellinger(shares(counts[chosen])),
-    }
 
 
 def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:

@@ -117,42 +117,6 @@ def _ranks(values: np.ndarray, picked: np.ndarray) -> np.ndarray:
     return np.take_along_axis(counts.cumsum(axis=1) - (counts - 1) / 2, codes, axis=1)
 
 
-def pair_correlation(x: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> Estimate | None:
-    """Spearman's over the pairs of two different parties, of float (parties, parties); the diagonals do not count.
-
-    Pairs that share a party are not independent, so parties are drawn anew and not pairs: a pair counts as often as
-    both of its parties were drawn, with the rank that it has among all pairs (Snijders, Borgatti 1999).
-    """
-    parties = len(x)
-    apart = ~np.eye(parties, dtype=bool)
-    if parties < LEAST_FOR_RANKS or np.ptp(x[apart]) == 0 or np.ptp(y[apart]) == 0:
-        return None
-    ranks = []
-    for values in (x, y):
-        rank = np.zeros((parties, parties))
-        rank[apart] = rankdata(values[apart])
-        ranks.append((rank - rank[apart].mean()) * apart)
-    times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES).astype(np.float64)
-
-    def sums(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return ((weights @ values) * weights).sum(axis=1)
-
-    def correlations(weights: np.ndarray) -> np.ndarray:
-        count = sums(apart.astype(np.float64), weights)
-        means = [sums(rank, weights) / count for rank in ranks]
-        spread = [sums(rank**2, weights) / count - mean**2 for rank, mean in zip(ranks, means, strict=True)]
-        common = sums(ranks[0] * ranks[1], weights) / count - means[0] * means[1]
-        return common / np.sqrt(spread[0] * spread[1])
-
-    with np.errstate(divide="ignore", invalid="ignore"):  # where all pairs of a draw are equal, or it has one party
-        drawn = correlations(times)
-    drawn = drawn[np.isfinite(drawn)]
-    value = float(correlations(np.ones((1, parties)))[0])
-    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
-        return value, None, None
-    return value, *ends(drawn)
-
-
 def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Pearson's of each row of float64 (n, values); NaN where one of them is constant."""
     x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
@@ -228,10 +192,6 @@ def quarters(values: np.ndarray, parts: int = 4) -> list[np.ndarray]:
     return [part for part in np.array_split(np.argsort(values, kind="stable"), parts) if len(part)]
 
 
-MOST_IN_MATRIX = 60
-"""Parties, the largest ones, in a matrix for pictures."""
-
-
 @dataclass(frozen=True)
 class Divided:
     """Rows int64 (n,) of all parties, party after party, and the index int64 (n,) of the party of each. Secret."""
@@ -274,15 +234,6 @@ def label_counts(case: Case) -> np.ndarray:
 def label_distances(counts: np.ndarray) -> np.ndarray:
     """Hellinger distance float64 (parties,) of the labels of each party to those of all together, from `counts`."""
     return hellinger(shares(counts), shares(counts.sum(axis=0)))
-
-
-def largest(sizes: np.ndarray, most: int = MOST_IN_MATRIX) -> np.ndarray:
-    """Positions int64 of the largest parties, at most so many, in the order of the parties; sizes int (parties,).
-
-    >>> largest(np.array([3, 9, 1, 9]), 2).tolist()
-    [1, 3]
-    """
-    return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
 QUANTILES = (10, 50, 90)

@@ -15,7 +15,6 @@ from consilium.protocol.files import replacing, writing
 from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.lengths import folded_to_fit
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parties import division_part, fairness_part
@@ -24,10 +23,8 @@ from consilium.simulations.study.report.votes import across_part, influence_part
 from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
 from consilium.simulations.study.summaries.sentences import answers_of, findings_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
-from consilium.simulations.study.summaries.view import Point, StudyView, study_view
+from consilium.simulations.study.summaries.view import StudyView, study_view
 
-_PICTURED = 24
-"""Cases whose matrices are looked at, the first seed of each point."""
 _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."
@@ -40,7 +37,7 @@ _FINDINGS = (
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the report of the study in `folder` (results.parquet, study.json, matrices) into the file `out`; the
+    """Draw the report of the study in `folder` (results.parquet, study.json) into the file `out`; the
     sentences that it begins with.
 
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
@@ -63,7 +60,7 @@ def render_study(files: StudyFiles, name: str) -> str:
 
     Raises
     ------
-    DataError : a column of the results is missing, or a file of matrices is damaged.
+    DataError : a column of the results is missing.
     """
     return _rendered(files, _view(files), name)
 
@@ -73,16 +70,16 @@ def _view(files: StudyFiles) -> StudyView:
 
 
 def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
-    facts, matrices = files.facts, _matrices(files, view)
+    facts = files.facts
     parts = (
         _answers(view),
         _questions(view, facts, _cells(files.results)),
         methods_part(view),
         lines_part(view),
         contrasts_part(view),
-        division_part(view, matrices),
+        division_part(view),
         fairness_part(view),
-        votes_part(view, matrices),
+        votes_part(view),
         privacy_part(view),
         influence_part(view),
         across_part(view),
@@ -111,18 +108,6 @@ def _cells(results: pl.DataFrame) -> int:
     """Points, seeds and methods that have a figure; gains have rows of their own beside those of their method."""
     judged = results.filter(~pl.col("method").is_in(MEASURED))
     return judged.select([*axis_names(results), "seed", "method"]).n_unique()
-
-
-def _matrices(files: StudyFiles, view: StudyView) -> dict[Point, Arrays]:
-    """Of the first seed of each point that has any, in the order of the points."""
-    first: dict[Point, tuple[int, str]] = {}
-    for case, entry in mapping(files.facts.get("cases")).items():
-        axes, seed = mapping(mapping(entry).get("axes")), mapping(entry).get("seed")
-        seed, point = seed if isinstance(seed, int) else 0, tuple(str(axes.get(axis, "")) for axis in view.axes)
-        if case in files.matrices and (point not in first or seed < first[point][0]):
-            first[point] = (seed, case)
-    points = [point for point in view.points if point in first][:_PICTURED]
-    return {point: files.arrays(first[point][1]) for point in points}
 
 
 def _summary(view: StudyView) -> str:
@@ -202,15 +187,12 @@ def _how(facts: Mapping[str, Any]) -> PagePart:
 
 def _origin(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and text of what there is of it."""
-    steps, seconds = mapping(facts.get("steps")), mapping(facts.get("seconds"))
     rows = {
         "study": facts.get("spec_digest"),
         "results of": facts.get("created"),
         "cells": facts.get("cells"),
-        "steps computed": steps.get("computed"),
-        "steps from the cache": steps.get("from_cache"),
-        "wall time, seconds": seconds.get("wall"),
-        "computing, seconds of one core": seconds.get("computing"),
+        "cells found": facts.get("found"),
+        "seconds": facts.get("seconds"),
         "processes": facts.get("workers"),
         "held out at home": facts.get("home_share"),
         "measures": ", ".join(map(str, sequence(facts.get("measures")))),

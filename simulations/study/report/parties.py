@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -16,14 +15,12 @@ from consilium.report.charts import (
     Series,
     ValueRow,
     cloud_chart,
-    heat_chart,
     lines_chart,
     rows_chart,
     values_axis,
 )
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import upper_first, value_text
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.measures.between import SCALES, SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.report.parts import (
     About,
@@ -49,9 +46,6 @@ from consilium.simulations.study.summaries.view import Point, StudyView
 METHOD = "division"
 GAIN, HOME = "gain_", "home_"
 FLOOR, SHIFT = "_floor", "shift_"
-MOST_PANELS = 8
-MOST_PARTIES = 120
-"""In the picture of parties by classes; of more, as many evenly over all sizes."""
 _FIRST = (
     "parties",
     "rows",
@@ -67,11 +61,9 @@ _FIRST = (
     "c2st_auc_mean",
 )
 _WITH_FLOOR = ("hellinger_mean", "hellinger_weighted", "js_mean", "hellinger_pairwise", "mmd2_mean")
-Matrices = Mapping[Point, Arrays]
-"""Of the first seed of each point that has any."""
 
 
-def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
+def division_part(view: StudyView) -> PagePart | None:
     """None where nothing was measured of a division."""
     metrics = [name for name in chosen(view.run_metrics(METHOD), _FIRST) if not name.startswith(SHIFT)]
     about = About(
@@ -81,14 +73,8 @@ def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
         " features are of each party to all parties together, and the mean over parties.",
     )
     first, *further = metric_tables(view, METHOD, metrics, about) or [None]
-    pictures = [
-        _shifts(view),
-        _floors(view, metrics),
-        _sizes(view),
-        *(_matrix(view, matrices, kind) for kind in ("classes", "distances")),
-    ]
-    shifts, *others = pictures
-    return as_part("division", "How unlike the parties are", [shifts, first, *others, *further])
+    exhibits = [_shifts(view), first, _floors(view, metrics), _sizes(view), *further]
+    return as_part("division", "How unlike the parties are", exhibits)
 
 
 def _shifts(view: StudyView) -> Exhibit | None:
@@ -186,104 +172,6 @@ def _sizes(view: StudyView) -> Exhibit | None:
 def _evenly(count: int, most: int) -> np.ndarray:
     """Of so many places at most `most`, int64, evenly from the first to the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-
-
-def _class_shares(arrays: Arrays) -> np.ndarray:
-    counts = np.asarray(arrays["counts"], dtype=np.float64)
-    by_size = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
-    shown = by_size[_evenly(len(by_size), MOST_PARTIES)]
-    return shown / np.maximum(shown.sum(axis=1, keepdims=True), 1)
-
-
-class _Matrix(NamedTuple):
-    """One kind of matrix. keys: of the arrays, the first that there is. names: arrays of the names down and across.
-    titles: across and down. values: what is drawn, of all arrays; the array itself where it is None."""
-
-    about: About
-    keys: tuple[str, ...]
-    names: tuple[str, str]
-    titles: tuple[str, str]
-    values: Callable[[Arrays], np.ndarray] | None = None
-    limits: tuple[float, float] | None = None
-
-
-_MATRICES = {
-    "classes": _Matrix(
-        About(
-            "classes",
-            "Parties by classes",
-            f"Each line is a party, the largest above; its shade is the share of its rows that are of the class."
-            f" At most {MOST_PARTIES} parties, evenly over all sizes; one seed.",
-        ),
-        ("counts",),
-        ("parties", "classes"),
-        ("class", "parties, the largest above"),
-        _class_shares,
-        (0.0, 1.0),
-    ),
-    "distances": _Matrix(
-        About(
-            "distances",
-            "How far apart each two parties are",
-            "Hellinger distance of the labels of each two of the largest parties, in the same order down and across.",
-        ),
-        ("label_distance",),
-        ("distance_parties", "distance_parties"),
-        ("party", "party"),
-    ),
-    "cross-site": _Matrix(
-        About(
-            "cross-site",
-            "Teachers of one party on the rows of another",
-            "Down: whose teachers; across: whose held-out rows. A diagonal that stands out says that parties differ"
-            " in more than size: their own teachers know what others’ do not.",
-        ),
-        ("cross_site_auc", "cross_site_accuracy"),
-        ("cross_site_parties", "cross_site_parties"),
-        ("rows of party", "teachers of party"),
-    ),
-}
-
-
-def cross_site(view: StudyView, matrices: Matrices) -> Exhibit | None:
-    """Teachers of one party on the held-out rows of another."""
-    return _matrix(view, matrices, "cross-site")
-
-
-def _matrix(view: StudyView, matrices: Matrices, kind: str) -> Exhibit | None:
-    """One matrix for each point that has it, all in the same shades; equal ones once."""
-    matrix = _MATRICES[kind]
-    key = next((name for name in matrix.keys if any(name in arrays for arrays in matrices.values())), "")
-    values: dict[Point, np.ndarray] = {}
-    for point, arrays in matrices.items():
-        if key in arrays and arrays[key].ndim == 2 and arrays[key].size:
-            drawn = np.asarray(arrays[key] if matrix.values is None else matrix.values(arrays), dtype=np.float64)
-            if not any(np.array_equal(drawn, other, equal_nan=True) for other in values.values()):
-                values[point] = drawn
-    shown = list(values)[:MOST_PANELS]
-    finite = np.concatenate([values[point][np.isfinite(values[point])] for point in shown]) if shown else np.zeros(0)
-    if not finite.size:
-        return None
-    shades = matrix.limits or (float(finite.min()), float(finite.max()))
-    axes, charts, data = view.telling(METHOD), list[tuple[str, Drawing]](), []
-    for point in shown:
-        label, arrays = view.label(point, axes), matrices[point]
-        columns = [str(name) for name in arrays.get("classes", [])] if kind == "classes" else []
-        charts.append((label, heat_chart(values[point], columns, matrix.titles, shades)))
-        named = _named(arrays[key], *(arrays.get(name) for name in matrix.names))
-        data.append(named.select(pl.lit(label).alias("point"), pl.all()))
-    left = f" The first {len(shown)} of {len(values)} that differ." if len(shown) < len(values) else ""
-    about = matrix.about._replace(reading=matrix.about.reading + left)
-    words = f"{about.heading}: {len(shown)} matrices as shades."
-    return as_picture(about, pl.concat(data, how="diagonal_relaxed"), words, charts)
-
-
-def _named(values: np.ndarray, down: np.ndarray | None, across: np.ndarray | None) -> pl.DataFrame:
-    """A matrix with names, for the download."""
-    columns = range(values.shape[1]) if across is None else across.tolist()
-    body = pl.DataFrame({f"{name}": values[:, index] for index, name in enumerate(columns)})
-    names = [str(index) for index in range(len(values))] if down is None else down.tolist()
-    return body.select(pl.Series("row", names), pl.all())
 
 
 DISTANCE, ROWS = "hellinger", "rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -10,8 +10,7 @@ import polars as pl
 from consilium.report.charts import rows_chart
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, value_text
-from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.parties import GAIN, HOME, cross_site
+from consilium.simulations.study.report.parties import GAIN, HOME
 from consilium.simulations.study.report.parts import (
     ACROSS,
     LEAST_POINTS,
@@ -26,7 +25,7 @@ from consilium.simulations.study.report.parts import (
 )
 from consilium.simulations.study.summaries.sentences import Going, goes_with, set_axis
 from consilium.simulations.study.summaries.tidy import JUDGED, metric_words, title
-from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
+from consilium.simulations.study.summaries.view import StudyView, over_seeds
 
 METHOD = "teachers"
 _INFLUENCE = "winners_flipped"
@@ -38,7 +37,6 @@ _FIRST_OF_VOTES = (
     "kappa_fleiss",
     "plurality_right",
     "teacher_right_mean",
-    "cross_site_accuracy_shift",
 )
 _FIRST_OF_COST = (
     "epsilon",
@@ -53,7 +51,7 @@ _FIRST_OF_COST = (
 )
 
 
-def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> PagePart | None:
+def votes_part(view: StudyView) -> PagePart | None:
     """None where nothing was measured of votes."""
     measured = [metric for metric in view.run_metrics(METHOD) if not metric.startswith(_INFLUENCE)]
     metrics = chosen(measured, _FIRST_OF_VOTES)
@@ -72,7 +70,6 @@ def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> PagePart | 
             for axis, metric in drawn
         ),
         *_by_class(view, METHOD, "Of the votes without noise, by true class; mean over seeds with its interval."),
-        cross_site(view, matrices),
     ]
     return as_part("votes", "Votes", exhibits)
 

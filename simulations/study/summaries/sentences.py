@@ -89,7 +89,7 @@ PROPERTIES = (
     "c2st_auc_mean",
 )
 """Of a division, known before anything is trained; those of the teachers are `VOTES`."""
-VOTES = ("consensus", "kappa", "plurality_right", "cross_site_accuracy_shift")
+VOTES = ("consensus", "kappa", "plurality_right")
 
 
 class Going(NamedTuple):
