@@ -25,7 +25,7 @@ from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import run_study
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import findings_of
+from consilium.simulations.study.summaries.sentences import answers_of
 from consilium.simulations.study.summaries.view import StudyView, over_seeds, study_view
 
 Axes = Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
@@ -203,8 +203,8 @@ class StudyResults:
         return contrast_frame(view, questions(view))
 
     def findings(self) -> list[str]:
-        """Sentences that the numbers carry, as the report has them."""
-        return findings_of(self._view())
+        """In short, as the report has it: sentences that the numbers carry."""
+        return answers_of(self._view())
 
     def _view(self) -> StudyView:
         order = {axis["name"]: axis["values"] for axis in self.told["axes"]}

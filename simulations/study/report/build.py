@@ -15,13 +15,17 @@ from consilium.protocol.files import replacing, writing
 from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
-from consilium.simulations.study.report.lengths import folded_to_fit
+from consilium.simulations.study.report.measured import (
+    division_part,
+    fairness_part,
+    influence_part,
+    privacy_part,
+    votes_part,
+)
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
-from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.parts import as_part
-from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
 from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
-from consilium.simulations.study.summaries.sentences import answers_of, findings_of
+from consilium.simulations.study.summaries.sentences import answers_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
 from consilium.simulations.study.summaries.view import StudyView, study_view
 
@@ -29,10 +33,9 @@ _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."
 )
-_FINDINGS = (
-    "Computed from the table of results by fixed rules; what did not show is told too. Significant: p below 0.05 after"
-    " Holm’s correction over the comparisons of one question. Methods are tested against each other where their"
-    " guarantees are equal. Costs and gaps are shown with their intervals and not tested."
+_IN_SHORT = (
+    "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
+    " comparisons of one question. Methods are tested against each other where their guarantees are equal."
 )
 
 
@@ -82,8 +85,7 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
         votes_part(view),
         privacy_part(view),
         influence_part(view),
-        across_part(view),
-        _findings(findings_of(view), facts),
+        _author(facts),
         _how(facts),
     )
     heading, description = str(facts.get("title") or facts.get("name") or name), str(facts.get("description") or "")
@@ -93,7 +95,7 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
         Page(
             "Consilium · a study",
             heading,
-            folded_to_fit([part for part in parts if part is not None]),
+            [part for part in parts if part is not None],
             summary=(_summary(view), *([description] if description else [])),
             top=_top(facts),
             footer=(*data, METHOD),
@@ -144,10 +146,10 @@ def _why(entry: Mapping[str, Any]) -> str:
 
 
 def _answers(view: StudyView) -> PagePart | None:
-    """The first of the findings, and one picture."""
+    """What the numbers carry, and one picture."""
     sentences = answers_of(view)
     first = [Exhibit("answers", items=tuple(sentences), look="numbered")] if sentences else []
-    return as_part("answers", "In short", [*first, *methods_picture(view)])
+    return as_part("answers", "In short", [*first, *methods_picture(view)], *([_IN_SHORT] if first else []))
 
 
 def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:
@@ -162,13 +164,9 @@ def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePar
     return PagePart("part-questions", "What was asked", (Exhibit("questions", table=pairs(rows)),))
 
 
-def _findings(sentences: list[str], facts: Mapping[str, Any]) -> PagePart:
-    nothing = ("The results carry none: there is too little to compare.",)
-    words = (_FINDINGS, *(nothing if not sentences else ()))
-    author = tuple(map(str, sequence(facts.get("findings"))))
-    exhibits = [Exhibit("findings", words=words, items=tuple(sentences), look="numbered")]
-    exhibits += [Exhibit("author", "In the author’s words", items=author)] if author else []
-    return PagePart("part-findings", "Findings", tuple(exhibits))
+def _author(facts: Mapping[str, Any]) -> PagePart | None:
+    words = tuple(map(str, sequence(facts.get("findings"))))
+    return as_part("author", "In the author’s words", [Exhibit("author", items=words)] if words else [])
 
 
 def _how(facts: Mapping[str, Any]) -> PagePart:

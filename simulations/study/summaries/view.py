@@ -71,7 +71,7 @@ def over_seeds(
 def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
     """Low, high and what the interval is over, of one row of `over_seeds`."""
     mean = row["mean"]
-    if not math.isfinite(mean):
+    if not math.isfinite(mean) or row["seeds"] == 2:
         return None, None, "none"
     share = row["metric"] in SHARES
     scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]

@@ -69,9 +69,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 def test_what_is_in_the_folder(tmp_path: Path) -> None:
-    summary = run(tmp_path)
+    summary = run(tmp_path, study={**STUDY["study"], "seeds": 3})
     out = tmp_path / "out"
-    assert (summary["cells"], summary["cases"], summary["failed"]) == (24, 8, [])
+    assert (summary["cells"], summary["cases"], summary["failed"]) == (36, 12, [])
     assert summary["shifts"] == {"natural": ["covariate"], "iid": []}  # clinics differ in age
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
@@ -92,7 +92,7 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     assert set(table["method"]) == {"local", "plurality", "pate", "division", "teachers"}
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     told = json.loads((out / FACTS_FILE).read_text())
-    assert told["status"] == "complete" and len(told["cases"]) == 8
+    assert told["status"] == "complete" and len(told["cases"]) == 12
     assert [axis["values"] for axis in told["axes"]] == [["2.0", "4.0"], ["natural", "iid"]]
     assert [axis["numeric"] for axis in told["axes"]] == [True, False]
     for case in told["cases"].values():
