@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,22 +36,15 @@ MOST_OPERATIONS = 1e11
 _AGREEMENT_PURPOSE = 0x6B617070
 
 
-@dataclass(frozen=True)
-class Kappas:
-    """agreement: mean over pairs of the share of rows on which they say the same. cohen: mean over the pairs whose
-    kappa exists (not where both always say the same one class), NaN where none does. fleiss: NaN where all say one
-    class. pairs: share of pairs whose kappa exists. by_party: float64 (parties,), mean over the pairs of one of its
-    teachers with one of another party; NaN where none exists.
-    """
+class Agreement(NamedTuple):
+    """share: mean over pairs of teachers of the share of rows on which they say the same. kappa: Cohen's, mean over the
+    pairs that have one (not where both always say the same one class), NaN where none does."""
 
-    agreement: float
-    cohen: float
-    fleiss: float
-    pairs: float
-    by_party: np.ndarray = field(repr=False)
+    share: float
+    kappa: float
 
 
-def agreement(cast: TeacherVotes, classes: int, seed: int) -> Kappas:
+def agreement(cast: TeacherVotes, classes: int, seed: int) -> Agreement:
     """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
     parties, per_party, rows = cast.cast.shape
     teachers = parties * per_party
@@ -60,39 +53,15 @@ def agreement(cast: TeacherVotes, classes: int, seed: int) -> Kappas:
     if most < rows:
         taken = np.sort(np.random.default_rng([seed, _AGREEMENT_PURPOSE]).permutation(rows)[: max(most, 1)])
     same, chance = np.zeros((teachers, teachers)), np.zeros((teachers, teachers))
-    together, alone, expected = 0.0, 0.0, 0.0
     for label in range(classes):
         votes = shares_for(cast, label).reshape(teachers, rows)[:, taken]
         same += votes @ votes.T / len(taken)
         shares = votes.mean(axis=1, dtype=np.float64)
         chance += np.outer(shares, shares)
-        together += float((votes.sum(axis=0, dtype=np.float64) ** 2).sum())
-        alone += float((votes.astype(np.float64) ** 2).sum())
-        expected += shares.mean() ** 2
     pairs = np.triu(np.ones((teachers, teachers), dtype=bool), 1)
-    kappa, exists = _kappa(same, chance)
-    observed = (together - alone) / (len(taken) * teachers * (teachers - 1))
-    fleiss, has_fleiss = _kappa(np.array(observed), np.array(expected))
-    party = np.repeat(np.arange(parties), per_party)
-    return Kappas(
-        agreement=float(same[pairs].mean()),
-        cohen=float(kappa[pairs & exists].mean()) if (pairs & exists).any() else float("nan"),
-        fleiss=float(fleiss) if has_fleiss else float("nan"),
-        pairs=float(exists[pairs].mean()),
-        by_party=_by_party(np.where(exists, kappa, 0), exists & (party[:, None] != party), parties, per_party),
-    )
-
-
-def _kappa(same: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Kappa, and where it exists."""
-    exists = chance < 1 - 1e-9
-    return (same - chance) / np.where(exists, 1 - chance, 1), exists
-
-
-def _by_party(kappa: np.ndarray, counts: np.ndarray, parties: int, teachers: int) -> np.ndarray:
-    total = (kappa * counts).sum(axis=1).reshape(parties, teachers).sum(axis=1)
-    pairs = counts.sum(axis=1).reshape(parties, teachers).sum(axis=1)
-    return np.where(pairs > 0, total / np.maximum(pairs, 1), np.nan)
+    exists = pairs & (chance < 1 - 1e-9)
+    kappas = (same[exists] - chance[exists]) / (1 - chance[exists])
+    return Agreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
 
 
 METHOD = "teachers"
@@ -106,19 +75,20 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     run, on the pool and with the prefix test_ on the test rows: consensus (mean share of the votes that the winner
     has), gap_mean and its quantiles (lead of the winner, in votes), ambiguity_02, _10, _20 (share of rows whose lead is
     below so many hundredths of the votes), plurality_right with Wilson's interval.
-    run, on the pool: agreement, kappa, kappa_fleiss, kappa_pairs (`measures.agreement`); equal_scores: share of votes
-    that a lot decides.
+    run, on the pool: agreement, kappa (`agreement`); equal_scores: share of votes that a lot decides.
     run: teacher_right_mean and quantiles, accuracy of each party's teachers on the test rows.
     class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
     plurality it is, those of another class), on the pool, with Wilson's intervals; test_ likewise.
-    party: teacher_right; kappa with teachers of others.
+    party: teacher_right.
     """
     figures = Figures(METHOD)
     for prefix, votes, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
         if len(y):
             _add_votes(figures, prefix, total_votes(votes, len(case.classes)), y, case.classes)
     if ensemble.pool.cast.shape[0] * ensemble.pool.cast.shape[1] > 1:
-        _add_agreement(figures, case, ensemble)
+        alike = agreement(ensemble.pool, len(case.classes), case.seed)
+        figures.run("agreement", alike.share)
+        figures.series("run", ("",), "kappa", (alike.kappa,))
     figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.cast.size)
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
@@ -144,12 +114,3 @@ def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, 
             figures.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
         if called:
             figures.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
-
-
-def _add_agreement(figures: Figures, case: Case, ensemble: Ensemble) -> None:
-    kappas = agreement(ensemble.pool, len(case.classes), case.seed)
-    figures.run("agreement", kappas.agreement)
-    for metric, value in {"kappa": kappas.cohen, "kappa_fleiss": kappas.fleiss}.items():
-        figures.series("run", ("",), metric, (value,))
-    figures.run("kappa_pairs", kappas.pairs)
-    figures.series("party", case.parties, "kappa", kappas.by_party)

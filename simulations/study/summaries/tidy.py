@@ -92,7 +92,6 @@ _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
     "js": "Jensen-Shannon",
-    "mmd2": "squared MMD",
     "c2st": "two-sample",
     "gini": "Gini",
     "brier": "Brier",

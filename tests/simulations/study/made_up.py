@@ -153,7 +153,6 @@ class MadeUp:
             row("division", metric, value)
         row("division", "hellinger_mean", 0.15 - add, None)
         row("division", "hellinger_mean_floor", 0.14, 0.004)
-        row("division", "mmd2_mean", 0.002)
         for kind, named in {"quantity": True, "label": add < 0, "concept": False}.items():
             row("division", f"shift_{kind}", 0.3 if named else 0.02, 0.01)
             for metric, value in {"floor": 0.019, "p": 0.001 if named else 0.6, "named": named}.items():

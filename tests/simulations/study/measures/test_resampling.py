@@ -1,12 +1,12 @@
-"""Intervals over parties: scipy's correlations, and how often an interval holds the truth."""
+"""Intervals over parties, and how often one holds the truth."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap, spearmanr
+from scipy.stats import bootstrap
 
-from consilium.simulations.study.measures.figures import LEAST_FOR_RANKS, rank_correlation, ratio
+from consilium.simulations.study.measures.figures import ratio
 
 
 def drawn() -> np.random.Generator:
@@ -34,30 +34,3 @@ def test_the_interval_of_a_mean_holds_the_truth() -> None:
         assert low is not None and high is not None
         held += low <= 1 <= high
     assert 0.85 <= held / 300 <= 0.99
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_rank_correlation_is_spearmans(ties: bool) -> None:
-    x, y = drawn().normal(size=(2, 60))
-    y = np.round(x + 2 * y) if ties else x + 2 * y
-    found = rank_correlation(x, y, drawn())
-    assert found is not None and found[1] is not None and found[2] is not None
-    assert found[0] == pytest.approx(spearmanr(x, y).statistic)
-    assert -1 <= found[1] < found[0] < found[2] <= 1
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [
-        (np.arange(LEAST_FOR_RANKS - 1), np.arange(LEAST_FOR_RANKS - 1)),
-        (np.zeros(9), np.arange(9)),
-        (np.arange(9), np.ones(9)),
-    ],
-)
-def test_no_rank_correlation(x: np.ndarray, y: np.ndarray) -> None:
-    assert rank_correlation(x, y, drawn()) is None
-
-
-def test_a_correlation_that_hangs_on_one_party_has_no_interval() -> None:
-    found = rank_correlation(np.array([0, 0, 0, 0, 0, 9]), np.array([1, 2, 3, 4, 5, 6]), drawn())
-    assert found is not None and found[1:] == (None, None)
