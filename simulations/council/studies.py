@@ -14,14 +14,12 @@ import polars as pl
 from consilium.models.devices import one_thread
 from consilium.node.progress import progress_on, showing
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import PathError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.runs import ProgressCallback, RunFolder, changes_of
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.results import PAGE, RESULTS, citation, read_facts, read_results
-from consilium.simulations.study.row_scores import RowScores
+from consilium.simulations.study.results import PAGE, RESULTS, citation, open_study
 from consilium.simulations.study.run import run_study
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
@@ -133,13 +131,10 @@ class StudyResults:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.told = read_facts(self.folder)
+        files = open_study(self.folder)
+        self.told = files.facts
         """What was asked and how it was made, as in study.json."""
-        path = self.folder / RESULTS
-        if not path.is_file():
-            raise PathError(f"{self.folder} has no {RESULTS}", "Run the study again: it goes on where it was")
-        self.frame = read_results(path)
-        self.row_scores = RowScores.read(self.folder)
+        self.frame, self._files = files.results, files
 
     def __repr__(self) -> str:
         return f"StudyResults({self.told['title']!r}, {len(self.frame):,} figures, {str(self.folder)!r})"
@@ -161,7 +156,7 @@ class StudyResults:
 
     def means(self, *metrics: str, scope: str = "run") -> pl.DataFrame:
         """Means over seeds with their intervals, of all metrics or of these: see `summaries.over_seeds`."""
-        return over_seeds(self.frame, metrics or None, scope, self.row_scores)
+        return over_seeds(self.frame, metrics or None, scope, self._files.row_scores)
 
     def table(self, metric: str, axis: str | None = None) -> pl.DataFrame:
         """Means over seeds: a row for each method, a column for each point of an axis (the first, if None)."""
@@ -207,8 +202,7 @@ class StudyResults:
         return answers_of(self._view())
 
     def _view(self) -> StudyView:
-        order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
-        return study_view(self.frame, order, row_scores=self.row_scores)
+        return study_view(self.frame, self._files.order, row_scores=self._files.row_scores)
 
     def cite(self) -> dict[str, Any]:
         """Versions, seeds, hashes."""

@@ -79,61 +79,37 @@ def read_facts(out: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """What lies in the folder of a study. results: one row for each figure. facts: what study.json says, which may be
-    little."""
+    """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
 
     results: pl.DataFrame = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
-    row_scores: RowScores | None = field(repr=False, default=None)
+    row_scores: RowScores = field(repr=False)
 
     @property
     def order(self) -> dict[str, list[str]]:
         """Of axes their points, as the study's file has them."""
-        axes = tables(self.facts, "axes")
-        return {str(axis.get("name")): [str(value) for value in sequence(axis.get("values"))] for axis in axes}
+        return {axis["name"]: axis["values"] for axis in self.facts["axes"]}
 
     @property
     def logarithmic(self) -> frozenset[str]:
         """Axes that are."""
-        return frozenset(str(axis.get("name")) for axis in tables(self.facts, "axes") if axis.get("scale") == "log")
+        return frozenset(axis["name"] for axis in self.facts["axes"] if axis["scale"] == "log")
 
 
 def open_study(folder: Path) -> StudyFiles:
     """
     Raises
     ------
-    PathError : a file is missing. DataError : a file is none of a study.
+    PathError : there is none, or it is not finished. DataError : a file is none of a study.
     """
-    again = "Run: consilium study"
-    for name in (RESULTS, FACTS_FILE):
-        if not (folder / name).is_file():
-            raise PathError(f"{folder} has no {name}, so it is not the folder of a study", again)
+    facts, path = read_facts(folder), folder / RESULTS
+    if not path.is_file():
+        raise PathError(f"{folder} has no {RESULTS}", "Run the study again: it goes on where it was")
     try:
-        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{folder / FACTS_FILE} is no JSON ({type(error).__name__})", again) from None
-    if not isinstance(facts, dict):
-        raise DataError(f"{folder / FACTS_FILE} is no object", again)
-    try:
-        results = read_results(folder / RESULTS)
+        results = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{folder / RESULTS} cannot be read ({type(error).__name__})", again) from None
+        raise DataError(f"{path} cannot be read ({type(error).__name__})", "Run the study again") from None
     return StudyFiles(results, facts, RowScores.read(folder))
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """A part of study.json, empty where it is something else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def sequence(value: object) -> Sequence[Any]:
-    """The same of a list."""
-    return value if isinstance(value, list) else []
-
-
-def tables(facts: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """Of a list of tables those that are some."""
-    return [entry for entry in sequence(facts.get(key)) if isinstance(entry, Mapping)]
 
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
@@ -221,11 +197,6 @@ def write_results(out: Path, table: pl.DataFrame) -> None:
     """Write results.parquet; of the same table the same bytes."""
     with replacing(out / RESULTS, mode=0o600) as file:
         table.rechunk().write_parquet(file, compression="zstd", statistics=True)
-
-
-def read_results(path: Path) -> pl.DataFrame:
-    """results.parquet. Raises OSError, PolarsError."""
-    return pl.read_parquet(path)
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:

@@ -134,7 +134,7 @@ def in_workers(
         return {}
     tell(0, len(jobs))
     done: dict[K, T] = {}
-    pool = Parallel(min(workers, len(jobs)), return_as="generator_unordered")
+    pool: Any = Parallel(min(workers, len(jobs)), return_as="generator_unordered")
     try:
         with _worker_settings():
             for key, result in pool(delayed(_named)(key, work, given) for key, given in jobs.items()):

@@ -15,6 +15,7 @@ from consilium.protocol.files import replacing, writing
 from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
+from consilium.simulations.study.cells import called
 from consilium.simulations.study.report.measured import (
     division_part,
     fairness_part,
@@ -24,7 +25,7 @@ from consilium.simulations.study.report.measured import (
 )
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parts import as_part
-from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
+from consilium.simulations.study.results import StudyFiles, open_study
 from consilium.simulations.study.summaries.sentences import answers_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
 from consilium.simulations.study.summaries.view import StudyView, study_view
@@ -52,27 +53,17 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     """
     files = open_study(folder)
     view = _view(files)
-    content = _rendered(files, view, folder.name).encode()
+    content = _rendered(files, view).encode()
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(content)
     return answers_of(view)
-
-
-def render_study(files: StudyFiles, name: str) -> str:
-    """The report as HTML; `name`: its title where study.json gives none.
-
-    Raises
-    ------
-    DataError : a column of the results is missing.
-    """
-    return _rendered(files, _view(files), name)
 
 
 def _view(files: StudyFiles) -> StudyView:
     return study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
 
 
-def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
+def _rendered(files: StudyFiles, view: StudyView) -> str:
     facts = files.facts
     parts = (
         _answers(view),
@@ -88,8 +79,8 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
         _author(facts),
         _how(facts),
     )
-    heading, description = str(facts.get("title") or facts.get("name") or name), str(facts.get("description") or "")
-    owners = [str(entry["attribution"]) for entry in tables(facts, "data") if entry.get("attribution")]
+    heading, description = facts["title"], facts["description"]
+    owners = [entry["attribution"] for entry in facts["data"] if entry["attribution"]]
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     return as_html(
         Page(
@@ -121,10 +112,10 @@ def _summary(view: StudyView) -> str:
 
 def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
     """What has to be known before anything else: who may see it, what failed, what is not there."""
-    failed = tuple(f"{_place(entry)}: {_why(entry)}" for entry in tables(facts, "failed"))
-    counts = Counter((str(entry.get("method", "")), str(entry.get("why", ""))) for entry in tables(facts, "absent"))
+    failed = tuple(f"{_place(entry)}: {entry['why']}" for entry in facts["failed"])
+    counts = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
     absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for (method, why), count in counts.items())
-    warnings = tuple(str(entry["text"]) for entry in tables(facts, "warnings") if entry.get("text"))
+    warnings = tuple(entry["text"] for entry in facts["warnings"])
     heading = f"{many(len(failed), 'cell')} could not be computed."
     return without_blanks(
         [
@@ -137,12 +128,7 @@ def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
 
 
 def _place(entry: Mapping[str, Any]) -> str:
-    parts = [f"{axis} = {value}" for axis, value in mapping(entry.get("axes")).items()]
-    return ", ".join([*parts, f"seed {entry.get('seed')}", *([str(entry["method"])] if entry.get("method") else [])])
-
-
-def _why(entry: Mapping[str, Any]) -> str:
-    return ". ".join(str(entry[key]) for key in ("what", "action") if entry.get(key))
+    return ", ".join(filter(None, [called(entry["axes"]), f"seed {entry['seed']}", entry["method"]]))
 
 
 def _answers(view: StudyView) -> PagePart | None:
@@ -153,7 +139,7 @@ def _answers(view: StudyView) -> PagePart | None:
 
 
 def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:
-    count = len(tables(facts, "failed"))
+    count = len(facts["failed"])
     failed = f"; {many(count, 'cell')} failed" if count else ""
     rows = [
         *((axis, "; ".join(view.order[axis])) for axis in view.axes),
@@ -165,7 +151,7 @@ def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePar
 
 
 def _author(facts: Mapping[str, Any]) -> PagePart | None:
-    words = tuple(map(str, sequence(facts.get("findings"))))
+    words = tuple(facts["findings"])
     return as_part("author", "In the author’s words", [Exhibit("author", items=words)] if words else [])
 
 
@@ -174,10 +160,10 @@ def _how(facts: Mapping[str, Any]) -> PagePart:
         "All figures: <code>results.parquet</code>, one row for each. To cite it: <code>consilium study cite</code>"
         " prints versions, seeds and hashes."
     )
-    command, rows = Markup("<code>{}</code>").format(facts.get("command") or ""), _origin(facts)
+    command = Markup("<code>{}</code>").format(facts["command"])
     exhibits = [
-        Exhibit("command", words=(command,)) if facts.get("command") else None,
-        Exhibit("made", table=pairs(rows)) if rows else None,
+        Exhibit("command", words=(command,)) if facts["command"] else None,
+        Exhibit("made", table=pairs(_origin(facts))),
         Exhibit("cite", words=(cite,), look="small"),
     ]
     return PagePart("part-made", "How it was made", without_blanks(exhibits))
@@ -185,16 +171,16 @@ def _how(facts: Mapping[str, Any]) -> PagePart:
 
 def _origin(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and text of what there is of it."""
-    rows = {
-        "study": facts.get("spec_digest"),
-        "results of": facts.get("created"),
-        "cells": facts.get("cells"),
-        "cells found": facts.get("found"),
-        "seconds": facts.get("seconds"),
-        "processes": facts.get("workers"),
-        "held out at home": facts.get("home_share"),
-        "measures": ", ".join(map(str, sequence(facts.get("measures")))),
+    rows: dict[str, Any] = {
+        "study": facts["spec_digest"],
+        "results of": facts["created"],
+        "cells": facts["cells"],
+        "cells computed before": facts["found"],
+        "seconds": facts["seconds"],
+        "processes": facts["workers"],
+        "held out at home": facts["home_share"],
+        "measures": ", ".join(facts["measures"]),
     }
-    rows |= {f"rows of {entry.get('set')} (SHA-256)": entry.get("sha256") for entry in tables(facts, "data")}
-    rows |= mapping(facts.get("versions"))
-    return [(str(key), f"{value:,}" if isinstance(value, int) else str(value)) for key, value in rows.items() if value]
+    rows |= {f"rows of {entry['set']} (SHA-256)": entry["sha256"] for entry in facts["data"]}
+    rows |= facts["versions"]
+    return [(key, f"{value:,}" if isinstance(value, int) else str(value)) for key, value in rows.items() if value]

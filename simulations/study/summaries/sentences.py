@@ -135,8 +135,11 @@ def shifts_at(view: StudyView) -> list[PointShift]:
     points, axes = view.distinct("division")
     shifts = []
     for point in points:
-        shares = {kind: view.mean(point, "division", f"shift_{kind}_named") for kind in SHIFT_KINDS}
-        if judged := {kind: share for kind, share in shares.items() if share is not None}:
+        judged: dict[ShiftKind, float] = {}
+        for kind in SHIFT_KINDS:
+            if (share := view.mean(point, "division", f"shift_{kind}_named")) is not None:
+                judged[kind] = share
+        if judged:
             shifts.append(PointShift(point, view.label(point, axes), judged))
     return shifts
 

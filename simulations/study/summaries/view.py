@@ -153,12 +153,6 @@ class StudyView:
                 known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
         return known
 
-    def of_point(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
-        """Those rows of a frame with columns for the axes that are of this point."""
-        for axis, value in zip(self.axes, point, strict=True):
-            frame = frame.filter(pl.col(axis) == value)
-        return frame
-
     def run_metrics(self, method: str) -> list[str]:
         """What is known of runs of this method, in alphabetical order."""
         return sorted({metric for _, of, metric in self.means if of == method})

@@ -83,6 +83,7 @@ class MadeUp:
         """As `consilium study` writes study.json."""
         return {
             "format": 1,
+            "status": "complete",
             "title": self.title,
             "description": "Made up.",
             "findings": ["Nothing of it is true."],
@@ -100,6 +101,8 @@ class MadeUp:
             "cases": cases,
             "failed": self.failed,
             "absent": self.absent,
+            "warnings": [],
+            "measures": ["division", "teachers", "influence", "gain"],
             "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "sha256": "cd" * 32}],
             "found": 30,
             "seconds": 12.5,

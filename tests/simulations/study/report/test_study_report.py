@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -139,15 +138,7 @@ def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:
     place = {"axes": {"division": "iid"}, "seed": 1}
     study = MadeUp(
         parties=3,
-        failed=[
-            {
-                **place,
-                "method": "",
-                "kind": "NotEnoughParties",
-                "what": "2 parties, and 3 are needed",
-                "action": "Add one",
-            }
-        ],
+        failed=[{**place, "method": "", "why": "2 parties, and 3 are needed. Add one"}],
         absent=[{**place, "method": "noisy_average", "why": "teachers are not linear"}] * 2,
     )
     page = drawn(study, tmp_path)
@@ -206,16 +197,6 @@ def test_a_figure_that_is_missing_is_left_out(tmp_path: Path) -> None:
         frame.write_parquet(folder / "results.parquet")
         write_study_report(folder, tmp_path / "study.html")
         body((tmp_path / "study.html").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize(
-    "told", [{}, {"axes": None, "cases": [], "failed": {}, "absent": "no", "findings": 3, "steps": [], "data": [1]}]
-)
-def test_a_study_json_that_says_little_will_do(told: dict, tmp_path: Path) -> None:
-    folder = MadeUp(axes={}, seeds=[0], parties=3).write(tmp_path / "study")
-    (folder / "study.json").write_text(json.dumps(told))
-    write_study_report(folder, tmp_path / "study.html")
-    body((tmp_path / "study.html").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
