@@ -149,8 +149,12 @@ def in_workers(
 
 
 def _named(key: K, work: Callable[..., T], given: tuple[Any, ...]) -> tuple[K, T]:
-    with one_thread():
-        return key, work(*given)
+    before = os.umask(0o077)  # joblib's files are nobody else's to read, wherever their folder is moved to
+    try:
+        with one_thread():
+            return key, work(*given)
+    finally:
+        os.umask(before)
 
 
 @contextlib.contextmanager

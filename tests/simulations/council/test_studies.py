@@ -102,7 +102,7 @@ def test_from_a_scenario_to_frames(tmp_path: Path) -> None:
     assert gaps["p"].null_count() == gaps.height == 2
     assert set(results.differences("auc", "natural", along="division")["against"]) == {"natural"}
     contrasts = results.contrasts().filter(pl.col("axis") == "division")
-    assert contrasts.select("method", "division", "standing").rows() == [("pate", "iid", "tested")]
+    assert contrasts.select("method", "division", "standing").rows() == [("pate", "iid", "too few seeds")]
     with pytest.raises(ConfigError, match="no axis 'epsilon'"):
         results.differences("auc", "1", along="epsilon")
     assert results.findings()
