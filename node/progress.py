@@ -48,7 +48,7 @@ PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 GAME = "game"
 TRAIN_TEACHERS = "train"
-SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
+ENSEMBLES, COMPARE, MEASURE = "ensembles", "compare", "measure"
 MEMBERSHIP = "membership"
 ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
 
@@ -71,7 +71,6 @@ WORDS = {
     AT_HOME: "parties' own rows are held out",
     REPORT: "report is drawn",
     GAME: "the game is played",
-    SETTLE: "cells are settled",
     ENSEMBLES: "divisions' teachers train",
     COMPARE: "methods are compared",
     MEASURE: "gains at home are measured",
@@ -213,10 +212,11 @@ class LogLines(Stages):
 
     def _went_on(self, stage: str, done: int, total: int) -> None:
         if stage in self._first:
-            far = f": {done} of {total}" if total > 1 else ""
-            self._first[stage] = self._first[stage][0], far
+            began, far = self._first[stage][0], f": {done} of {total}" if total > 1 else ""
+            self._first[stage] = began, far
             if done < total and time.monotonic() >= self._last + EVERY_SECONDS:
-                self._write(f"{words_of(stage)}{far}")
+                left = f", {about((time.monotonic() - began) * (total - done) / done)} left" if done else ""
+                self._write(f"{words_of(stage)}{far}{left}")
 
     def _ended(self, stage: str) -> None:
         if stage in self._first:

@@ -22,7 +22,6 @@ WIDTH, LINE = 760, 20
 """Pixels of a file: its width, and the height of a line of text."""
 ROW, FOOT, NAMES, NUMBERS = 24, 20, 190, 190
 """Pixels of a row of values: its height, that of the ticks below, and in files the widths of names and numbers."""
-SHADES = 7
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""
 MOST_POINTS = 500
@@ -33,7 +32,6 @@ LOOKS = (
 """Of series in a panel: no two are told apart by colour alone."""
 _STEPS = 3
 _LETTER = 6.6
-_LETTERS = 60
 FILE_STYLE = """
 svg { overflow: visible; font-family: "Helvetica Neue", Arial, sans-serif; }
 text { fill: #1d2733; font-size: 12.5px; } .title, .axis { fill: #4e5a68; font-size: 13px; }
@@ -45,8 +43,6 @@ text { fill: #1d2733; font-size: 12.5px; } .title, .axis { fill: #4e5a68; font-s
 .mark.fill { stroke: none; } .fill.blue { fill: #1f6391; } .fill.sky { fill: #4a89b8; } .fill.orange { fill: #b34700; }
 .fill.secret { fill: #9c2a4f; } .fill.ink { fill: #1d2733; } .fill.grey { fill: #78858f; }
 .mark.ring { fill: #ffffff; } .mark.points { stroke-width: 6; stroke-linecap: round; stroke-opacity: .75; }
-.heat0 { fill: #f7f9fb; } .heat1 { fill: #d9e6f0; } .heat2 { fill: #b0cde1; } .heat3 { fill: #7fadcd; }
-.heat4 { fill: #4a89b8; } .heat5 { fill: #1f6391; } .heat6 { fill: #0e3654; } .outline { fill: none; stroke: #78858f; }
 """
 """Of files, which are light: the colours of the page by day."""
 
@@ -440,49 +436,6 @@ def thin(curve: np.ndarray) -> list[int]:
     ends = np.flatnonzero(flat & ~np.r_[flat[1:], False]) + 1
     shown = np.unique(np.r_[0, ends, len(curve) - 1]) if len(ends) >= _STEPS else np.arange(len(curve))
     return shown[np.unique(np.linspace(0, len(shown) - 1, min(len(shown), MOST_POINTS)).round().astype(int))].tolist()
-
-
-def heat_chart(
-    values: np.ndarray, columns: Sequence[str], titles: tuple[str, str], limits: tuple[float, float] | None = None
-) -> Drawing:
-    """A matrix as shades; the numbers are in the download.
-
-    values: float64 (rows, columns), NaN where there is none; the first row stands above. columns: names, or () for
-    none. titles: of both axes. limits: of the shades, so that several matrices share them; None: least and greatest.
-    """
-    rows, width = values.shape
-    there = np.isfinite(values)
-    low, high = limits or ((float(values[there].min()), float(values[there].max())) if there.any() else (0.0, 1.0))
-    span = (high - low) or 1.0
-    shade = np.zeros(values.shape, dtype=np.int64)
-    shade[there] = np.clip((values[there] - low) / span * SHADES, 0, SHADES - 1).astype(np.int64)
-    cells = []
-    for level in range(SHADES):
-        path = "".join(_run(*run, rows, width) for run in _runs(there & (shade == level)))
-        cells += [element("path", class_=f"heat{level}", d=path)] if path else []
-    box = element("rect", class_="outline", width=1000, height=1000, vector_effect="non-scaling-stroke")
-    short = sum(len(name) for name in columns) <= _LETTERS
-    names = [name if short else str(index + 1) for index, name in enumerate(columns)]
-    ticks = tuple((index + 0.5, name) for index, name in enumerate(names)) if len(columns) <= 20 else ()
-    across, up = Axis(0.0, float(width), ticks, titles[0]), Axis(0.0, float(rows), (), titles[1])
-    keys = [
-        Key(f"heat{level}", f"≥ {low + span * level / SHADES:.2g}".replace("-", "−"), "square")
-        for level in range(SHADES)
-    ]
-    return _panel(across, up, min(300, max(150, 7 * rows)), [_stretched(*cells, box)], keys)
-
-
-def _runs(mask: np.ndarray) -> list[tuple[int, int, int]]:
-    """ValueRow, first and last column + 1 of cells beside each other."""
-    edges = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))), axis=1)
-    row, start = np.nonzero(edges == 1)
-    _, end = np.nonzero(edges == -1)
-    return list(zip(row.tolist(), start.tolist(), end.tolist(), strict=True))
-
-
-def _run(row: int, start: int, end: int, rows: int, width: int) -> str:
-    x, wide = 1000 * start / width, 1000 * (end - start) / width
-    return f"M{x:.4g} {1000 * row / rows:.4g}h{wide:.4g}v{1000 / rows:.4g}h-{wide:.4g}z"
 
 
 def _panel(x: Axis, y: Axis, height: int, marks: Sequence[Markup], keys: Sequence[Key]) -> Drawing:

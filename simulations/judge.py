@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilium.models.evaluation import calibration, evaluate
-from consilium.simulations.artifact import UNIT_SCORES, Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.home_scores import PartyRows, area_scores
-from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
+from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Arrays, Predicted
 from consilium.simulations.metrics import (
     Interval,
     area_interval,
@@ -260,7 +259,7 @@ def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
     for metric, row_scores in scores.items():
         off = np.bincount(place, weights=row_scores - row_scores.mean(), minlength=len(ids))
         arrays[metric] = (off / len(which)).astype(np.float32)
-    return {UNIT_SCORES + name: array for name, array in arrays.items()}
+    return arrays
 
 
 def _units(case: Case) -> tuple[str, np.ndarray]:
@@ -271,11 +270,6 @@ def _units(case: Case) -> tuple[str, np.ndarray]:
     if len(np.unique(held_out)) >= LEAST_OWNERS and not np.isin(held_out, data.owner[private]).any():
         return data.owner_label, held_out
     return ("row", test) if data.patient is None else ("patient", data.patient[test])
-
-
-def unit_arrays_in(matrices: Mapping[str, np.ndarray]) -> Arrays:
-    """Those of `unit_arrays` among the matrices of an artifact."""
-    return {name: array for name, array in matrices.items() if name.startswith(UNIT_SCORES)}
 
 
 BINS = 10

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from consilium.simulations.teach import DirectionSum, class_probabilities, linea
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
-_KEYS = {"cast": "said"}
-"""Names of arrays in artifacts that are not those of fields."""
 
 
 class TieLog:
@@ -128,19 +126,6 @@ class TeacherVotes:
         labels = draw_lots(lots, self.tied_party[ties], self.tied_teacher[ties], queries, self.tied[ties])
         return _DrawnTies(ties, queries, labels)
 
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """For an artifact, see `artifact`."""
-        return {f"{name}.{_KEYS.get(key, key)}": getattr(self, key) for key in self._names()}
-
-    @classmethod
-    def of_arrays(cls, name: str, arrays: dict[str, np.ndarray]) -> TeacherVotes:
-        """The inverse of `arrays`."""
-        return cls(**{key: arrays[f"{name}.{_KEYS.get(key, key)}"] for key in cls._names()})
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [field.name for field in fields(cls) if field.init]
-
     @classmethod
     def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:
         """cast: of each party int64 (teachers, rows)."""
@@ -190,8 +175,8 @@ class Ensemble:
     """All of it is secret. k: teachers of a party; P: parties; rows as in `Case`.
 
     pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
-    test_scores, home_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more
-    classes (P, 0). own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
+    test_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more classes (P, 0).
+    own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
     test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. directions: what
     `methods.noisy_average` needs (`DirectionSum.total`), float64 (inputs, classes); (0, 0) where a party's teachers are
     not linear.
@@ -201,23 +186,9 @@ class Ensemble:
     test: TeacherVotes
     home: TeacherVotes
     test_scores: np.ndarray = field(repr=False)
-    home_scores: np.ndarray = field(repr=False)
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
     directions: np.ndarray = field(repr=False)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """For an artifact, see `artifact`."""
-        voted = [getattr(self, name).arrays(name) for name in _VOTED]
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {key: value for part in (*voted, plain) for key, value in part.items()}
-
-    @classmethod
-    def of_arrays(cls, arrays: dict[str, np.ndarray]) -> Ensemble:
-        """The inverse of `arrays`."""
-        voted: dict[str, Any] = {name: TeacherVotes.of_arrays(name, arrays) for name in _VOTED}
-        plain: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
-        return cls(**voted, **plain)
 
     def direction_sum(self, parties: int, teachers_per_party: int) -> DirectionSum | None:
         """What the parties give to a noisy average; None where their teachers are not linear."""
@@ -229,7 +200,6 @@ class Ensemble:
 
 
 _VOTED = ("pool", "test", "home")
-_PLAIN = ("test_scores", "home_scores", "own_home", "test_right", "directions")
 
 
 def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
@@ -264,7 +234,7 @@ class VoteRecorder:
         self._ids = {name: query_ids(x) if len(x) else [] for name, x in rows.items()}
         self._cast: dict[str, list[np.ndarray]] = {name: [] for name in _VOTED}
         self._lots: dict[str, list[TieLog]] = {name: [] for name in _VOTED}
-        self._scores: dict[str, list[np.ndarray]] = {"test": [], "home": []}
+        self._scores: list[np.ndarray] = []
         self._right: list[float] = []
         self._own_home = np.zeros((len(case.home_rows), classes), dtype=np.float32)
         self._home_party = case.home_party
@@ -288,15 +258,11 @@ class VoteRecorder:
         if on_test is None:
             on_test = self.probabilities(trained) if classes == 2 or trained.thresholds is not None else []
         if classes == 2 and self._with_scores:
-            home = _mean_probabilities(trained.teachers, self.inputs["home"], 2)
-            self._scores["test"].append(np.mean(on_test, axis=0)[:, 1].astype(np.float32))
-            self._scores["home"].append(home[:, 1].astype(np.float32))
-            self._own_home[mine] = home[mine]
+            self._scores.append(np.mean(on_test, axis=0)[:, 1].astype(np.float32))
         else:  # no score of all rows is kept, and with thousands of parties they would take as long as the votes
-            for scores in self._scores.values():
-                scores.append(np.zeros(0, dtype=np.float32))
-            if mine.any():
-                self._own_home[mine] = _mean_probabilities(trained.teachers, self.inputs["home"][mine], classes)
+            self._scores.append(np.zeros(0, dtype=np.float32))
+        if mine.any():
+            self._own_home[mine] = _mean_probabilities(trained.teachers, self.inputs["home"][mine], classes)
         # the class that a teacher finds most probable is its vote where no threshold is
         top = list(self._cast["test"][-1])
         if trained.thresholds is not None:
@@ -323,8 +289,7 @@ class VoteRecorder:
         voted = {name: TeacherVotes.of_parties(self._cast[name], self._lots[name], classes) for name in _VOTED}
         return Ensemble(
             **voted,
-            test_scores=np.stack(self._scores["test"]),
-            home_scores=np.stack(self._scores["home"]),
+            test_scores=np.stack(self._scores),
             own_home=self._own_home,
             test_right=np.array(self._right),
             directions=self._sums.total if self._sums is not None else np.zeros((0, 0)),

@@ -13,9 +13,11 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.privacy import promised
 from consilium.protocol.models import Frozen
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import Ensemble
+
+Arrays = dict[str, np.ndarray]
+"""By name; texts are arrays of str."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +73,6 @@ class Predicted:
     arrays: Arrays = field(default_factory=dict, repr=False)
     absent: str = ""
 
-    def to_arrays(self) -> Arrays:
-        """For an artifact."""
-        arrays: Arrays = {f"own.{name}": value for name, value in self.arrays.items()}
-        if self.test is not None:
-            arrays["test"] = self.test
-        if self.home is not None:
-            arrays["home"] = self.home
-        arrays["figures.names"] = np.array(list(self.figures), dtype=str)
-        arrays["figures.values"] = np.array(list(self.figures.values()), dtype=np.float64)
-        arrays["absent"] = np.array(self.absent)
-        return arrays
-
-    @classmethod
-    def of_arrays(cls, arrays: Arrays) -> Predicted:
-        """The inverse of `to_arrays`."""
-        figures = dict(zip(arrays["figures.names"].tolist(), arrays["figures.values"].tolist(), strict=True))
-        further = {name.removeprefix("own."): value for name, value in arrays.items() if name.startswith("own.")}
-        return cls(arrays.get("test"), arrays.get("home"), figures, further, str(arrays["absent"]))
-
 
 class StudyMethod(Frozen):
     """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
@@ -100,8 +83,6 @@ class StudyMethod(Frozen):
     """For tables and pictures: "PATE", "federated averaging"."""
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
-    format: ClassVar[int] = 1
-    """A number that changes whenever `predict` gives something else for the same case; see `study.tasks.StepKind`."""
 
     @property
     def label(self) -> str:

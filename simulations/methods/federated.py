@@ -56,7 +56,6 @@ class FedAvgMethod(StudyMethod):
 
     title: ClassVar[str] = "federated averaging"
     needs_ensemble: ClassVar[bool] = False
-    format: ClassVar[int] = 2
 
     name: Literal["fedavg"] = "fedavg"
     rounds: int | None = Field(

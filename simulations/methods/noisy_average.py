@@ -196,7 +196,6 @@ class NoisyAverage(PromisedMethod):
 
     title: ClassVar[str] = NOISY_AVERAGE
     needs_ensemble: ClassVar[bool] = True
-    format: ClassVar[int] = 2
 
     name: Literal["noisy_average"] = "noisy_average"
 

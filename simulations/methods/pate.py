@@ -35,7 +35,6 @@ class Pate(StudyMethod):
     title: ClassVar[str] = STUDENT
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
-    format: ClassVar[int] = 3
 
     name: Literal["pate"] = "pate"
 

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from consilium.report.words import ALONE, PLURALITY
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import BY_ROW, Predicted, StudyMethod, needed
+from consilium.simulations.methods.base import BY_ROW, Arrays, Predicted, StudyMethod, needed
 from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
 from consilium.simulations.vote import Ensemble, plurality_shares
 
@@ -26,7 +25,6 @@ class LocalOnly(StudyMethod):
     title: ClassVar[str] = ALONE
     private: ClassVar[bool] = False
     needs_ensemble: ClassVar[bool] = True
-    format: ClassVar[int] = 2
 
     name: Literal["local"] = "local"
 

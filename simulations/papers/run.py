@@ -174,7 +174,7 @@ class PaperRun:
             return
         from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
-        from consilium.simulations.study.schedule import begin_worker
+        from consilium.simulations.interruption import begin_worker
 
         pool = ProcessPoolExecutor(
             min(self.processes, len(jobs)),

@@ -43,7 +43,7 @@ _STAND_IN = {
 
 @functools.cache
 def deciding_versions() -> Mapping[str, str]:
-    """Versions on which results may depend. All nodes of a study must have the same."""
+    """Versions on which results may depend."""
     every = versions()
     return {name: every[name] for name in _DECIDING if name in every}
 
@@ -86,6 +86,12 @@ def division_address(scenario: Scenario, seed: int, home_share: float, data: str
             "home_share": home_share,
         }
     )
+
+
+def ensemble_address(scenario: Scenario, division: str) -> str:
+    """Of what teachers say on the division of this address."""
+    normal = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
+    return canonical_digest({"kind": "ensemble", "division": division, "scenario": normal})
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:

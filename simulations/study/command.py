@@ -1,27 +1,17 @@
-"""`consilium study`: run a study, list those that ship, cite one, and look after the cache."""
+"""`consilium study`: run a study, list those that ship, cite one."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.shipped import Shipped, completing
 
-if TYPE_CHECKING:
-    from consilium.simulations.study.run import Opening
-
-CacheOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--cache", metavar="DIR", help="Finished steps; default $XDG_CACHE_HOME or ~/.cache, consilium/studies."
-    ),
-]
 app = typer.Typer(no_args_is_help=True, help="Compare divisions, mechanisms and methods over seeds (`study NAME`).")
 
 
@@ -45,10 +35,6 @@ def run_command(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes on this machine; default one for each core.")
     ] = None,
-    ray: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Compute on a Ray cluster that is there: HOST:PORT, or auto.")
-    ] = "",
-    cache: CacheOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
@@ -56,34 +42,24 @@ def run_command(
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
     from consilium.node.progress import progress_on, showing
 
-    if ray and workers is not None:
-        raise typer.BadParameter("--workers are of this machine: leave one of --ray and --workers out")
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
     folder = out or Path("runs") / f"study-{name}"
     with showing(quiet or dry_run) as display:
         display.say(f"study {name}, results in {folder}")  # before libraries load, for seconds
-        from consilium.simulations.study.cache import StepCache, usual_cache
+        from consilium.simulations.study.run import outlook, run_study
         from consilium.simulations.study.spec import load_study
 
         spec = load_study(study, overrides or [], seeds)
-        steps = StepCache(cache or usual_cache())
         if dry_run:
-            from consilium.simulations.study.run import outlook
-
-            ahead = outlook(spec, steps, workers or os.cpu_count() or 1)
-            show(output, ahead.to_json(), ahead.lines())
+            show(output, *outlook(spec, folder))
             return
-        from consilium.simulations.study.run import run_study
-
-        command = _again(study, folder, overrides or [], seeds, ray, cache)
-        summary = run_study(
-            spec, folder, steps, _opening(ray, workers), progress_on(display), far=bool(ray), command=command
-        )
+        command = _again(study, folder, overrides or [], seeds)
+        summary = run_study(spec, folder, workers or os.cpu_count() or 1, progress_on(display), command)
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)
-    if any(not failure["known"] for failure in summary["failed"]):
+    if summary["failed"]:
         raise typer.Exit(1)
 
 
@@ -107,49 +83,18 @@ def cite_command(
     show(output, cited, citation_lines(cited))
 
 
-@app.command("cache")
-def cache_command(
-    cache: CacheOption = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove every finished step.")] = False,
-    output: FormatOption = Format.text,
-) -> None:
-    """Say where finished steps are kept and how large they are; they hold exact votes of simulated parties."""
-    from dataclasses import asdict
-
-    from consilium.simulations.study.cache import StepCache, usual_cache
-
-    steps = StepCache(cache or usual_cache())
-    size = steps.clear() if clear else steps.size()
-    did = "removed from" if clear else "in"
-    show(output, {"folder": str(steps.folder), "cleared": clear, **asdict(size)}, [f"{size} {did} {steps.folder}"])
-
-
-def _opening(ray: str, workers: int | None) -> Opening:
-    if ray:
-        from consilium.simulations.study.ray_pool import ray_pool
-
-        return partial(ray_pool, address=ray)
-    from consilium.simulations.study.run import on_this_machine
-
-    return on_this_machine(workers or os.cpu_count() or 1)
-
-
-def _again(study: str, out: Path, overrides: list[str], seeds: int | None, ray: str, cache: Path | None) -> str:
+def _again(study: str, out: Path, overrides: list[str], seeds: int | None) -> str:
     """The command that goes on with this study."""
     words = ["consilium", "study", study, "--out", str(out)]
     words += [word for override in overrides for word in ("--set", override)]
     words += ["--seeds", str(seeds)] if seeds is not None else []
-    words += ["--ray", ray] if ray else []
-    words += ["--cache", str(cache)] if cache is not None else []
     return shlex.join(words)
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:
-    steps, cache = summary["steps"], summary["cache"]
     lines = [
         *(f"{number}. {sentence}" for number, sentence in enumerate(summary["answers"], 1)),
-        f"{summary['cells']:,} cells: {steps['computed']:,} steps computed, {steps['from_cache']:,} found in the cache,"
-        f" {summary['seconds']:.1f} s",
+        f"{summary['cells']:,} cells, {summary['found']:,} of them computed before, {summary['seconds']:.1f} s",
     ]
     for failure in summary["failed"][:_MOST_TOLD]:
         point = ", ".join(f"{name} = {label}" for name, label in failure["axes"].items())
@@ -159,9 +104,6 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"and {more} more, see {summary['out']}/study.json")
     if summary["absent"]:
         lines.append(f"{summary['absent']:,} cells have no such method: the report says why")
-    lines.append(
-        f"cache: {cache['bytes'] / 1e6:,.1f} MB in {cache['folder']} (consilium study cache --clear empties it)"
-    )
     return [*lines, f"results: {summary['results']}", f"report: {summary['report']}"]
 
 

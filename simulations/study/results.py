@@ -1,45 +1,39 @@
-"""The folder of a study: results.parquet, matrices, study.json; and what makes it this study's."""
+"""The folder of a study: results.parquet, study.json and what was computed; and what makes it this study's."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
-from consilium.protocol.files import replace_private, replacing, take_lock, writing
+from consilium.protocol.files import others_may_read, private_folder, replacing, writing
 from consilium.protocol.strict_json import dumps
-from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
-K = TypeVar("K", bound=Hashable)
 Stated = Mapping[str, Any] | None
 """`StatedGuarantee.to_json`, or None for a method without a guarantee."""
 _PLOT = "_plot"
 _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 FORMAT = 1
-RESULTS, FACTS_FILE, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
+RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
 
 
-@contextmanager
-def study_folder(out: Path, spec: StudySpec) -> Iterator[None]:
-    """Hold the folder of a study, which is made if it is not there; one that holds the same study goes on.
+def study_folder(out: Path, spec: StudySpec) -> None:
+    """Make the folder of a study; one that holds the same study goes on.
 
     Raises
     ------
-    OutputExists : it holds something else. ConfigError : another process works in it. PathError : it cannot be made.
+    OutputExists : it holds something else. PathError : it cannot be made.
     """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
@@ -53,12 +47,18 @@ def study_folder(out: Path, spec: StudySpec) -> Iterator[None]:
             )
     with writing(out):
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(out / "lock", "w", encoding="utf-8") as lock:
-            if not take_lock(lock):
-                raise ConfigError(f"another process is working on {out}", "Wait for it, or end it")
-            if _facts_if_any(out) is None:
-                write_facts(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
-            yield
+        if _facts_if_any(out) is None:
+            write_facts(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
+
+
+def cache_folder(out: Path) -> Path:
+    """Where exact votes and models of private rows lie, for the owner of a study alone. Raises ConfigError."""
+    folder = private_folder(out / CACHE)
+    if others_may_read(folder):
+        raise ConfigError(
+            f"{folder} holds exact votes, and others than its owner may read it", f"Run: chmod 700 {folder}"
+        )
+    return folder
 
 
 def read_facts(out: Path) -> dict[str, Any]:
@@ -79,68 +79,37 @@ def read_facts(out: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """What lies in the folder of a study. results: one row for each figure. facts: what study.json says, which may be
-    little. matrices: files by the id of their case."""
+    """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
 
     results: pl.DataFrame = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
-    matrices: Mapping[str, Path] = field(repr=False)
-    row_scores: RowScores | None = field(repr=False, default=None)
+    row_scores: RowScores = field(repr=False)
 
     @property
     def order(self) -> dict[str, list[str]]:
         """Of axes their points, as the study's file has them."""
-        axes = tables(self.facts, "axes")
-        return {str(axis.get("name")): [str(value) for value in sequence(axis.get("values"))] for axis in axes}
+        return {axis["name"]: axis["values"] for axis in self.facts["axes"]}
 
     @property
     def logarithmic(self) -> frozenset[str]:
         """Axes that are."""
-        return frozenset(str(axis.get("name")) for axis in tables(self.facts, "axes") if axis.get("scale") == "log")
-
-    def arrays(self, case: str) -> Arrays:
-        """Matrices of one case; none where the study kept none. Raises DataError: the file is damaged."""
-        path = self.matrices.get(case)
-        return from_bytes(path.read_bytes()) if path is not None else {}
+        return frozenset(axis["name"] for axis in self.facts["axes"] if axis["scale"] == "log")
 
 
 def open_study(folder: Path) -> StudyFiles:
     """
     Raises
     ------
-    PathError : a file is missing. DataError : a file is none of a study.
+    PathError : there is none, or it is not finished. DataError : a file is none of a study.
     """
-    again = "Run: consilium study"
-    for name in (RESULTS, FACTS_FILE):
-        if not (folder / name).is_file():
-            raise PathError(f"{folder} has no {name}, so it is not the folder of a study", again)
+    facts, path = read_facts(folder), folder / RESULTS
+    if not path.is_file():
+        raise PathError(f"{folder} has no {RESULTS}", "Run the study again: it goes on where it was")
     try:
-        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{folder / FACTS_FILE} is no JSON ({type(error).__name__})", again) from None
-    if not isinstance(facts, dict):
-        raise DataError(f"{folder / FACTS_FILE} is no object", again)
-    try:
-        results = read_results(folder / RESULTS)
+        results = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{folder / RESULTS} cannot be read ({type(error).__name__})", again) from None
-    matrices = {path.stem: path for path in sorted((folder / MATRICES).glob("*.npz"))}
-    return StudyFiles(results, facts, matrices, RowScores.read(folder))
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """A part of study.json, empty where it is something else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def sequence(value: object) -> Sequence[Any]:
-    """The same of a list."""
-    return value if isinstance(value, list) else []
-
-
-def tables(facts: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """Of a list of tables those that are some."""
-    return [entry for entry in sequence(facts.get(key)) if isinstance(entry, Mapping)]
+        raise DataError(f"{path} cannot be read ({type(error).__name__})", "Run the study again") from None
+    return StudyFiles(results, facts, RowScores.read(folder))
 
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
@@ -228,33 +197,6 @@ def write_results(out: Path, table: pl.DataFrame) -> None:
     """Write results.parquet; of the same table the same bytes."""
     with replacing(out / RESULTS, mode=0o600) as file:
         table.rechunk().write_parquet(file, compression="zstd", statistics=True)
-
-
-def read_results(path: Path) -> pl.DataFrame:
-    """results.parquet. Raises OSError, PolarsError."""
-    return pl.read_parquet(path)
-
-
-def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[K], Arrays]) -> None:
-    """Write matrices/CASE.npz for each case; cases that have the same content share the file's bytes.
-
-    cases: by what their content is known by, ids. load: from that to the content.
-    """
-    folder = out / MATRICES
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    for key, (first, *others) in cases.items():
-        if content := load(key):
-            replace_private(folder / f"{first}.npz", to_bytes(content))
-            for other in others:
-                _same_file(folder / f"{first}.npz", folder / f"{other}.npz")
-
-
-def _same_file(first: Path, other: Path) -> None:
-    try:
-        os.link(first, other)
-    except OSError:  # a file system without links
-        shutil.copyfile(first, other)
 
 
 def _facts_if_any(out: Path) -> dict[str, Any] | None:

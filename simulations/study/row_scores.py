@@ -17,7 +17,7 @@ import polars as pl
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.simulations.artifact import UNIT_SCORES, Arrays
+from consilium.simulations.methods.base import Arrays
 
 ROW_SCORES = "row_scores.parquet"
 _METRICS = ("accuracy", "auc", "balanced_accuracy", "brier")
@@ -72,8 +72,7 @@ class RowScores:
 def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
     """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
     entries = []
-    for cell, (data, arrays) in sorted(cells.items()):
-        scores = {name.removeprefix(UNIT_SCORES): array for name, array in arrays.items()}
+    for cell, (data, scores) in sorted(cells.items()):
         unit = str(scores["unit"])
         lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
         entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})

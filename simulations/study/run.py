@@ -1,150 +1,80 @@
-"""One study from its file to its results: what is missing is computed, and everything else read from the cache."""
+"""One study from its file to its results: divisions, then cells, then who gains, each in worker processes.
+
+What is done lies in the study's folder as it ends (`compute`), so that running it again goes on. The results are the
+same for any number of workers: every piece of work has its own seed, and numerical libraries one thread.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import os
 import shlex
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
+from joblib import Parallel, delayed, parallel_config
 
-from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, REPORT, SETTLE, about, stage
-from consilium.protocol.errors import ConfigError
+from consilium.models.devices import one_thread
+from consilium.node.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
 from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
-from consilium.simulations.artifact import Arrays
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.interruption import Interrupted, interruptible
-from consilium.simulations.judge import unit_arrays_in
-from consilium.simulations.study.cache import LostStep, Shelf, StepCache
-from consilium.simulations.study.cells import ComparedMethod, Plot, cell_id, compared, plots
-from consilium.simulations.study.graph import Graph, OpenedRows, ResultStep, open_rows
+from consilium.simulations.datasets.source import open_source
+from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
+from consilium.simulations.methods.base import Arrays
+from consilium.simulations.study.cells import (
+    ComparedMethod,
+    Plot,
+    called,
+    cell_id,
+    compared,
+    division_address,
+    ensemble_address,
+    plots,
+)
+from consilium.simulations.study.compute import (
+    Division,
+    Failure,
+    Job,
+    Part,
+    Prepared,
+    compute,
+    failure_of,
+    forget,
+    gain,
+    is_kept,
+    prepare,
+    source_table,
+)
 from consilium.simulations.study.results import (
     FORMAT,
     PAGE,
     RESULTS,
+    cache_folder,
     study_folder,
     tidy,
     write_facts,
-    write_matrices,
     write_results,
 )
 from consilium.simulations.study.row_scores import write_row_scores
-from consilium.simulations.study.schedule import StepPool, Tally, compute, local_pool, missing
+from consilium.simulations.study.sources import source_digest
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.summaries.sentences import shifts_at
 from consilium.simulations.study.summaries.tidy import as_number
 from consilium.simulations.study.summaries.view import study_view
-from consilium.simulations.study.tasks import ABSENT, KINDS, StepFailure, frame_and_matrices
 
-
-@dataclass(frozen=True)
-class Outlook:
-    """cases: points of the axes with a seed. unsettled: of them, those whose further steps are not known yet.
-
-    missing, cached: steps by kind. seconds: that the missing ones take, one after the other; None where there is none
-    like one of them in the cache. failed: of data that cannot be opened, by words.
-    """
-
-    study: str
-    cells: int
-    cases: int
-    unsettled: int
-    missing: dict[str, int]
-    cached: dict[str, int]
-    seconds: float | None
-    workers: int
-    failed: list[StepFailure] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        names = {"cached": "kept"}
-        plain = {names.get(name, name): value for name, value in asdict(self).items()}
-        return {**plain, "failed": [failure.to_json() for failure in self.failed]}
-
-    def lines(self) -> list[str]:
-        """For people."""
-        todo = ", ".join(f"{count} {kind}" for kind, count in self.missing.items()) or "none"
-        lines = [
-            f"{self.study}: {self.cells:,} cells, {self.cases:,} cases",
-            f"kept already: {sum(self.cached.values()):,} steps",
-            f"to do: {todo}",
-        ]
-        if self.unsettled:
-            lines.append(
-                f"and what follows from {self.unsettled:,} cases, which is known once their noise is calibrated"
-            )
-        if self.seconds is None:
-            lines.append("time: unknown, no steps like these were done before")
-        elif self.missing:
-            lines.append(f"time: {about(self.seconds / self.workers)} on {self.workers} workers, by steps like these")
-        return [*lines, *(f"cannot be computed: {failure.message}" for failure in self.failed)]
-
-
-def outlook(spec: StudySpec, cache: StepCache, workers: int) -> Outlook:
-    """Look, and compute nothing but what is cheap: data sets are opened for their hashes.
-
-    Raises
-    ------
-    ConfigError : see `expand`.
-    """
-    methods, cases = compared(spec), plots(spec)
-    with tempfile.TemporaryDirectory(prefix="consilium-study-rows-") as folder:
-        rows = open_rows(cases, StepCache(Path(folder) / "rows"), False, None, no_progress)
-    graph = Graph(spec, methods, rows.plots)
-    targets: list[str] = []
-    unsettled, further = 0, list[str]()
-    for plot in cases:
-        if plot.id not in rows.plots:
-            continue
-        targets.append(address := graph.settle(plot))
-        try:
-            settled = json.loads(cache.get(address))
-        except LostStep:
-            targets.append(graph.ensemble(plot))
-            unsettled += 1
-            further += graph.likely(plot)
-            continue
-        targets += [step.address for step in graph.methods(plot, settled)]
-        if "gain" in spec.study.measures:
-            predicted = {method.label: graph.predict(plot, method, settled) for method in methods}
-            targets.append(graph.gain(plot, predicted).address)
-    todo = missing(graph.steps, targets, cache)
-    usual = cache.usual_seconds() if todo else {}
-    known = [usual.get(label) for label in (*(step.label for step in todo.values()), *further)]
-    return Outlook(
-        spec.name,
-        len(cases) * len(methods),
-        len(cases),
-        unsettled,
-        dict(Counter(step.kind for step in todo.values())),
-        dict(Counter(step.kind for address, step in graph.steps.items() if address not in todo)),
-        None if None in known else sum(seconds for seconds in known if seconds is not None),
-        workers,
-        list(dict.fromkeys(rows.failures.values())),
-    )
-
-
-_STAGES = (SETTLE, COMPARE, ENSEMBLES, MEASURE)
-"""In this order: a stage that ends also ends those that were opened after it, and teachers are needed first."""
-_DRAWN = ("division", "teachers")
-
-Opening = Callable[[Shelf], AbstractContextManager[StepPool]]
-"""From the shelf where steps find what they need to the pool that computes them."""
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class StudyInterrupted(Interrupted):
@@ -156,27 +86,14 @@ class StudyInterrupted(Interrupted):
         return f"interrupted; what is done is kept. Go on with: {self.again}"
 
 
-def on_this_machine(workers: int) -> Opening:
-    """Steps are done here, by so many processes."""
-    return partial(local_pool, workers=workers)
-
-
 def run_study(
-    spec: StudySpec,
-    out: Path,
-    cache: StepCache,
-    opening: Opening | None = None,
-    progress: Progress = no_progress,
-    far: bool = False,
-    source: Source | None = None,
-    command: str = "",
+    spec: StudySpec, out: Path, workers: int = 1, progress: Progress = no_progress, command: str = ""
 ) -> dict[str, Any]:
     """Compute what is missing of a study, and write its folder; the folder of the same study is written again.
 
     Parameters
     ----------
-    opening : where steps are done; left out: in this process. far : on machines that may not have the data.
-    source : rows in memory, for `data.set = "memory"`.
+    workers : processes; 1: this one alone.
     command : that goes on with the study, for people.
 
     Returns
@@ -185,29 +102,135 @@ def run_study(
 
     Raises
     ------
-    ConsiliumError : what is wrong, and what to do; what was done is in the cache. StudyInterrupted : at Ctrl-C, SIGTERM
-        or SIGHUP, in the main thread.
+    ConsiliumError : what is wrong, and what to do; what was done is kept. StudyInterrupted : at Ctrl-C, SIGTERM or
+        SIGHUP, in the main thread.
     """
     began = time.monotonic()
-    methods, cases = compared(spec), plots(spec)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(study_folder(out, spec))
-        loose = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilium-study-rows-"))) / "rows"
-        shelf = Shelf(cache, StepCache(loose))
-        pool = stack.enter_context((opening or on_this_machine(1))(shelf))
-        try:
-            stack.enter_context(interruptible())
-            stack.enter_context(writing(out))
-            rows = open_rows(cases, shelf.loose, far, source, progress)
-            study = _Study(spec, methods, cases, rows, cache, pool, progress)
-            study.carry_out()
+    study = _Study(spec, compared(spec), plots(spec), workers, progress)
+    study_folder(out, spec)
+    try:
+        with interruptible(), writing(out):
+            study.carry_out(cache_folder(out))
             with stage(progress, REPORT):
-                summary = study.write(out, time.monotonic() - began, command)
-        except Interrupted as error:
-            raised = StudyInterrupted(error.number)
-            raised.again = command or f"consilium study {shlex.quote(spec.name)} --out {shlex.quote(str(out))}"
-            raise raised from None
-    return summary
+                return study.write(out, time.monotonic() - began, command)
+    except Interrupted as error:
+        raised = StudyInterrupted(error.number)
+        raised.again = command or f"consilium study {shlex.quote(spec.name)} --out {shlex.quote(str(out))}"
+        raise raised from None
+    finally:
+        forget()
+
+
+def in_workers(
+    work: Callable[..., T], jobs: Mapping[K, tuple[Any, ...]], workers: int, tell: Callable[[int, int], None]
+) -> dict[K, T]:
+    """What `work` gives for each job, a tuple of its arguments. tell: called with how many are done, of how many.
+
+    Raises
+    ------
+    EngineError : a worker process died.
+    """
+    if not jobs:
+        return {}
+    tell(0, len(jobs))
+    done: dict[K, T] = {}
+    pool: Any = Parallel(min(workers, len(jobs)), return_as="generator_unordered")
+    try:
+        with _worker_settings():
+            for key, result in pool(delayed(_named)(key, work, given) for key, given in jobs.items()):
+                done[key] = result
+                tell(len(done), len(jobs))
+    except BrokenProcessPool:
+        raise EngineError(
+            "a worker process ended, perhaps for want of memory",
+            "What is done is kept: run it again with fewer --workers",
+        ) from None
+    return {key: done[key] for key in jobs}
+
+
+def _named(key: K, work: Callable[..., T], given: tuple[Any, ...]) -> tuple[K, T]:
+    before = os.umask(0o077)  # joblib's files are nobody else's to read, wherever their folder is moved to
+    try:
+        with one_thread():
+            return key, work(*given)
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _worker_settings() -> Iterator[None]:
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"  # a module in the user's folder is none of a worker's
+    try:
+        with parallel_config("loky", inner_max_num_threads=1, initializer=begin_worker, initargs=(os.getpid(),)):
+            yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@dataclass
+class OpenedRows:
+    """digests: by `source_table`, of the rows that could be opened. failures: why others could not. sets: for
+    study.json."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    sets: list[dict[str, Any]] = field(default_factory=list)
+
+
+def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> OpenedRows:
+    """Open each data set once, for its digest; one that cannot be opened fails its own plots alone."""
+    opened = OpenedRows()
+    specs = {source_table(plot.teaching.data): plot.teaching.data for plot in cases}
+    for done, (table, spec) in enumerate(specs.items()):
+        progress(LOAD, done, len(specs))
+        try:
+            source = open_source(spec)
+            opened.digests[table] = digest = source_digest(source)
+        except ConsiliumError as error:
+            opened.failures[table] = failure_of(error)
+            continue
+        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "sha256": digest}
+        if facts not in opened.sets:
+            opened.sets.append(facts)
+    progress(LOAD, len(specs), len(specs))
+    return opened
+
+
+def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
+    """What there is to do, as plain values and as lines for people. Data sets are opened, and nothing is computed.
+
+    Raises
+    ------
+    ConfigError : see `expand`.
+    """
+    methods, cases = compared(spec), plots(spec)
+    rows = open_rows(cases)
+    divisions = divisions_of(spec, cases, rows, str(out / "cache"))
+    trained = sum(is_kept(division.cache, division.address) for division in divisions) if out.is_dir() else 0
+    failed = list(dict.fromkeys(rows.failures.values()))
+    facts = {"study": spec.name, "cells": len(cases) * len(methods), "cases": len(cases), "divisions": len(divisions)}
+    lines = [
+        f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases",
+        f"teachers of {len(divisions):,} divisions; trained already in {out}: {trained:,}",
+        *(f"cannot be computed: {failure.message}" for failure in failed),
+    ]
+    return {**facts, "trained": trained, "failed": [failure.to_json() for failure in failed]}, lines
+
+
+def divisions_of(spec: StudySpec, cases: Sequence[Plot], rows: OpenedRows, cache: str) -> dict[Division, list[Plot]]:
+    """The plots that share parties and teachers, those of one division after the other."""
+    divisions: dict[Division, list[Plot]] = {}
+    for plot in cases:
+        if (digest := rows.digests.get(source_table(plot.teaching.data))) is not None:
+            share = spec.study.home_share
+            divided = division_address(plot.teaching, plot.seed, share, digest)
+            name, teaching = ensemble_address(plot.teaching, divided), plot.teaching.model_dump_json()
+            divisions.setdefault(Division(cache, name, teaching, digest, plot.seed, share), []).append(plot)
+    return divisions
 
 
 @dataclass
@@ -215,117 +238,129 @@ class _Study:
     spec: StudySpec
     methods: list[ComparedMethod]
     plots: list[Plot]
-    rows: OpenedRows
-    cache: StepCache
-    pool: StepPool
+    workers: int
     progress: Progress
-    tally: Tally = field(default_factory=Tally)
-    failed: list[dict[str, Any]] = field(default_factory=list)
-    absent: list[dict[str, Any]] = field(default_factory=list)
+    rows: OpenedRows = field(default_factory=OpenedRows)
+    division: dict[str, Division] = field(default_factory=dict)
+    """By id of a plot, as `settled`."""
     settled: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By id of a plot what its settling step gave: scenario, depends, guarantees, parties, left_out."""
-    results: list[ResultStep] = field(default_factory=list)
+    parts: list[tuple[Plot, str, Part]] = field(default_factory=list)
+    """Figures of each plot under the name of a method, or of what was measured."""
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    found: int = 0
+    """Cells that were there already."""
 
-    def carry_out(self) -> None:
-        """Do every step, those first from which it follows what others there are."""
-        graph = self.graph = Graph(self.spec, self.methods, self.rows.plots)
+    def carry_out(self, cache: Path) -> None:
+        """Compute all that there is; what fails is told, and ends nothing else.
+
+        Raises
+        ------
+        ConfigError : everything failed.
+        """
+        self.rows = open_rows(self.plots, self.progress)
         for plot in self.plots:
-            if plot.id in self.rows.failures:
-                self._fail(plot, "", self.rows.failures[plot.id])
-        settling = [(plot, graph.settle(plot)) for plot in self.plots if plot.id in self.rows.plots]
-        self._compute([address for _, address in settling])
-        for plot, address in settling:
-            if address in self.tally.failures:
-                self._fail(plot, "", self.tally.failures[address])
-            else:
-                self.settled[plot.id] = json.loads(self._content(address))
-        there = [plot for plot in self.plots if plot.id in self.settled]
-        self.results = [step for plot in there for step in graph.methods(plot, self.settled[plot.id])]
-        self._compute([step.address for step in self.results])
+            if (failure := self.rows.failures.get(source_table(plot.teaching.data))) is not None:
+                self._fail(plot, "", failure)
+        divisions = divisions_of(self.spec, self.plots, self.rows, str(cache))
+        cells = self._cells(divisions, self._each(ENSEMBLES, prepare, self._preparations(divisions)))
+        self.found = sum(is_kept(str(cache), job.address) for _, job in cells)
+        jobs = {job.address: (job,) for _, job in cells}
+        judged = self._each(COMPARE, compute, jobs)
+        for plot, job in cells:
+            self._take(plot, job.label, judged[job.address])
         if "gain" in self.spec.study.measures:
-            gains = []
-            for plot in there:
-                places = {method.label: graph.predict(plot, method, self.settled[plot.id]) for method in self.methods}
-                places = {label: address for label, address in places.items() if address not in self.tally.failures}
-                gains += [graph.gain(plot, places)] if places else []
-            self._compute([step.address for step in gains])
-            self.results += gains
-        if all(step.address in self.tally.failures for step in self.results):
-            self._nothing()
+            self._gains([(plot, job) for plot, job in cells if isinstance(judged[job.address], Part)])
+        if not self.parts:
+            first = self.failed[0]
+            raise ConfigError(
+                f"no cell of the study can be computed. {called(first['axes']) or 'The first'}: {first['what']}",
+                first["action"],
+            )
 
-    def _compute(self, targets: list[str]) -> None:
-        shown: dict[str, tuple[int, int]] = {}
+    def _preparations(self, divisions: Mapping[Division, list[Plot]]) -> dict[Division, tuple[Any, ...]]:
+        methods = {method.label: method.table for method in self.methods}
+        measures = self.spec.study.measures
+        return {division: (division, plots, methods, measures) for division, plots in divisions.items()}
 
-        def report(kinds: Mapping[str, tuple[int, int]]) -> None:
-            for name in _STAGES:
-                same = [counts for kind, counts in kinds.items() if KINDS[kind].stage == name]
-                count = sum(done for done, _ in same), sum(total for _, total in same)
-                if same and count != shown.get(name):
-                    shown[name] = count
-                    self.progress(name, *count)
+    def _cells(
+        self, divisions: Mapping[Division, list[Plot]], prepared: Mapping[Division, Prepared]
+    ) -> list[tuple[Plot, Job]]:
+        """What is to be computed of each plot that is settled; those of one division after the other."""
+        cells: list[tuple[Plot, Job]] = []
+        for division, cases in divisions.items():
+            ready = prepared[division]
+            for plot in cases:
+                settled = ready.settled[plot.id]
+                if isinstance(settled, Failure):
+                    self._fail(plot, "", settled)
+                    continue
+                self.settled[plot.id], self.division[plot.id] = settled, division
+                for name, part in ready.measured:
+                    self._take(plot, name, part)
+                for method in self.methods:
+                    if ready.untrained is not None and method.method.needs_ensemble:
+                        self._fail(plot, method.label, ready.untrained)
+                        continue
+                    worth = self.spec.study.hand_labels if method.method.private else "none"
+                    depends = settled["depends"][method.label]
+                    job = Job(division, method.label, method.table, settled["scenario"], depends, worth)
+                    cells.append((plot, job))
+        return cells
 
-        compute(self.graph.steps, targets, self.cache, self.pool, self.tally, report)
+    def _gains(self, cells: Sequence[tuple[Plot, Job]]) -> None:
+        jobs: dict[str, list[Job]] = {}
+        for plot, job in cells:
+            jobs.setdefault(plot.id, []).append(job)
+        same = {id: tuple(job.predicted for job in mine) for id, mine in jobs.items()}
+        once = {same[id]: (self.division[id], mine) for id, mine in jobs.items()}
+        gained = self._each(MEASURE, gain, once)
+        for plot in self.plots:
+            if plot.id in same:
+                self._take(plot, "gain", gained[same[plot.id]])
 
-    def _content(self, address: str) -> bytes:
-        """Of a step that is done; done again where its file is damaged."""
-        try:
-            return self.cache.get(address)
-        except LostStep:
-            self.cache.drop(address)
-            self._compute([address])
-            return self.cache.get(address)
+    def _each(self, name: str, work: Callable[..., T], jobs: Mapping[K, tuple[Any, ...]]) -> dict[K, T]:
+        return in_workers(work, jobs, self.workers, lambda done, total: self.progress(name, done, total))
+
+    def _take(self, plot: Plot, method: str, part: Part | Failure) -> None:
+        if isinstance(part, Failure):
+            self._fail(plot, method, part)
+        else:
+            self.parts.append((plot, method, part))
+
+    def _fail(self, plot: Plot, method: str, failure: Failure) -> None:
+        """method: "" where nothing of the plot could be done."""
+        why = f"{failure.message}. {failure.action}" if failure.action else failure.message
+        entry = {**_case(plot), "method": method, "why": why, **failure.to_json()}
+        if entry not in self.failed:
+            self.failed.append(entry)
 
     def write(self, out: Path, seconds: float, command: str) -> dict[str, Any]:
         """The study's folder; what the command prints."""
-        artifacts: dict[str, tuple[pl.DataFrame, Arrays]] = {}
-        of_cells: dict[str, tuple[str, Arrays]] = {}
-        parts: list[tuple[Plot, str, pl.DataFrame]] = []
-        drawn: dict[str, list[str]] = {}
-        for step in self.results:
-            plot, method, failure = step.plot, step.method, self.tally.failures.get(step.address)
-            if failure is not None:
-                self._fail(plot, method, failure)
-                continue
-            if step.address not in artifacts:
-                frame, matrices = frame_and_matrices(self._content(step.address))
-                reason = {ABSENT: matrices[ABSENT]} if ABSENT in matrices else {}
-                artifacts[step.address] = frame, {**unit_arrays_in(matrices), **reason}
-            frame, matrices = artifacts[step.address]
-            if scores := unit_arrays_in(matrices):
-                of_cells[cell_id(plot, method)] = self.rows.plots[plot.id].digest, scores
-            parts.append((plot, method, frame))
-            if method in _DRAWN:
-                drawn.setdefault(plot.id, []).append(step.address)
-            elif ABSENT in matrices:
-                self.absent.append({**_case(plot), "method": method, "why": str(matrices[ABSENT])})
         stated = {
             (plot, label): guarantee
             for plot, settled in self.settled.items()
             for label, guarantee in settled["guarantees"].items()
         }
-        table = tidy(parts, self.spec, stated)
+        table = tidy([(plot, method, part.frame) for plot, method, part in self.parts], self.spec, stated)
         write_results(out, table)
-        write_row_scores(out, of_cells)
-        same: dict[tuple[str, ...], list[str]] = {}
-        for plot, addresses in drawn.items():
-            same.setdefault(tuple(addresses), []).append(plot)
-        write_matrices(out, same, self._matrices)
+        scores: dict[str, tuple[str, Arrays]] = {
+            cell_id(plot, method): (self.division[plot.id].data, part.scores)
+            for plot, method, part in self.parts
+            if part.scores
+        }
+        write_row_scores(out, scores)
         facts = self._facts(seconds, command)
         write_facts(out, facts)
         return strict(
             {
                 "study": self.spec.name,
                 "out": str(out),
-                "cells": facts["cells"],
+                **{name: facts[name] for name in ("cells", "found", "failed", "warnings")},
                 "cases": len(self.plots),
-                "steps": {"computed": self.tally.done, "from_cache": self.tally.hits},
-                "failed": self.failed,
-                "absent": len(self.absent),
-                "warnings": facts["warnings"],
+                "absent": len(facts["absent"]),
                 "shifts": self._shifts(table),
                 "results": str(out / RESULTS),
                 **_draw(out),
-                "cache": {"folder": str(self.cache.folder), **asdict(self.cache.size())},
                 "seconds": round(seconds, 1),
             }
         )
@@ -335,12 +370,6 @@ class _Study:
         order = {axis.column: list(points_of(axis)) for axis in self.spec.axis}
         view = study_view(table.filter(pl.col("method") == "division"), order)
         return {shift.label: list(shift.named) for shift in shifts_at(view)}
-
-    def _matrices(self, addresses: tuple[str, ...]) -> Arrays:
-        merged: Arrays = {}
-        for address in addresses:
-            merged |= frame_and_matrices(self._content(address))[1]
-        return merged
 
     def _warnings(self) -> list[dict[str, Any]]:
         """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
@@ -357,7 +386,8 @@ class _Study:
             text = parties_too_small(divided, out, least)
             warning = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
             warning |= {"made": divided, "too_small": out, "least_rows": least, "points": []}
-            warnings.setdefault(f"{self.graph.division(plot)} {text}", warning)["points"].append(dict(plot.axes))
+            key = f"{self.division[plot.id].address} {text}"
+            warnings.setdefault(key, warning)["points"].append(dict(plot.axes))
         for warning in warnings.values():
             if more := len(warning["points"]) - 1:
                 warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"
@@ -388,40 +418,22 @@ class _Study:
             ],
             "measures": list(spec.study.measures),
             "cells": len(self.plots) * len(self.methods),
+            "found": self.found,
             "cases": {
                 plot.id: {**_case(plot), **{name: self.settled.get(plot.id, none)[name] for name in none}}
                 for plot in self.plots
             },
             "failed": self.failed,
-            "absent": self.absent,
+            "absent": [
+                {**_case(plot), "method": method, "why": part.absent}
+                for plot, method, part in self.parts
+                if part.absent
+            ],
             "warnings": self._warnings(),
             "data": self.rows.sets,
-            "steps": {
-                "computed": self.tally.done,
-                "from_cache": self.tally.hits,
-                "failed": len(self.tally.failures),
-                "by_kind": dict(Counter(step.kind for step in self.graph.steps.values())),
-            },
-            "seconds": {"wall": round(seconds, 1), "computing": round(self.tally.seconds, 1)},
-            "workers": self.pool.workers,
+            "seconds": round(seconds, 1),
+            "workers": self.workers,
         }
-
-    def _fail(self, plot: Plot, method: str, failure: StepFailure) -> None:
-        """method: "" where nothing of the plot could be done."""
-        why = f"{failure.message}. {failure.action}" if failure.action else failure.message
-        entry = {**_case(plot), "method": method, "why": why, **failure.to_json()}
-        if entry not in self.failed:
-            self.failed.append(entry)
-
-    def _nothing(self) -> None:
-        """Raise ConfigError: every cell failed, and the first says why."""
-        for step in self.results:
-            self._fail(step.plot, step.method, self.tally.failures[step.address])
-        first = self.failed[0]
-        point = ", ".join(f"{name} = {label}" for name, label in first["axes"].items())
-        raise ConfigError(
-            f"no cell of the study can be computed. {point or 'The first'}: {first['what']}", first["action"]
-        )
 
 
 def _case(plot: Plot) -> dict[str, Any]:

@@ -1,16 +1,13 @@
-"""The rows that a study divides: their content hash, and how they come to those who work on them."""
+"""The content hash of the rows that a study divides."""
 
 from __future__ import annotations
 
 import hashlib
-import pickle
 
 import numpy as np
 
 from consilium.protocol.digests import canonical_digest
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.source import OWN
-from consilium.simulations.datasets.spec import IN_PACKAGE, NAMES, SourceSpec
 
 
 def source_digest(source: Source) -> str:
@@ -44,18 +41,3 @@ def _of_array(array: np.ndarray | None) -> list[object]:
         return []
     content = np.ascontiguousarray(array)
     return [str(content.dtype), list(content.shape), hashlib.sha256(content.tobytes()).hexdigest()]
-
-
-def is_everywhere(spec: SourceSpec) -> bool:
-    """Whether a node that has this program, or the package that the set is from, has the rows too."""
-    return spec.set in IN_PACKAGE or (spec.set not in OWN and spec.set not in NAMES)
-
-
-def packed(source: Source) -> bytes:
-    """For a node that cannot open it by name."""
-    return pickle.dumps(source, protocol=pickle.HIGHEST_PROTOCOL)
-
-
-def unpacked(content: bytes) -> Source:
-    """The inverse; only of what this program has packed."""
-    return pickle.loads(content)

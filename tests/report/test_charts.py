@@ -21,7 +21,6 @@ from consilium.report.charts import (
     FILE_STYLE,
     LOOKS,
     MOST_POINTS,
-    SHADES,
     Axis,
     Drawing,
     Key,
@@ -32,7 +31,6 @@ from consilium.report.charts import (
     bars_chart,
     bin_edges,
     cloud_chart,
-    heat_chart,
     histogram,
     lines_chart,
     rows_axis,
@@ -234,27 +232,6 @@ def test_dots_stand_at_their_values_with_rings_and_words() -> None:
         assert all(text in drawn for text in ("0.600 (0.500 to 0.700)", "not significant", "floor"))
 
 
-def cells(drawn: str, rows: int, columns: int) -> np.ndarray:
-    """The shade of each cell; -1 where there is none."""
-    shades = np.full((rows, columns), -1)
-    for level, path in re.findall(r'<path class="heat(\d)" d="([^"]*)"', drawn):
-        for x, y, wide in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v", path):
-            first, count = round(float(x) / 1000 * columns), round(float(wide) / 1000 * columns)
-            row = round(float(y) / 1000 * rows)
-            assert (shades[row, first : first + count] == -1).all()
-            shades[row, first : first + count] = int(level)
-    return shades
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(7, 2), (120, 10)])
-def test_each_cell_of_a_matrix_has_its_shade(rows: int, columns: int) -> None:
-    values = np.random.default_rng(rows).random((rows, columns))
-    values[0, 0] = np.nan if values.size > 1 else 0.5
-    for drawn in both(heat_chart(values, (), ("x", "y"), (0.0, 1.0))):
-        expected = np.where(np.isnan(values), -1, np.floor(np.nan_to_num(values) * SHADES))
-        assert (cells(drawn, rows, columns) == expected).all()
-
-
 @pytest.mark.parametrize("values", [[0.0], [-1.0, 1.0], [1e-9, 1e9]])
 def test_axes_hold_all_values_with_ticks(values: list[float]) -> None:
     axis = axis_over(values, "")
@@ -265,8 +242,8 @@ def test_axes_hold_all_values_with_ticks(values: list[float]) -> None:
 def test_files_have_the_colours_of_the_page_by_day() -> None:
     day = dict(re.findall(r"--(\w+): (#\w+)", style().split("@media screen")[0]))
     stroked = dict(re.findall(r"\.(blue|sky|orange|secret|ink|grey) \{ stroke: (#\w+)", FILE_STYLE))
-    filled = dict(re.findall(r"\.(?:fill\.)?(blue|sky|orange|secret|ink|grey|heat\d) \{ fill: (#\w+)", FILE_STYLE))
-    assert len(stroked) == 6 and len(filled) == 13
+    filled = dict(re.findall(r"\.(?:fill\.)?(blue|sky|orange|secret|ink|grey) \{ fill: (#\w+)", FILE_STYLE))
+    assert len(stroked) == 6 and len(filled) == 6
     assert stroked == {name: day[name] for name in stroked}
     assert filled == {name: day[name] for name in filled}
 

@@ -90,8 +90,8 @@ def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
     case = made_up(classes)
     y, found, patient = case.test_y, guesses(case)[:TEST], np.arange(len(case.dataset.y)) % 37
     arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, patient=patient)), Predicted(test=found))
-    assert str(arrays["row_scores.unit"]) == "patient" and arrays["row_scores.ids"].tolist() == list(range(37))
-    assert arrays["row_scores.rows"].tolist() == np.bincount(patient[:TEST]).tolist()
+    assert str(arrays["unit"]) == "patient" and arrays["ids"].tolist() == list(range(37))
+    assert arrays["rows"].tolist() == np.bincount(patient[:TEST]).tolist()
     of_metric = {
         "accuracy": lambda weights: accuracy_score(y, found.argmax(axis=1), sample_weight=weights),
         "auc": lambda weights: roc_auc_score(
@@ -100,7 +100,7 @@ def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
         "balanced_accuracy": lambda weights: balanced_accuracy_score(y, found.argmax(axis=1), sample_weight=weights),
     }
     for metric, value in of_metric.items():
-        scores = arrays[f"row_scores.{metric}"]
+        scores = arrays[f"{metric}"]
         assert scores.sum() == pytest.approx(0, abs=1e-6)
         for unit in (0, 20, 36):
             more = value(1 + 1e-3 * (patient[:TEST] == unit)) - value(np.ones(TEST))
@@ -129,7 +129,7 @@ def test_units_are_owners_where_whole_owners_are_held_out() -> None:
 
     def unit(owner: np.ndarray) -> tuple[str, int]:
         arrays = judged_row_scores(replace(case, dataset=replace(case.dataset, owner=owner)), Predicted(test=found))
-        return str(arrays["row_scores.unit"]), len(arrays["row_scores.ids"])
+        return str(arrays["unit"]), len(arrays["ids"])
 
     found = guesses(case)[:TEST]
     assert unit(owner) == ("ward", 7)
@@ -143,7 +143,7 @@ def test_of_several_draws_units_have_the_mean_and_of_no_test_rows_there_is_nothi
     several = judged_row_scores(case, Predicted(test=drawn[0], arrays={TEST_DRAWS: drawn}))
     each = [judged_row_scores(case, Predicted(test=one.astype(np.float64))) for one in drawn]
     for metric in ("accuracy", "auc", "brier"):
-        name = f"row_scores.{metric}"
+        name = f"{metric}"
         assert several[name] == pytest.approx(np.mean([one[name] for one in each], axis=0), abs=1e-7)
     assert judged_row_scores(case, Predicted(home=guesses(case)[TEST:])) == {}
 

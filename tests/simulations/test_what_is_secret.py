@@ -60,7 +60,7 @@ RUN = {
 }
 """Files of a run folder and who may read them."""
 STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.json": SECRET, "study.html": SECRET}
-STUDY_FOLDER |= {"matrices/*.npz": SECRET, "lock": PUBLIC}
+STUDY_FOLDER |= {"cache/*": SECRET}
 HOME = {"accounts.pickle": SECRET, "teachers.pickle": SECRET, "keys.bin": SECRET, "parties/*/state/*": SECRET}
 """Of a block of parties, what its node writes; rows and settings are what a home has from its owner."""
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC]

@@ -1,40 +1,29 @@
-"""How the parties' data differ: labels and sizes, and features by kernel means and a two-sample test."""
+"""How the parties' data differ: labels and sizes, and features by a two-sample test."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from consilium.models.evaluation import area_under_curve
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
     Divided,
     Figures,
-    capped,
     counted,
     effective_number,
     gini,
     label_counts,
-    largest,
     pairwise_hellinger,
     ratio,
     shares,
 )
 from consilium.simulations.study.measures.shift import shift_of
 
-MOST_ROWS = 20_000
-"""Rows that MMD looks at: of each party at most so many, by lot, that all parties together have no more."""
-FREQUENCIES = 256
 WIDTH = 256
 """Inputs beyond which rows are seen in so many random directions (Johnson, Lindenstrauss 1984), which keep distances:
 images have thousands."""
-MEDIAN_OF = 500
-"""Public rows whose median distance is the kernel's width."""
-LOTS = 20
-"""Times that rows are dealt to the parties by lot, for the floor of MMD."""
 JUDGED = 20
 """Parties, the largest ones, that a classifier tells from the others."""
 LEAST_JUDGED = 12
@@ -42,98 +31,25 @@ LEAST_JUDGED = 12
 OWN_ROWS, OTHER_ROWS = 500, 1500
 """Of a party and of the others, by lot, that a classifier sees at most."""
 FOLDS = 3
-_BLOCK = 4096
 _FEATURES_PURPOSE = 0x66656174
 
 
 def add_features(figures: Figures, case: Case, divided: Divided) -> None:
-    """run: mmd2 (mean over parties with two rows at least, quantiles), mmd2_weighted (mean by rows), floors of both;
-    c2st_auc_mean with its interval, c2st_parties: how many were judged. party: mmd2, c2st_auc."""
-    generator = np.random.default_rng([case.seed, _FEATURES_PURPOSE])
-    look = Look(case, generator)
-    _add_mmd(figures, case, divided, look, generator)
-    _add_classifier(figures, case, divided, look, generator)
-
-
-class Look:
-    """Rows as the kernel and the classifiers see them."""
-
-    def __init__(self, case: Case, generator: np.random.Generator) -> None:
-        self._case = case
-        inputs = case.config.rows.inputs(case.pool_x[:1]).shape[1]
-        self._onto: np.ndarray | None = None
-        if inputs > WIDTH:
-            self._onto = generator.standard_normal((inputs, WIDTH)) / np.sqrt(WIDTH)
-        rows = case.partition.queries
-        public = self.inputs(generator.permutation(rows)[:MEDIAN_OF])
-        median = float(np.median(pdist(public))) if len(public) > 1 else 0.0
-        self.width = median if median > 0 else 1.0  # public rows that are all alike say nothing
-        self._frequencies = generator.standard_normal((public.shape[1], FREQUENCIES)) / self.width
-
-    def inputs(self, rows: np.ndarray) -> np.ndarray:
-        """Float64 (n, at most WIDTH) of rows by index int64 (n,)."""
-        seen = self._case.config.rows.inputs(self._case.dataset.x[rows])
-        return seen if self._onto is None else seen @ self._onto
-
-    def embedded(self, rows: np.ndarray) -> np.ndarray:
-        """Float32 (n, 2 FREQUENCIES), each of length 1, whose products are the kernel."""
-        embedded = np.empty((len(rows), 2 * FREQUENCIES), dtype=np.float32)
-        for start in range(0, len(rows), _BLOCK):
-            phases = self.inputs(rows[start : start + _BLOCK]) @ self._frequencies
-            embedded[start : start + _BLOCK, :FREQUENCIES] = np.cos(phases)
-            embedded[start : start + _BLOCK, FREQUENCIES:] = np.sin(phases)
-        embedded /= np.sqrt(FREQUENCIES)
-        return embedded
-
-
-def unbiased_mmd2(embedded: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Each party against all others, float64 (parties,); NaN for one row by itself, or against one.
-
-    `embedded` float (n, width), rows of length 1, party after party; `sizes` int64 (parties,), each at least 1.
-
-    >>> rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    >>> unbiased_mmd2(rows, np.array([2, 2])).tolist()
-    [2.0, 2.0]
-    """
-    starts = np.r_[0, np.cumsum(sizes)[:-1]]
-    sums = np.add.reduceat(embedded, starts, axis=0, dtype=np.float64)
-    others, rest = sums.sum(axis=0) - sums, len(embedded) - sizes
-    with np.errstate(invalid="ignore", divide="ignore"):
-        within = ((sums**2).sum(axis=1) - sizes) / (sizes * (sizes - 1.0))
-        outside = ((others**2).sum(axis=1) - rest) / (rest * (rest - 1.0))
-        mmd2 = within + outside - 2 * (sums * others).sum(axis=1) / (sizes * rest)
-    return np.where((sizes > 1) & (rest > 1), mmd2, np.nan)
-
-
-def _add_mmd(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
-    taken = capped(divided.party, generator, MOST_ROWS)
-    sizes, every = np.bincount(divided.party[taken]), np.bincount(divided.party)
-    embedded = look.embedded(divided.rows[taken])
-    mmd2 = unbiased_mmd2(embedded, sizes)
-    known = ~np.isnan(mmd2)
-    figures.series("party", case.parties, "mmd2", mmd2)
-    if not known.any():
-        return
-    weights = every[known] / every[known].sum()
-    chance = [unbiased_mmd2(embedded[generator.permutation(len(embedded))], sizes)[known] for _ in range(LOTS)]
-    figures.spread("mmd2", mmd2[known])
-    figures.floor("mmd2_mean", np.array([dealt.mean() for dealt in chance]))
-    figures.run("mmd2_weighted", mmd2[known] @ weights)
-    figures.floor("mmd2_weighted", np.array([dealt @ weights for dealt in chance]))
-
-
-def _add_classifier(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
-    sizes = np.bincount(divided.party)
+    """run: c2st_auc_mean with its interval, c2st_parties: how many were judged. party: c2st_auc."""
+    sizes, generator = np.bincount(divided.party), np.random.default_rng([case.seed, _FEATURES_PURPOSE])
     if len(sizes) < 2:
         return
-    areas = np.full(len(sizes), np.nan)
+    inputs, areas = case.config.rows.inputs(case.pool_x[:1]).shape[1], np.full(len(sizes), np.nan)
+    onto = generator.standard_normal((inputs, WIDTH)) / np.sqrt(WIDTH) if inputs > WIDTH else None
     for place in np.argsort(-sizes, kind="stable")[:JUDGED]:
         inside, others = np.flatnonzero(divided.party == place), np.flatnonzero(divided.party != place)
         if min(len(inside), len(others)) >= LEAST_JUDGED:
             mine, rest = generator.permutation(inside)[:OWN_ROWS], generator.permutation(others)[:OTHER_ROWS]
             rows = divided.rows[np.r_[mine, rest]]
             unit = rows if case.dataset.patient is None else case.dataset.patient[rows]
-            areas[place] = told_apart(look.inputs(rows), np.arange(len(rows)) < len(mine), unit, generator)
+            seen = case.config.rows.inputs(case.dataset.x[rows])
+            seen = seen if onto is None else seen @ onto
+            areas[place] = told_apart(seen, np.arange(len(rows)) < len(mine), unit, generator)
     judged = areas[~np.isnan(areas)]
     figures.series("party", case.parties, "c2st_auc", areas)
     figures.run("c2st_parties", len(judged))
@@ -220,20 +136,6 @@ def division_rows(case: Case) -> list[Row]:
         figures.run(f"{metric}_p", part.p)
         figures.run(f"{metric}_named", part.named)
     return figures.rows
-
-
-def division_matrices(case: Case) -> Arrays:
-    """For pictures. parties: names; classes: names; counts int64 (parties, classes). Of at most `MOST_IN_MATRIX`
-    parties, the largest: distance_parties (names), and label_distance float64: Hellinger's between each two."""
-    counts = label_counts(case)
-    chosen = largest(counts.sum(axis=1))
-    return {
-        "parties": np.array(case.parties, dtype=str),
-        "classes": np.array(case.classes, dtype=str),
-        "counts": counts,
-        "distance_parties": np.array([case.parties[place] for place in chosen], dtype=str),
-        "label_distance": pairwise_hellinger(shares(counts[chosen])),
-    }
 
 
 def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import rel_entr
-from scipy.stats import rankdata
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 
 REPLICATES = 1000
 LEVEL = 0.95
-LEAST_FOR_RANKS = 5
-"""Parties below which no rank correlation is given: with four, one order of 24 is a perfect one."""
-_FEWEST_REPLICATES = 0.9
-"""Share of replicates in which a correlation must exist: in one where all parties are the same it has none."""
-
-_MOST_BYTES = 40_000_000
-"""Of draws that are kept, once for each figure: what is beyond is drawn again each time."""
 
 Estimate = tuple[float, float | None, float | None]
 """Value, low and high."""
@@ -34,54 +25,7 @@ def ends(drawn: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-class RepeatedDraws:
-    """What a generator gives, once more for whoever begins anew and asks for the same in the same order: many methods
-    are judged by the same draws of parties. Of the methods of a numpy generator those that this module needs."""
-
-    def __init__(self, seed: Sequence[int]) -> None:
-        self._generator, self._path = np.random.default_rng(seed), ()
-        self._begun = self._generator.bit_generator.state
-        self._drawn: dict[tuple[Any, ...], tuple[np.ndarray | None, Any]] = {}
-        self._room = _MOST_BYTES
-
-    def anew(self) -> RepeatedDraws:
-        """From its first draw on."""
-        self._path = ()
-        return self
-
-    def multinomial(self, count: int, shares: np.ndarray, size: int) -> np.ndarray:
-        """See `numpy.random.Generator`; shares that are equal, and numbers as float64."""
-        return self._once(
-            (count, size), lambda generator: generator.multinomial(count, shares, size).astype(np.float64)
-        )
-
-    def integers(self, most: int, size: tuple[int, int]) -> np.ndarray:
-        """See `numpy.random.Generator`."""
-        return self._once((most, *size), lambda generator: generator.integers(most, size=size))
-
-    def permutation(self, values: np.ndarray) -> np.ndarray:
-        """See `numpy.random.Generator`."""
-        return values[self._once((len(values),), lambda generator: generator.permutation(len(values)))]
-
-    def _once(self, call: tuple[int, ...], draw: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
-        """call: tells the three methods apart by its length."""
-        before, self._path = self._path, (*self._path, call)
-        known, after = self._drawn.get(self._path, (None, None))
-        if known is not None:
-            return known
-        self._generator.bit_generator.state = self._drawn[before][1] if before else self._begun
-        values = draw(self._generator)
-        if after is None:
-            self._room -= values.nbytes
-            after = self._generator.bit_generator.state
-            self._drawn[self._path] = values if self._room > 0 else None, after
-        return values
-
-
-Draws = np.random.Generator | RepeatedDraws
-
-
-def ratio(points: np.ndarray, of: np.ndarray, generator: Draws) -> Estimate:
+def ratio(points: np.ndarray, of: np.ndarray, generator: np.random.Generator) -> Estimate:
     """sum points / sum of, each float64 (parties,), `of` positive; with `of` all 1 it is the mean over parties.
 
     >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
@@ -92,72 +36,6 @@ def ratio(points: np.ndarray, of: np.ndarray, generator: Draws) -> Estimate:
         return value, None, None
     times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES)
     return value, *ends((times @ points) / (times @ of))
-
-
-def rank_correlation(x: np.ndarray, y: np.ndarray, generator: Draws) -> Estimate | None:
-    """Spearman's, of float (parties,); None with fewer than `LEAST_FOR_RANKS`, or where all are equal."""
-    if len(x) < LEAST_FOR_RANKS or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    picked = generator.integers(len(x), size=(REPLICATES, len(x)))
-    drawn = _correlations(_ranks(x, picked), _ranks(y, picked))
-    drawn = drawn[np.isfinite(drawn)]
-    value = float(_correlations(rankdata(x)[None], rankdata(y)[None])[0])
-    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
-        return value, None, None
-    return value, *ends(drawn)
-
-
-def _ranks(values: np.ndarray, picked: np.ndarray) -> np.ndarray:
-    """`rankdata` of each row of values[picked], float64 (draws, parties), without sorting each: of `values` float
-    (parties,) it is known what is below what."""
-    different, places = np.unique(values, return_inverse=True)
-    codes, draws = places[picked], len(picked)
-    cells = codes + len(different) * np.arange(draws)[:, None]
-    counts = np.bincount(cells.ravel(), minlength=draws * len(different)).reshape(draws, -1)
-    return np.take_along_axis(counts.cumsum(axis=1) - (counts - 1) / 2, codes, axis=1)
-
-
-def pair_correlation(x: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> Estimate | None:
-    """Spearman's over the pairs of two different parties, of float (parties, parties); the diagonals do not count.
-
-    Pairs that share a party are not independent, so parties are drawn anew and not pairs: a pair counts as often as
-    both of its parties were drawn, with the rank that it has among all pairs (Snijders, Borgatti 1999).
-    """
-    parties = len(x)
-    apart = ~np.eye(parties, dtype=bool)
-    if parties < LEAST_FOR_RANKS or np.ptp(x[apart]) == 0 or np.ptp(y[apart]) == 0:
-        return None
-    ranks = []
-    for values in (x, y):
-        rank = np.zeros((parties, parties))
-        rank[apart] = rankdata(values[apart])
-        ranks.append((rank - rank[apart].mean()) * apart)
-    times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES).astype(np.float64)
-
-    def sums(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return ((weights @ values) * weights).sum(axis=1)
-
-    def correlations(weights: np.ndarray) -> np.ndarray:
-        count = sums(apart.astype(np.float64), weights)
-        means = [sums(rank, weights) / count for rank in ranks]
-        spread = [sums(rank**2, weights) / count - mean**2 for rank, mean in zip(ranks, means, strict=True)]
-        common = sums(ranks[0] * ranks[1], weights) / count - means[0] * means[1]
-        return common / np.sqrt(spread[0] * spread[1])
-
-    with np.errstate(divide="ignore", invalid="ignore"):  # where all pairs of a draw are equal, or it has one party
-        drawn = correlations(times)
-    drawn = drawn[np.isfinite(drawn)]
-    value = float(correlations(np.ones((1, parties)))[0])
-    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
-        return value, None, None
-    return value, *ends(drawn)
-
-
-def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Pearson's of each row of float64 (n, values); NaN where one of them is constant."""
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (x * y).sum(axis=1) / np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
 
 
 def shares(counts: np.ndarray) -> np.ndarray:
@@ -228,10 +106,6 @@ def quarters(values: np.ndarray, parts: int = 4) -> list[np.ndarray]:
     return [part for part in np.array_split(np.argsort(values, kind="stable"), parts) if len(part)]
 
 
-MOST_IN_MATRIX = 60
-"""Parties, the largest ones, in a matrix for pictures."""
-
-
 @dataclass(frozen=True)
 class Divided:
     """Rows int64 (n,) of all parties, party after party, and the index int64 (n,) of the party of each. Secret."""
@@ -274,15 +148,6 @@ def label_counts(case: Case) -> np.ndarray:
 def label_distances(counts: np.ndarray) -> np.ndarray:
     """Hellinger distance float64 (parties,) of the labels of each party to those of all together, from `counts`."""
     return hellinger(shares(counts), shares(counts.sum(axis=0)))
-
-
-def largest(sizes: np.ndarray, most: int = MOST_IN_MATRIX) -> np.ndarray:
-    """Positions int64 of the largest parties, at most so many, in the order of the parties; sizes int (parties,).
-
-    >>> largest(np.array([3, 9, 1, 9]), 2).tolist()
-    [1, 3]
-    """
-    return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
 QUANTILES = (10, 50, 90)

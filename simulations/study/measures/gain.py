@@ -3,7 +3,7 @@
 A gain is positive where the method is better. Of one party it is the mean over its rows of the difference in accuracy
 (right or not) or in Brier score (of two classes that of the second's probability, else the sum over classes), and the
 difference in AUC where it held both classes out. Few rows make a gain uncertain, and the parties with the largest gains
-and losses are then those with the fewest rows. So what is said of the spread over parties (worst decile, Gini) stands
+and losses are then those with the fewest rows. So what is said of the worst decile stands
 beside its floor: the same after all rows' differences were dealt to parties of the very same sizes by lot, `LOTS`
 times, when no party gains more than another. Of the AUC there is none, for it is of pairs of rows.
 """
@@ -14,24 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import binomtest
 
 from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import wilson
-from consilium.simulations.study.measures.figures import (
-    Draws,
-    Figures,
-    RepeatedDraws,
-    gini,
-    label_counts,
-    label_distances,
-    quarters,
-    rank_correlation,
-    ratio,
-)
+from consilium.simulations.study.measures.figures import Figures, label_counts, label_distances, quarters, ratio
 
 AGAINST = "local"
 """The method that gains are against: each party's own teachers."""
@@ -66,26 +55,23 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     Empty where `AGAINST` is not among them, or nothing is held out at home. NAME is gain_accuracy, gain_brier, or, of
     two classes, gain_auc.
 
-    party: NAME. run: NAME, over all rows (or pairs) of all parties, and NAME_mean over parties, both with parties drawn
-    anew; NAME_parties; NAME_better, NAME_worse: how many parties gain and lose; NAME_better_share of those that do
-    either, with Wilson's interval; NAME_sign: two-sided p of the sign test; NAME_worst_decile: mean over the tenth of
-    the parties (rounded up) with the least gain; NAME_gini (`sizes.gini`); floors of the last two;
-    NAME_rows_correlation, NAME_distance_correlation: Spearman's with the rows of a party and the Hellinger distance of
-    its labels. group: NAME, NAME_better and NAME_parties of "rows 1 of 4" to "rows 4 of 4" and "distance 1 of 4" to
-    "distance 4 of 4", and NAME_rows_low and _high, or NAME_distance_low and _high.
+    party: NAME. run: NAME, over all rows (or pairs) of all parties, with parties drawn anew; NAME_parties;
+    NAME_better, NAME_worse: how many parties gain and lose; NAME_better_share of those that do either, with Wilson's
+    interval; NAME_worst_decile: mean over the tenth of the parties (rounded up) with the least gain, and its floor.
+    group: NAME, NAME_better and NAME_parties of "rows 1 of 4" to "rows 4 of 4" and "distance 1 of 4" to "distance 4 of
+    4", parties by their rows and by the Hellinger distance of their labels.
     """
     alone = mine.get(AGAINST)
     if alone is None or alone.home is None or not len(case.home_y):
         return []
-    counts, rows, draws = label_counts(case), [], dict[str, RepeatedDraws]()
+    counts, rows = label_counts(case), list[Row]()
     for method, predicted in mine.items():
         if method == AGAINST or predicted.home is None:
             continue
         figures = Figures(method)
         for name, gains in _gains(case, alone.home, predicted.home).items():
             if len(gains.place):
-                drawn = draws.setdefault(name, RepeatedDraws([case.seed, _PURPOSE])).anew()
-                _add(figures, case, name, gains, counts, drawn)
+                _add(figures, case, name, gains, counts)
         rows += figures.rows
     return rows
 
@@ -131,38 +117,28 @@ def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method
     return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
 
 
-def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray, generator: RepeatedDraws) -> None:
-    by_party, ones = gains.by_party, np.ones(len(gains.place))
+def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
+    by_party, generator = gains.by_party, np.random.default_rng([case.seed, _PURPOSE])
     figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
     figures.estimate(name, ratio(gains.points, gains.of, generator))
-    figures.estimate(f"{name}_mean", ratio(by_party, ones, generator))
     figures.run(f"{name}_parties", len(by_party))
     better, worse = int((by_party > _EQUAL).sum()), int((by_party < -_EQUAL).sum())
     figures.run(f"{name}_better", better)
     figures.run(f"{name}_worse", worse)
     if better + worse:
         figures.run(f"{name}_better_share", better / (better + worse), *wilson(better, better + worse))
-        figures.run(f"{name}_sign", binomtest(better, better + worse).pvalue)
-    _add_spread(figures, name, gains, generator)
-    sizes, distances = counts.sum(axis=1)[gains.place], label_distances(counts)[gains.place]
-    figures.estimate(f"{name}_rows_correlation", rank_correlation(by_party, sizes, generator))
-    figures.estimate(f"{name}_distance_correlation", rank_correlation(by_party, distances, generator))
-    _add_groups(figures, name, gains, "rows", sizes, generator)
-    _add_groups(figures, name, gains, "distance", distances, generator)
-
-
-def _add_spread(figures: Figures, name: str, gains: Gains, generator: Draws) -> None:
-    by_party = gains.by_party
     figures.run(f"{name}_worst_decile", worst_decile(by_party))
-    if len(by_party) < 2:
-        return
-    figures.run(f"{name}_gini", gini(by_party))
-    if gains.rows is None:
-        return
-    starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
-    dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
-    figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
-    figures.floor(f"{name}_gini", np.array([gini(lot) for lot in dealt]))
+    if gains.rows is not None:
+        starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
+        dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
+        figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
+    for by, values in {"rows": counts.sum(axis=1), "distance": label_distances(counts)}.items():
+        groups = quarters(values[gains.place])
+        for number, part in enumerate(groups, 1):
+            group = f"{by} {number} of {len(groups)}"
+            figures.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
+            figures.add("group", group, f"{name}_better", (by_party[part] > _EQUAL).sum())
+            figures.add("group", group, f"{name}_parties", len(part))
 
 
 def worst_decile(gains: np.ndarray) -> float:
@@ -172,17 +148,3 @@ def worst_decile(gains: np.ndarray) -> float:
     (-1.0, 0.5)
     """
     return float(np.sort(gains)[: int(np.ceil(WORST * len(gains)))].mean())
-
-
-def _add_groups(figures: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: Draws) -> None:
-    groups = quarters(values)
-    for number, part in enumerate(groups, 1):
-        group = f"{by} {number} of {len(groups)}"
-        figures.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
-        for metric, value in {
-            f"{name}_better": (gains.by_party[part] > _EQUAL).sum(),
-            f"{name}_parties": len(part),
-            f"{name}_{by}_low": values[part].min(),
-            f"{name}_{by}_high": values[part].max(),
-        }.items():
-            figures.add("group", group, metric, value)

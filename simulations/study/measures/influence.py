@@ -6,39 +6,27 @@ import numpy as np
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
-from consilium.simulations.study.measures.figures import (
-    Figures,
-    label_counts,
-    label_distances,
-    quarters,
-    rank_correlation,
-)
+from consilium.simulations.study.measures.figures import Figures, label_counts, quarters
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
 METHOD = "teachers"
 METRIC = "winners_flipped"
-_PURPOSE = 0x696E666C
 
 
 def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """What changes without each party, as method "teachers". Secret. Empty where there is one party.
 
     party: winners_flipped, rows of the pool whose plurality is another without it. run: its mean and quantiles over
-    parties, _most, and its rank correlation with the party's rows (_rows_correlation) and with its label distance
-    (_distance_correlation). group: "rows 1 of 4" to "rows 4 of 4", parties by their rows: the means.
+    parties, and _most. group: "rows 1 of 4" to "rows 4 of 4", parties by their rows: the means.
     """
     if len(case.parties) < 2:
         return []
     figures, values = Figures(METHOD), winners_flipped(ensemble.pool, len(case.classes))
-    counts = label_counts(case)
-    sizes, generator = counts.sum(axis=1), np.random.default_rng([case.seed, _PURPOSE])
     figures.series("party", case.parties, METRIC, values)
     figures.spread(METRIC, values)
     figures.run(f"{METRIC}_most", values.max())
-    figures.estimate(f"{METRIC}_rows_correlation", rank_correlation(values, sizes, generator))
-    figures.estimate(f"{METRIC}_distance_correlation", rank_correlation(values, label_distances(counts), generator))
-    groups = quarters(sizes)
+    groups = quarters(label_counts(case).sum(axis=1))
     for number, part in enumerate(groups, 1):
         figures.add("group", f"rows {number} of {len(groups)}", METRIC, values[part].mean())
     return figures.rows

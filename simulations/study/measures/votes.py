@@ -1,25 +1,15 @@
-"""What the teachers of a division say: how good, how alike, and how they do at other sites."""
+"""What the teachers of a division say: how good, and how alike."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
-from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.metrics import wilson
-from consilium.simulations.study.measures.figures import (
-    Figures,
-    label_counts,
-    largest,
-    pair_correlation,
-    pairwise_hellinger,
-    ratio,
-    shares,
-)
+from consilium.simulations.study.measures.figures import Figures
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
 DIGITS = 6
@@ -41,35 +31,20 @@ def total_votes(cast: TeacherVotes, classes: int) -> np.ndarray:
     return np.stack(votes, axis=1).round(DIGITS)
 
 
-def shares_right(votes: TeacherVotes, y: np.ndarray, classes: int) -> np.ndarray:
-    """Share of each party's votes for the true class `y` int64 (rows,) of each row, float32 (parties, rows)."""
-    right = np.zeros((votes.cast.shape[0], len(y)), dtype=np.float32)
-    for label in range(classes):
-        right[:, y == label] = shares_for(votes, label)[:, :, y == label].mean(axis=1)
-    return right
-
-
 MOST_OPERATIONS = 1e11
 """Floating point operations, some seconds, of all pairs; else they are compared on fewer rows, by lot."""
 _AGREEMENT_PURPOSE = 0x6B617070
 
 
-@dataclass(frozen=True)
-class Kappas:
-    """agreement: mean over pairs of the share of rows on which they say the same. cohen: mean over the pairs whose
-    kappa exists (not where both always say the same one class), NaN where none does. fleiss: NaN where all say one
-    class. pairs: share of pairs whose kappa exists. by_party: float64 (parties,), mean over the pairs of one of its
-    teachers with one of another party; NaN where none exists.
-    """
+class Agreement(NamedTuple):
+    """share: mean over pairs of teachers of the share of rows on which they say the same. kappa: Cohen's, mean over the
+    pairs that have one (not where both always say the same one class), NaN where none does."""
 
-    agreement: float
-    cohen: float
-    fleiss: float
-    pairs: float
-    by_party: np.ndarray = field(repr=False)
+    share: float
+    kappa: float
 
 
-def agreement(cast: TeacherVotes, classes: int, seed: int) -> Kappas:
+def agreement(cast: TeacherVotes, classes: int, seed: int) -> Agreement:
     """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
     parties, per_party, rows = cast.cast.shape
     teachers = parties * per_party
@@ -78,102 +53,20 @@ def agreement(cast: TeacherVotes, classes: int, seed: int) -> Kappas:
     if most < rows:
         taken = np.sort(np.random.default_rng([seed, _AGREEMENT_PURPOSE]).permutation(rows)[: max(most, 1)])
     same, chance = np.zeros((teachers, teachers)), np.zeros((teachers, teachers))
-    together, alone, expected = 0.0, 0.0, 0.0
     for label in range(classes):
         votes = shares_for(cast, label).reshape(teachers, rows)[:, taken]
         same += votes @ votes.T / len(taken)
         shares = votes.mean(axis=1, dtype=np.float64)
         chance += np.outer(shares, shares)
-        together += float((votes.sum(axis=0, dtype=np.float64) ** 2).sum())
-        alone += float((votes.astype(np.float64) ** 2).sum())
-        expected += shares.mean() ** 2
     pairs = np.triu(np.ones((teachers, teachers), dtype=bool), 1)
-    kappa, exists = _kappa(same, chance)
-    observed = (together - alone) / (len(taken) * teachers * (teachers - 1))
-    fleiss, has_fleiss = _kappa(np.array(observed), np.array(expected))
-    party = np.repeat(np.arange(parties), per_party)
-    return Kappas(
-        agreement=float(same[pairs].mean()),
-        cohen=float(kappa[pairs & exists].mean()) if (pairs & exists).any() else float("nan"),
-        fleiss=float(fleiss) if has_fleiss else float("nan"),
-        pairs=float(exists[pairs].mean()),
-        by_party=_by_party(np.where(exists, kappa, 0), exists & (party[:, None] != party), parties, per_party),
-    )
-
-
-def _kappa(same: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Kappa, and where it exists."""
-    exists = chance < 1 - 1e-9
-    return (same - chance) / np.where(exists, 1 - chance, 1), exists
-
-
-def _by_party(kappa: np.ndarray, counts: np.ndarray, parties: int, teachers: int) -> np.ndarray:
-    total = (kappa * counts).sum(axis=1).reshape(parties, teachers).sum(axis=1)
-    pairs = counts.sum(axis=1).reshape(parties, teachers).sum(axis=1)
-    return np.where(pairs > 0, total / np.maximum(pairs, 1), np.nan)
-
-
-@dataclass(frozen=True)
-class CrossSite:
-    """places: int64 (places,), parties with held-out rows. accuracy: float64 (parties, places), of the votes of the
-    party's teachers on the rows of the place. auc: likewise, of its mean probabilities, NaN where the place does not
-    have both classes; (0, 0) of more than two classes.
-    """
-
-    places: np.ndarray = field(repr=False)
-    accuracy: np.ndarray = field(repr=False)
-    auc: np.ndarray = field(repr=False)
-
-
-def cross_site(case: Case, ensemble: Ensemble) -> CrossSite:
-    """All teachers on all held-out rows."""
-    party, y = case.home_party, case.home_y
-    places, starts = np.unique(party, return_index=True)
-    if not len(places):
-        none = np.zeros((len(case.parties), 0))
-        return CrossSite(places, none, np.zeros((0, 0)))
-    right = shares_right(ensemble.home, y, len(case.classes))
-    rows = np.diff(np.r_[starts, len(party)])
-    accuracy = np.add.reduceat(right, starts, axis=1, dtype=np.float64) / rows
-    auc = np.zeros((0, 0))
-    if len(case.classes) == 2:
-        auc = np.full(accuracy.shape, np.nan)
-        for position, (start, count) in enumerate(zip(starts, rows, strict=True)):
-            part = slice(start, start + count)
-            auc[:, position] = _areas(ensemble.home_scores[:, part], y[part] == 1)
-    return CrossSite(places, accuracy, auc)
-
-
-@dataclass(frozen=True)
-class Against:
-    """Of each place that has such a figure: float64 (places,) own teachers, and the mean of all others'."""
-
-    places: np.ndarray = field(repr=False)
-    at_home: np.ndarray = field(repr=False)
-    others: np.ndarray = field(repr=False)
-
-
-def own_against_others(places: np.ndarray, scores: np.ndarray) -> Against:
-    """`scores` float64 (parties, places), a figure of `CrossSite`, of two parties at least."""
-    known = ~np.isnan(scores).any(axis=0)
-    places, scores = places[known], scores[:, known]
-    at_home = scores[places, np.arange(len(places))]
-    return Against(places, at_home, (scores.sum(axis=0) - at_home) / (len(scores) - 1))
-
-
-def _areas(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Areas under the curves of scores float (parties, rows), NaN each where `positive` bool (rows,) has one kind."""
-    count = int(positive.sum())
-    if count in (0, len(positive)):
-        return np.full(len(scores), np.nan)
-    ranks = rankdata(scores, axis=1)[:, positive].sum(axis=1)
-    return (ranks - count * (count + 1) / 2) / (count * (len(positive) - count))
+    exists = pairs & (chance < 1 - 1e-9)
+    kappas = (same[exists] - chance[exists]) / (1 - chance[exists])
+    return Agreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
 
 
 METHOD = "teachers"
 AMBIGUOUS = {"ambiguity_02": 0.02, "ambiguity_10": 0.1, "ambiguity_20": 0.2}
 """Lead of the winner, as a share of all votes, below which a row counts as ambiguous, by the figure's name."""
-_PURPOSE = 0x63726F7373
 
 
 def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
@@ -182,47 +75,25 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     run, on the pool and with the prefix test_ on the test rows: consensus (mean share of the votes that the winner
     has), gap_mean and its quantiles (lead of the winner, in votes), ambiguity_02, _10, _20 (share of rows whose lead is
     below so many hundredths of the votes), plurality_right with Wilson's interval.
-    run, on the pool: agreement, kappa, kappa_fleiss, kappa_pairs (`measures.agreement`); equal_scores: share of votes
-    that a lot decides.
-    run: teacher_right_mean and quantiles, accuracy of each party's teachers on the test rows. cross_site_accuracy_own,
-    cross_site_accuracy_others and cross_site_accuracy_shift, own minus others, in the mean over parties with held-out
-    rows and with parties drawn anew, cross_site_accuracy_parties: how many; of two classes all of it with _auc, of
-    parties that held both classes out. cross_site_distance_correlation: Spearman's, over pairs (A, B), of what A's
-    teachers lose against B's own on B's rows with the Hellinger distance of A's labels to B's.
+    run, on the pool: agreement, kappa (`agreement`); equal_scores: share of votes that a lot decides.
+    run: teacher_right_mean and quantiles, accuracy of each party's teachers on the test rows.
     class: plurality_right (of rows of this class, those whose plurality is it) and plurality_wrong (of rows whose
     plurality it is, those of another class), on the pool, with Wilson's intervals; test_ likewise.
-    party: teacher_right; kappa with teachers of others; cross_site_accuracy_own and _others on its own rows, and
-    cross_site_accuracy_abroad: of its teachers on the rows of others.
+    party: teacher_right.
     """
     figures = Figures(METHOD)
     for prefix, votes, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
         if len(y):
             _add_votes(figures, prefix, total_votes(votes, len(case.classes)), y, case.classes)
     if ensemble.pool.cast.shape[0] * ensemble.pool.cast.shape[1] > 1:
-        _add_agreement(figures, case, ensemble)
+        alike = agreement(ensemble.pool, len(case.classes), case.seed)
+        figures.run("agreement", alike.share)
+        figures.series("run", ("",), "kappa", (alike.kappa,))
     figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.cast.size)
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)
-    if len(case.parties) > 1:
-        _add_cross_site(figures, case, cross_site(case, ensemble))
     return figures.rows
-
-
-def teacher_matrices(case: Case, ensemble: Ensemble) -> Arrays:
-    """For pictures, of the largest parties with held-out rows (`divided.MOST_IN_MATRIX`): cross_site_parties (names),
-    cross_site_accuracy and, of two classes, cross_site_auc, float64 (teachers of, rows of); NaN where there is none."""
-    crossed = cross_site(case, ensemble)
-    sizes = label_counts(case).sum(axis=1)
-    column = largest(sizes[crossed.places])
-    place = crossed.places[column]
-    matrices = {
-        "cross_site_parties": np.array([case.parties[index] for index in place], dtype=str),
-        "cross_site_accuracy": crossed.accuracy[np.ix_(place, column)],
-    }
-    if crossed.auc.size:
-        matrices["cross_site_auc"] = crossed.auc[np.ix_(place, column)]
-    return matrices
 
 
 def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
@@ -243,45 +114,3 @@ def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, 
             figures.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
         if called:
             figures.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
-
-
-def _add_agreement(figures: Figures, case: Case, ensemble: Ensemble) -> None:
-    kappas = agreement(ensemble.pool, len(case.classes), case.seed)
-    figures.run("agreement", kappas.agreement)
-    for metric, value in {"kappa": kappas.cohen, "kappa_fleiss": kappas.fleiss}.items():
-        figures.series("run", ("",), metric, (value,))
-    figures.run("kappa_pairs", kappas.pairs)
-    figures.series("party", case.parties, "kappa", kappas.by_party)
-
-
-def _add_cross_site(figures: Figures, case: Case, crossed: CrossSite) -> None:
-    generator = np.random.default_rng([case.seed, _PURPOSE])
-    for name, scores in {"cross_site_accuracy": crossed.accuracy, "cross_site_auc": crossed.auc}.items():
-        if not scores.size:
-            continue
-        against = own_against_others(crossed.places, scores)
-        figures.run(f"{name}_parties", len(against.places))
-        if len(against.places):
-            ones = np.ones(len(against.places))
-            figures.estimate(f"{name}_own", ratio(against.at_home, ones, generator))
-            figures.estimate(f"{name}_others", ratio(against.others, ones, generator))
-            figures.estimate(f"{name}_shift", ratio(against.at_home - against.others, ones, generator))
-    _add_by_place(figures, case, crossed)
-    place = crossed.places
-    if len(place):
-        accuracy = crossed.accuracy[place]
-        lost = np.diag(accuracy) - accuracy
-        distance = pairwise_hellinger(shares(label_counts(case)[place]))
-        figures.estimate("cross_site_distance_correlation", pair_correlation(distance, lost, generator))
-
-
-def _add_by_place(figures: Figures, case: Case, crossed: CrossSite) -> None:
-    names = [case.parties[place] for place in crossed.places]
-    against = own_against_others(crossed.places, crossed.accuracy)
-    figures.series("party", names, "cross_site_accuracy_own", against.at_home)
-    figures.series("party", names, "cross_site_accuracy_others", against.others)
-    at_home = np.zeros(len(case.parties))
-    at_home[crossed.places] = against.at_home
-    elsewhere = len(crossed.places) - np.isin(np.arange(len(case.parties)), crossed.places)
-    abroad = (crossed.accuracy.sum(axis=1) - at_home) / np.maximum(elsewhere, 1)
-    figures.series("party", case.parties, "cross_site_accuracy_abroad", np.where(elsewhere > 0, abroad, np.nan))

@@ -15,32 +15,33 @@ from consilium.protocol.files import replacing, writing
 from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
-from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.lengths import folded_to_fit
+from consilium.simulations.study.cells import called
+from consilium.simulations.study.report.measured import (
+    division_part,
+    fairness_part,
+    influence_part,
+    privacy_part,
+    votes_part,
+)
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
-from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.parts import as_part
-from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
-from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
-from consilium.simulations.study.summaries.sentences import answers_of, findings_of
+from consilium.simulations.study.results import StudyFiles, open_study
+from consilium.simulations.study.summaries.sentences import answers_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
-from consilium.simulations.study.summaries.view import Point, StudyView, study_view
+from consilium.simulations.study.summaries.view import StudyView, study_view
 
-_PICTURED = 24
-"""Cases whose matrices are looked at, the first seed of each point."""
 _SECRET = (
     "Functions of private rows without noise: not for publication unless the data are public. That holds for every"
     " table, picture and download here but those of what a method with a guarantee released."
 )
-_FINDINGS = (
-    "Computed from the table of results by fixed rules; what did not show is told too. Significant: p below 0.05 after"
-    " Holm’s correction over the comparisons of one question. Methods are tested against each other where their"
-    " guarantees are equal. Costs and gaps are shown with their intervals and not tested."
+_IN_SHORT = (
+    "Computed from the table of results by fixed rules. Significant: p below 0.05 after Holm’s correction over the"
+    " comparisons of one question. Methods are tested against each other where their guarantees are equal."
 )
 
 
 def write_study_report(folder: Path, out: Path) -> list[str]:
-    """Draw the report of the study in `folder` (results.parquet, study.json, matrices) into the file `out`; the
+    """Draw the report of the study in `folder` (results.parquet, study.json) into the file `out`; the
     sentences that it begins with.
 
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
@@ -52,51 +53,40 @@ def write_study_report(folder: Path, out: Path) -> list[str]:
     """
     files = open_study(folder)
     view = _view(files)
-    content = _rendered(files, view, folder.name).encode()
+    content = _rendered(files, view).encode()
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(content)
     return answers_of(view)
-
-
-def render_study(files: StudyFiles, name: str) -> str:
-    """The report as HTML; `name`: its title where study.json gives none.
-
-    Raises
-    ------
-    DataError : a column of the results is missing, or a file of matrices is damaged.
-    """
-    return _rendered(files, _view(files), name)
 
 
 def _view(files: StudyFiles) -> StudyView:
     return study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
 
 
-def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
-    facts, matrices = files.facts, _matrices(files, view)
+def _rendered(files: StudyFiles, view: StudyView) -> str:
+    facts = files.facts
     parts = (
         _answers(view),
         _questions(view, facts, _cells(files.results)),
         methods_part(view),
         lines_part(view),
         contrasts_part(view),
-        division_part(view, matrices),
+        division_part(view),
         fairness_part(view),
-        votes_part(view, matrices),
+        votes_part(view),
         privacy_part(view),
         influence_part(view),
-        across_part(view),
-        _findings(findings_of(view), facts),
+        _author(facts),
         _how(facts),
     )
-    heading, description = str(facts.get("title") or facts.get("name") or name), str(facts.get("description") or "")
-    owners = [str(entry["attribution"]) for entry in tables(facts, "data") if entry.get("attribution")]
+    heading, description = facts["title"], facts["description"]
+    owners = [entry["attribution"] for entry in facts["data"] if entry["attribution"]]
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     return as_html(
         Page(
             "Consilium · a study",
             heading,
-            folded_to_fit([part for part in parts if part is not None]),
+            [part for part in parts if part is not None],
             summary=(_summary(view), *([description] if description else [])),
             top=_top(facts),
             footer=(*data, METHOD),
@@ -113,18 +103,6 @@ def _cells(results: pl.DataFrame) -> int:
     return judged.select([*axis_names(results), "seed", "method"]).n_unique()
 
 
-def _matrices(files: StudyFiles, view: StudyView) -> dict[Point, Arrays]:
-    """Of the first seed of each point that has any, in the order of the points."""
-    first: dict[Point, tuple[int, str]] = {}
-    for case, entry in mapping(files.facts.get("cases")).items():
-        axes, seed = mapping(mapping(entry).get("axes")), mapping(entry).get("seed")
-        seed, point = seed if isinstance(seed, int) else 0, tuple(str(axes.get(axis, "")) for axis in view.axes)
-        if case in files.matrices and (point not in first or seed < first[point][0]):
-            first[point] = (seed, case)
-    points = [point for point in view.points if point in first][:_PICTURED]
-    return {point: files.arrays(first[point][1]) for point in points}
-
-
 def _summary(view: StudyView) -> str:
     """What was asked, in a sentence."""
     axes = ", ".join(f"{axis} ({len(view.order[axis])} values)" for axis in view.axes if view.axes)
@@ -134,10 +112,10 @@ def _summary(view: StudyView) -> str:
 
 def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
     """What has to be known before anything else: who may see it, what failed, what is not there."""
-    failed = tuple(f"{_place(entry)}: {_why(entry)}" for entry in tables(facts, "failed"))
-    counts = Counter((str(entry.get("method", "")), str(entry.get("why", ""))) for entry in tables(facts, "absent"))
+    failed = tuple(f"{_place(entry)}: {entry['why']}" for entry in facts["failed"])
+    counts = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
     absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for (method, why), count in counts.items())
-    warnings = tuple(str(entry["text"]) for entry in tables(facts, "warnings") if entry.get("text"))
+    warnings = tuple(entry["text"] for entry in facts["warnings"])
     heading = f"{many(len(failed), 'cell')} could not be computed."
     return without_blanks(
         [
@@ -150,23 +128,18 @@ def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
 
 
 def _place(entry: Mapping[str, Any]) -> str:
-    parts = [f"{axis} = {value}" for axis, value in mapping(entry.get("axes")).items()]
-    return ", ".join([*parts, f"seed {entry.get('seed')}", *([str(entry["method"])] if entry.get("method") else [])])
-
-
-def _why(entry: Mapping[str, Any]) -> str:
-    return ". ".join(str(entry[key]) for key in ("what", "action") if entry.get(key))
+    return ", ".join(filter(None, [called(entry["axes"]), f"seed {entry['seed']}", entry["method"]]))
 
 
 def _answers(view: StudyView) -> PagePart | None:
-    """The first of the findings, and one picture."""
+    """What the numbers carry, and one picture."""
     sentences = answers_of(view)
     first = [Exhibit("answers", items=tuple(sentences), look="numbered")] if sentences else []
-    return as_part("answers", "In short", [*first, *methods_picture(view)])
+    return as_part("answers", "In short", [*first, *methods_picture(view)], *([_IN_SHORT] if first else []))
 
 
 def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:
-    count = len(tables(facts, "failed"))
+    count = len(facts["failed"])
     failed = f"; {many(count, 'cell')} failed" if count else ""
     rows = [
         *((axis, "; ".join(view.order[axis])) for axis in view.axes),
@@ -177,13 +150,9 @@ def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePar
     return PagePart("part-questions", "What was asked", (Exhibit("questions", table=pairs(rows)),))
 
 
-def _findings(sentences: list[str], facts: Mapping[str, Any]) -> PagePart:
-    nothing = ("The results carry none: there is too little to compare.",)
-    words = (_FINDINGS, *(nothing if not sentences else ()))
-    author = tuple(map(str, sequence(facts.get("findings"))))
-    exhibits = [Exhibit("findings", words=words, items=tuple(sentences), look="numbered")]
-    exhibits += [Exhibit("author", "In the author’s words", items=author)] if author else []
-    return PagePart("part-findings", "Findings", tuple(exhibits))
+def _author(facts: Mapping[str, Any]) -> PagePart | None:
+    words = tuple(facts["findings"])
+    return as_part("author", "In the author’s words", [Exhibit("author", items=words)] if words else [])
 
 
 def _how(facts: Mapping[str, Any]) -> PagePart:
@@ -191,10 +160,10 @@ def _how(facts: Mapping[str, Any]) -> PagePart:
         "All figures: <code>results.parquet</code>, one row for each. To cite it: <code>consilium study cite</code>"
         " prints versions, seeds and hashes."
     )
-    command, rows = Markup("<code>{}</code>").format(facts.get("command") or ""), _origin(facts)
+    command = Markup("<code>{}</code>").format(facts["command"])
     exhibits = [
-        Exhibit("command", words=(command,)) if facts.get("command") else None,
-        Exhibit("made", table=pairs(rows)) if rows else None,
+        Exhibit("command", words=(command,)) if facts["command"] else None,
+        Exhibit("made", table=pairs(_origin(facts))),
         Exhibit("cite", words=(cite,), look="small"),
     ]
     return PagePart("part-made", "How it was made", without_blanks(exhibits))
@@ -202,19 +171,16 @@ def _how(facts: Mapping[str, Any]) -> PagePart:
 
 def _origin(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and text of what there is of it."""
-    steps, seconds = mapping(facts.get("steps")), mapping(facts.get("seconds"))
-    rows = {
-        "study": facts.get("spec_digest"),
-        "results of": facts.get("created"),
-        "cells": facts.get("cells"),
-        "steps computed": steps.get("computed"),
-        "steps from the cache": steps.get("from_cache"),
-        "wall time, seconds": seconds.get("wall"),
-        "computing, seconds of one core": seconds.get("computing"),
-        "processes": facts.get("workers"),
-        "held out at home": facts.get("home_share"),
-        "measures": ", ".join(map(str, sequence(facts.get("measures")))),
+    rows: dict[str, Any] = {
+        "study": facts["spec_digest"],
+        "results of": facts["created"],
+        "cells": facts["cells"],
+        "cells computed before": facts["found"],
+        "seconds": facts["seconds"],
+        "processes": facts["workers"],
+        "held out at home": facts["home_share"],
+        "measures": ", ".join(facts["measures"]),
     }
-    rows |= {f"rows of {entry.get('set')} (SHA-256)": entry.get("sha256") for entry in tables(facts, "data")}
-    rows |= mapping(facts.get("versions"))
-    return [(str(key), f"{value:,}" if isinstance(value, int) else str(value)) for key, value in rows.items() if value]
+    rows |= {f"rows of {entry['set']} (SHA-256)": entry["sha256"] for entry in facts["data"]}
+    rows |= facts["versions"]
+    return [(key, f"{value:,}" if isinstance(value, int) else str(value)) for key, value in rows.items() if value]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from consilium.report.charts import LOOKS, Drawing, ValueRow, rows_axis, rows_chart
+from consilium.report.charts import LOOKS, ValueRow, rows_axis, rows_chart
 from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, signed_text, upper_first
@@ -25,7 +25,6 @@ from consilium.simulations.study.report.parts import (
 )
 from consilium.simulations.study.summaries.questions import (
     Family,
-    Kind,
     Likeness,
     MeanContrast,
     Terms,
@@ -34,7 +33,15 @@ from consilium.simulations.study.summaries.questions import (
     questions,
     stated_terms,
 )
-from consilium.simulations.study.summaries.tidy import AS_RISKS, JUDGED, less_is_better, metric_words, short, title
+from consilium.simulations.study.summaries.tidy import (
+    AS_RISKS,
+    JUDGED,
+    as_number,
+    less_is_better,
+    metric_words,
+    short,
+    title,
+)
 from consilium.simulations.study.summaries.view import StudyView
 
 MOST_PANELS = 12
@@ -48,6 +55,7 @@ _OF_ONE_SEED = (
     "Each value is of one seed. Its interval (95%) is over test rows alone, or the owners that these came from: another"
     " seed may lie outside it."
 )
+_OF_TWO_SEEDS = "Each value is a mean over two seeds, which are too few for an interval."
 
 
 def methods_part(view: StudyView) -> PagePart | None:
@@ -58,7 +66,8 @@ def methods_part(view: StudyView) -> PagePart | None:
     means = [_means(view, metric) for metric in metrics]
     exhibits = [exhibit for exhibit in means if exhibit is not None]
     exhibits[1:1] = [*_guarantees(view), *_differences(view), *_worth(view)]
-    return as_part("methods", "Methods", exhibits, _OVER_SEEDS if len(view.seeds) > 1 else _OF_ONE_SEED)
+    words = {1: _OF_ONE_SEED, 2: _OF_TWO_SEEDS}.get(len(view.seeds), _OVER_SEEDS)
+    return as_part("methods", "Methods", exhibits, words)
 
 
 def judged(view: StudyView, metric: str) -> list[str]:
@@ -212,7 +221,9 @@ def contrast_entry(contrast: MeanContrast | None) -> Cell:
         return Cell(text, interval)
     verdict = {
         Likeness.TESTED: "not significant",
-        Likeness.TOO_LITTLE: "one seed: not tested" if contrast.seeds < 2 else "the same at every seed: not tested",
+        Likeness.TOO_LITTLE: "fewer than 3 seeds: not tested"
+        if contrast.seeds < 3
+        else "the same at every seed: not tested",
         Likeness.REPEATED: "the same as above: counted once",
     }.get(contrast.standing, contrast.standing.value)
     return Cell(text, "; ".join(part for part in (interval, verdict) if part), look="faint")
@@ -233,24 +244,15 @@ def lines_part(view: StudyView) -> PagePart | None:
     return as_part("lines", "Along an axis", pictures)
 
 
-_HEADINGS: dict[Kind, str] = {
-    "divisions": "Other divisions in place of the natural one",
-    "ends": "From one end of an axis to the other",
-}
-
-
 def contrasts_part(view: StudyView) -> PagePart | None:
-    """None without an axis that has the natural division, or numbers."""
-    families, exhibits = questions(view), []
-    for kind in _HEADINGS:
-        if some := [family for family in families if family.kind == kind]:
-            exhibits += [_contrast_table(view, kind, some), _contrast_picture(view, kind, some)]
+    """None where nothing varies but the data set."""
+    families = [family for family in questions(view) if family.axis]
     return as_part(
         "contrasts",
-        "What a division changes",
-        exhibits,
+        "What an axis changes",
+        [_contrast_table(view, families)] if families else [],
         "Each line compares one method with itself, at the same seeds: the plurality without noise, and every method"
-        " with a guarantee, under every mechanism. Each method is a family of its own.",
+        " with a guarantee. Each method is a family of its own.",
     )
 
 
@@ -263,20 +265,20 @@ def _place(view: StudyView, question: Family, contrast: MeanContrast) -> str:
     point = contrast.point[view.axes.index(question.axis)]
     others = [axis for axis in view.telling(question.method) if axis != question.axis and len(view.order[axis]) > 1]
     changed = f"{point} in place of {question.against}"
-    if question.kind == "ends":
+    if as_number(point) is not None:
         changed = f"{short(question.axis)} {changed}"
     return ", ".join([changed, *([view.label(contrast.point, others)] if others else [])])
 
 
-def _contrast_table(view: StudyView, kind: Kind, families: Sequence[Family]) -> Exhibit:
+def _contrast_table(view: StudyView, families: Sequence[Family]) -> Exhibit:
     lines = [
         (f"{title(family.method)}: {_place(view, family, contrast)}", _entries(family, contrast))
         for family in families
         for contrast in _once(family)
     ]
     about = About(
-        kind,
-        _HEADINGS[kind],
+        "changes",
+        "Other points of an axis in place of the natural one, or of the first",
         f"Difference in {metric_words(view.metric or '')}, with its interval (95%), which is not corrected. {TESTED}"
         f" Families: {'; '.join(family.family for family in families)}.",
     )
@@ -288,31 +290,3 @@ def _entries(question: Family, contrast: MeanContrast) -> tuple[Cell, ...]:
     faint = "" if contrast.significant else "faint"
     p = [Cell("–" if value is None else f"{value:.2g}", look=faint) for value in (contrast.p, contrast.p_holm)]
     return (contrast_entry(contrast), *p, Cell(f"{len(question.tested)}" if contrast.p is not None else "–"))
-
-
-def _contrast_picture(view: StudyView, kind: Kind, families: Sequence[Family]) -> Exhibit:
-    shown = families[:MOST_PANELS]
-    panels = [
-        (title(family.method), [_drawn(view, family, contrast) for contrast in _once(family)]) for family in shown
-    ]
-    every = [row for _, rows in panels for row in rows]
-    axis, words = rows_axis(every, zero=True), metric_words(view.metric or "")
-    left = f" The first {len(shown)} of {len(families)} methods." if len(shown) < len(families) else ""
-    about = About(
-        f"{kind}-picture",
-        f"{_HEADINGS[kind]}, as a picture",
-        f"Right of the line: more {words} than {families[0].against}. Diamonds: methods with a guarantee. Grey: not"
-        f" significant, or not tested. One axis for all charts.{left}",
-    )
-    charts: list[tuple[str, Drawing]] = [
-        (method, rows_chart(f"difference in {words}", rows, axis, zero=True)) for method, rows in panels
-    ]
-    alt = f"Differences in {words} with their intervals, {len(every)} lines."
-    return as_picture(about, contrast_frame(view, shown), alt, charts)
-
-
-def _drawn(view: StudyView, question: Family, contrast: MeanContrast) -> ValueRow:
-    label = _place(view, question, contrast).replace(f" in place of {question.against}", "")
-    look = {"marked": question.private, "faint": not contrast.significant}
-    text = signed_text(contrast.difference)
-    return value_row(label, contrast.difference, contrast.low, contrast.high, text, **look)

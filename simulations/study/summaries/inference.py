@@ -18,11 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit, logit, stdtr, stdtrit
-from scipy.stats import norm, rankdata
 
 from consilium.simulations.study.row_scores import UnitScores
 
@@ -95,8 +94,11 @@ def spread(values: np.ndarray, scores: Sequence[UnitScores] | None = None) -> Sp
     """Of the mean of values float64 (seeds,), at least one.
 
     scores: of each seed, in the same order, for the same figure; None where it is no mean over test rows. Then nothing
-    is known of these, and the interval is of the seeds alone.
+    is known of these, and the interval is of the seeds alone. Of two seeds nothing is said: with one degree of freedom
+    an interval is wider than any difference.
     """
+    if len(values) == 2:
+        return Spread()
     by_unit = None if scores is None else _by_unit(scores)
     if scores is not None and by_unit is not None:
         return crossed(values, *by_unit, scores[0].unit)
@@ -112,14 +114,20 @@ def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: s
     seeds = len(values)
     of_seeds = _of_seeds(values) if seeds > 1 else 0.0
     effective = 1 / float((weights.mean(axis=0) ** 2).sum())
-    shared = max(0.0, _covariance(values, scores, weights, of_seeds))
+    shared = _covariance(values, scores, weights, of_seeds)
+    shared = shared if shared > _rounding(values) else 0.0
     return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective - 1), unit, scores.shape[1])
 
 
 def _of_seeds(values: np.ndarray) -> float:
-    """Variance of the mean, at least two seeds; sums in another order are no spread."""
+    """Variance of the mean, at least two seeds."""
     variance = float(values.var(ddof=1)) / len(values)
-    return variance if variance > 1e-24 * float(np.abs(values).max()) ** 2 else 0.0
+    return variance if variance > _rounding(values) else 0.0
+
+
+def _rounding(values: np.ndarray) -> float:
+    """A variance that sums in another order may give."""
+    return 1e-24 * float(np.abs(values).max()) ** 2
 
 
 def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_seeds: float) -> float:
@@ -173,38 +181,3 @@ def _by_unit(scores: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | No
     values[number, place.ravel()] = np.concatenate([seed.scores for seed in scores])
     weights[number, place.ravel()] = np.concatenate([seed.rows / seed.rows.sum() for seed in scores])
     return values, weights
-
-
-LEAST = 5
-"""Pairs; of fewer no correlation is told."""
-
-
-class RankCorrelation(NamedTuple):
-    """Spearman's, with its interval and the number of pairs."""
-
-    value: float
-    low: float
-    high: float
-    pairs: int
-
-
-def rank_correlation(x: np.ndarray, y: np.ndarray) -> RankCorrelation | None:
-    """Of x and y float64 (pairs,); None with fewer than `LEAST` pairs, or where one of both does not vary.
-
-    Interval: Bonett and Wright (2000, "Sample size requirements for estimating Pearson, Kendall and Spearman
-    correlations"): Fisher's z with the variance (1 + r^2 / 2) / (n - 3). With a dozen data sets and many properties it
-    is exploratory.
-
-    >>> found = rank_correlation(np.arange(12.0), np.arange(12.0) ** 2)
-    >>> round(found.value, 3), round(found.high, 3), found.pairs
-    (1.0, 1.0, 12)
-    """
-    if len(x) < LEAST or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    value = round(float(np.corrcoef(rankdata(x), rankdata(y))[0, 1]), 12)
-    # ranks that agree wholly have no spread to estimate: as if two neighbours were exchanged, with the end at 1 or -1
-    next_value = 1 - 12 / (len(x) * (len(x) ** 2 - 1))
-    inner = max(-next_value, min(next_value, value))
-    half = float(norm.ppf((1 + LEVEL) / 2)) * math.sqrt((1 + inner**2 / 2) / (len(x) - 3))
-    low, high = math.tanh(math.atanh(inner) - half), math.tanh(math.atanh(inner) + half)
-    return RankCorrelation(value, min(low, value), max(high, value), len(x))

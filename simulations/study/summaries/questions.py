@@ -5,19 +5,19 @@ one in a thousand, delta, unit, neighbouring relation), or both guarantee nothin
 beside one, is a gap: its interval is shown, it has no p and counts in no family. Guarantees come from the table of
 results (`spec.FACTS`), never from names.
 
-Questions: the reference against the other methods; on an axis with the natural division, every other division in its
-place; on an axis of numbers, its last point in place of the first. The last two are asked of the plurality and of every
-private method, each a question of its own. One question is one family: p of its contrasts is corrected over them (Holm
+Questions: the reference against the other methods; along each axis of one data set, every other point in place of the
+natural division, or of the first point where there is none. The latter is asked of the plurality and of every private
+method, each a question of its own. One question is one family: p of its contrasts is corrected over them (Holm
 1979, "A simple sequentially rejective multiple test procedure"). A method that does not depend on a further axis, as
 the plurality on a mechanism, has the same values at each of its points: such a contrast is made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ import polars as pl
 from consilium.simulations.study.row_scores import RowScores, UnitScores
 from consilium.simulations.study.spec import FACTS
 from consilium.simulations.study.summaries.inference import LEVEL, Spread, minus, spread
-from consilium.simulations.study.summaries.tidy import MEASURED, NATURAL, axis_names, short, tidy, title
+from consilium.simulations.study.summaries.tidy import MEASURED, NATURAL, axis_names, tidy, title
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 
@@ -41,7 +41,7 @@ def paired(
     Columns: what both sides have in common (the axes, or the other axes and the method), `along`, difference (mean over
     the common seeds), low, high, seeds, over ("seeds and rows", "seeds", "rows" of one seed, "none": what might have
     been otherwise), unit and units (of test rows, what and how many; "" and 0 where nothing is known of them), p (of
-    this comparison alone; null without at least 2 seeds).
+    this comparison alone; null of fewer than 3 seeds).
 
     Raises
     ------
@@ -84,8 +84,6 @@ def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -
 SAME_EPSILON = 1e-3
 """By so much of themselves may two epsilons differ that are called equal: noise is calibrated to less."""
 
-Kind = Literal["methods", "divisions", "ends"]
-
 
 class Likeness(StrEnum):
     """What may be made of a contrast."""
@@ -96,7 +94,7 @@ class Likeness(StrEnum):
     UNKNOWN = "guarantee unknown"
     """The results are of a version that did not say what methods guarantee."""
     TOO_LITTLE = "too few seeds"
-    """One seed, or the same difference at every seed."""
+    """Fewer than three, or the same difference at every seed."""
     REPEATED = "made once"
     """The very same values as of an earlier contrast of the question."""
 
@@ -133,7 +131,6 @@ class Family:
     compared. against: the reference, or the axis's point that the others stand in place of. private: whether the
     method has a guarantee."""
 
-    kind: Kind
     axis: str
     method: str
     against: str
@@ -148,12 +145,9 @@ class Family:
     @property
     def family(self) -> str:
         """In words, with the number of its comparisons."""
-        families = {
-            "methods": f"{title(self.method)} against {self.rivals}",
-            "divisions": f"other points of “{self.axis}” in place of {self.against}, {title(self.method)}",
-            "ends": f"{short(self.axis)} from end to end, {title(self.method)}",
-        }[self.kind]
-        return f"{families} ({self.count})"
+        if not self.axis:
+            return f"{title(self.method)} against {self.rivals} ({self.count})"
+        return f"other points of “{self.axis}” in place of {self.against}, {title(self.method)} ({self.count})"
 
     @property
     def rivals(self) -> str:
@@ -163,7 +157,7 @@ class Family:
     @property
     def count(self) -> str:
         """
-        >>> Family("methods", "", "pate", "pate", True, ()).count
+        >>> Family("", "pate", "pate", True, ()).count
         '0 comparisons'
         """
         count = len(self.tested)
@@ -182,15 +176,18 @@ def questions(view: StudyView) -> list[Family]:
     families: list[Family] = []
     if view.reference is not None:
         families.append(compared(view, view.metric, view.reference))
-    followed = _followed(view)
     for axis in view.axes:
-        natural = next((point for point in view.order[axis] if point.lower() in NATURAL), None)
-        if natural is not None:
-            families += [along_axis(view, view.metric, natural, axis, name, "divisions") for name in followed]
-    for axis in view.numeric_axes(2):
-        ends = view.order[axis][0], view.order[axis][-1]
-        families += [along_axis(view, view.metric, ends[0], axis, name, "ends", ends) for name in followed]
+        if (against := _against(view, axis)) is not None:
+            families += [along_axis(view, view.metric, against, axis, name) for name in _followed(view)]
     return [question for question in families if question.contrasts]
+
+
+def _against(view: StudyView, axis: str) -> str | None:
+    """The point that others stand in place of; None along an axis of several data sets."""
+    sets = view.frame.group_by([name for name in view.axes if name != axis] or pl.lit(0)).agg(pl.n_unique("data_set"))
+    if sets["data_set"].max() != 1:
+        return None
+    return next((point for point in view.order[axis] if point.lower() in NATURAL), view.order[axis][0])
 
 
 def compared(view: StudyView, metric: str, reference: str) -> Family:
@@ -198,25 +195,15 @@ def compared(view: StudyView, metric: str, reference: str) -> Family:
     table = paired(view.frame, metric, reference, row_scores=view.row_scores)
     rows = sorted(table.to_dicts(), key=lambda row: view.methods.index(row["method"]))
     contrasts = _contrasts(view, metric, rows, "method", reference)
-    return Family("methods", "", reference, reference, reference in view.private, contrasts)
+    return Family("", reference, reference, reference in view.private, contrasts)
 
 
-def along_axis(
-    view: StudyView,
-    metric: str,
-    against: str,
-    axis: str,
-    method: str,
-    kind: Kind = "divisions",
-    points: Collection[str] = (),
-) -> Family:
-    """Other points of an axis in place of `against`, by one method. points: of the axis; all, where empty."""
+def along_axis(view: StudyView, metric: str, against: str, axis: str, method: str) -> Family:
+    """Other points of an axis in place of `against`, by one method."""
     frame = view.frame.filter(pl.col("method") == method)
-    if points:
-        frame = frame.filter(pl.col(axis).is_in(list(points)))
     rows = paired(frame, metric, against, along=axis, row_scores=view.row_scores).to_dicts()
     contrasts = _contrasts(view, metric, rows, axis, against)
-    return Family(kind, axis, method, against, method in view.private, contrasts)
+    return Family(axis, method, against, method in view.private, contrasts)
 
 
 def contrast_frame(view: StudyView, families: Sequence[Family]) -> pl.DataFrame:

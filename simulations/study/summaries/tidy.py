@@ -47,7 +47,6 @@ METRIC_KINDS = {
     "ambiguity_20": MetricKind("gap below 20%"),
     "teacher_right_mean": MetricKind("one party’s teachers right"),
     "plurality_right": MetricKind("plurality right", "share"),
-    "cross_site_accuracy_shift": MetricKind("own less others’ accuracy at home"),
     "c2st_auc_mean": MetricKind("AUC of telling a party from all"),
     "hand_labels": MetricKind("labels by hand", "count"),
     **dict.fromkeys(
@@ -93,7 +92,6 @@ _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
     "js": "Jensen-Shannon",
-    "mmd2": "squared MMD",
     "c2st": "two-sample",
     "gini": "Gini",
     "brier": "Brier",

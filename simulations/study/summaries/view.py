@@ -71,7 +71,7 @@ def over_seeds(
 def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
     """Low, high and what the interval is over, of one row of `over_seeds`."""
     mean = row["mean"]
-    if not math.isfinite(mean):
+    if not math.isfinite(mean) or row["seeds"] == 2:
         return None, None, "none"
     share = row["metric"] in SHARES
     scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
@@ -152,12 +152,6 @@ class StudyView:
             if of == method:
                 known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
         return known
-
-    def of_point(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
-        """Those rows of a frame with columns for the axes that are of this point."""
-        for axis, value in zip(self.axes, point, strict=True):
-            frame = frame.filter(pl.col(axis) == value)
-        return frame
 
     def run_metrics(self, method: str) -> list[str]:
         """What is known of runs of this method, in alphabetical order."""

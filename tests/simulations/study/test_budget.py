@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consilium.simulations.study.tasks import _within_rows
+from consilium.simulations.study.compute import _within_rows
 
 FEDERATION: dict[str, Any] = {
     "mechanism": {"name": "histogram"},

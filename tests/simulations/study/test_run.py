@@ -6,28 +6,27 @@ import json
 import os
 import shutil
 import signal
-from collections import Counter
+import stat
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import take_lock
-from consilium.simulations.artifact import from_bytes
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError, EngineError, OutputExists
 from consilium.simulations.divide import make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
-from consilium.simulations.study.cache import StepCache
+from consilium.simulations.scenario import Scenario
+from consilium.simulations.study import compute
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS
+from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.run import StudyInterrupted, run_study
+from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
 from consilium.simulations.vote import train_ensemble
-from tests.simulations.study.test_cells import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
@@ -35,27 +34,16 @@ SMALL = {"study": {**STUDY["study"], "seeds": 1}, "axis": STUDY["axis"][:1]}
 """One division, two mechanisms, one seed: six cells."""
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> StepCache:
-    return StepCache(tmp_path / "cache")
-
-
-def run(folder: Path, cache: StepCache, out: str = "out", **study: Any) -> dict[str, Any]:
-    """The study in `folder`, in this process."""
-    return run_study(load_study(str(write_tiny(folder, **study))), folder / out, cache)
-
-
-def kinds_kept(cache: StepCache) -> Counter[str]:
-    """How many steps of each kind are in the cache."""
-    heads = [json.loads(path.open("rb").readline()) for path in cache.folder.glob("??/*")]
-    return Counter(head["what"].partition(":")[0] for head in heads)
+def run(folder: Path, out: str = "out", workers: int = 1, **study: Any) -> dict[str, Any]:
+    """The study in `folder`."""
+    return run_study(load_study(str(write_tiny(folder, **study))), folder / out, workers)
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small study that is done, and its cache."""
+    """A folder with a small study that is done."""
     folder = tmp_path_factory.mktemp("small")
-    assert run(folder, StepCache(folder / "cache"), **SMALL)["steps"]["from_cache"] == 0
+    assert run(folder, **SMALL)["found"] == 0
     return folder
 
 
@@ -64,11 +52,26 @@ def copied(small: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(small, tmp_path / "copy"))
 
 
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is computed: "ensemble", and names of methods."""
+    done: list[str] = []
+
+    def counted(name: str, work: Any) -> Any:
+        return lambda *given: done.append(name) or work(*given)
+
+    monkeypatch.setattr(compute, "train_ensemble", counted("ensemble", train_ensemble))
+    for name in ("local", "plurality", "pate"):
+        kind = type(kinds.method_of(name))
+        monkeypatch.setattr(kind, "predict", counted(name, kind.predict))
+    return done
+
+
 @pytest.mark.slow
-def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
-    summary = run(tmp_path, cache)
+def test_what_is_in_the_folder(tmp_path: Path) -> None:
+    summary = run(tmp_path, study={**STUDY["study"], "seeds": 3})
     out = tmp_path / "out"
-    assert (summary["cells"], summary["cases"], summary["failed"]) == (24, 8, [])
+    assert (summary["cells"], summary["cases"], summary["failed"]) == (36, 12, [])
     assert summary["shifts"] == {"natural": ["covariate"], "iid": []}  # clinics differ in age
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
@@ -89,12 +92,11 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     assert set(table["method"]) == {"local", "plurality", "pate", "division", "teachers"}
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     told = json.loads((out / FACTS_FILE).read_text())
-    assert told["status"] == "complete" and len(told["cases"]) == 8
+    assert told["status"] == "complete" and len(told["cases"]) == 12
     assert [axis["values"] for axis in told["axes"]] == [["2.0", "4.0"], ["natural", "iid"]]
     assert [axis["numeric"] for axis in told["axes"]] == [True, False]
-    for id, case in told["cases"].items():
-        matrices = from_bytes((out / MATRICES / f"{id}.npz").read_bytes())
-        assert len(matrices["parties"]) == case["parties"] == (6 if case["axes"]["division"] == "iid" else 8)
+    for case in told["cases"].values():
+        assert case["parties"] == (6 if case["axes"]["division"] == "iid" else 8)
     assert (out / PAGE).is_file() and "over seeds and test rows together" in (out / PAGE).read_text()
     known = RowScores.read(out)
     judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
@@ -112,9 +114,6 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
 def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
     """Without steps, cache or scenario in normal form: the case, its teachers and the method, one after the other."""
     table = pl.read_parquet(small / "out" / RESULTS)
-    from consilium.protocol.config_files import validate
-    from consilium.simulations.scenario import Scenario
-
     for cell in expand(load_study(str(small / "tiny.toml"))):
         case = make_case(validate(dict(cell.plot.table), Scenario, "cell"), cell.plot.seed, 0.2)
         predicted = cell.compared.method.predict(case, train_ensemble(case))
@@ -126,43 +125,39 @@ def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
         assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
 
 
-def test_nothing_is_computed_twice(copied: Path) -> None:
-    cache = StepCache(copied / "cache")
-    kept = kinds_kept(cache)
-    assert (kept["ensemble"], kept["division"], kept["teachers"], kept["settle"]) == (1, 1, 1, 2)
-    assert (kept["predict local"], kept["predict plurality"], kept["predict pate"]) == (1, 1, 2)
-    content = (copied / "out" / RESULTS).read_bytes()
-    assert run(copied, cache, **SMALL)["steps"]["computed"] == 0
-    assert (copied / "out" / RESULTS).read_bytes() == content
-    # another budget, another student: the teachers and the exact votes are there
-    changes = {"federation": {"query_budget": {"queries": 9, "answers": 9}}, "student": {"trainer": {"C": 1.0}}}
-    run(copied, cache, "other", **{**SMALL, "base": merged(SCENARIO, changes)})
-    more = kinds_kept(cache)
-    assert (more["ensemble"], more["predict local"], more["division"]) == (1, 1, 1)
-    assert more["predict pate"] == 4
-    # a further seed: its own steps alone
-    run(copied, cache, "seeds", **{**SMALL, "study": {**SMALL["study"], "seeds": 2}})
-    assert kinds_kept(cache)["ensemble"] == 2
+def test_nothing_is_computed_twice(tmp_path: Path, made: list[str]) -> None:
+    run(tmp_path, **SMALL)
+    assert sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
+    content = (tmp_path / "out" / RESULTS).read_bytes()
+    assert run(tmp_path, **SMALL)["found"] == 6 and len(made) == 5
+    assert (tmp_path / "out" / RESULTS).read_bytes() == content
 
 
-def test_every_measure_and_labels_by_hand(tmp_path: Path, cache: StepCache) -> None:
+@pytest.mark.slow
+def test_any_number_of_processes_gives_the_same_table(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        run(tmp_path, str(workers), workers)
+    one, two = ((tmp_path / str(workers) / RESULTS).read_bytes() for workers in (1, 2))
+    assert one == two
+
+
+def test_every_measure_and_labels_by_hand(tmp_path: Path) -> None:
     """Under what the methods are called, and of private methods alone."""
     methods = ["local", {"name": "pate", "label": "ours"}, {"name": "noisy_average", "epsilon": 5.0}]
     study = {"methods": methods, "measures": ["division", "teachers", "influence", "gain"], "hand_labels": "quick"}
-    summary = run(tmp_path, cache, **{**SMALL, "study": {**SMALL["study"], **study}})
+    summary = run(tmp_path, **{**SMALL, "study": {**SMALL["study"], **study}})
     assert summary["failed"] == []
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
     by_hand = table.filter(pl.col("metric").str.starts_with("hand_labels"))
     assert by_hand.group_by("method").len().sort("method").rows() == [("noisy_average epsilon=5.0", 2), ("ours", 2)]
     assert set(table["method"]) == {"local", "ours", "noisy_average epsilon=5.0", "division", "teachers"}
-    kept = kinds_kept(cache)
-    assert (kept["influence"], kept["worth"], kept["gain"]) == (1, 3, 2), "the average hangs on no mechanism"
+    assert table.filter(pl.col("metric") == "winners_flipped_mean").height == 2
 
 
-def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: StepCache) -> None:
+def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path) -> None:
     points = {"natural": {}, "large": {"data": {"least_rows": 1000}}}
     axis = [{"name": "division", "points": points}]
-    summary = run(tmp_path, cache, **{**SMALL, "axis": axis})
+    summary = run(tmp_path, **{**SMALL, "axis": axis})
     assert [(each["axes"], each["method"], each["type"], each["known"]) for each in summary["failed"]] == [
         ({"division": "large"}, "", "NotEnoughParties", True)
     ]
@@ -182,25 +177,21 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
         ),
     ],
 )
-def test_where_nothing_can_be_computed_it_is_an_error(
-    tmp_path: Path, cache: StepCache, changes: dict[str, Any], told: str
-) -> None:
+def test_where_nothing_can_be_computed_it_is_an_error(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
     base = merged(SCENARIO, changes)
     with pytest.raises(ConfigError, match=told):
-        run(tmp_path, cache, **{**SMALL, "axis": [], "base": base})
+        run(tmp_path, **{**SMALL, "axis": [], "base": base})
     assert not (tmp_path / "out" / RESULTS).exists()
 
 
-def test_a_fault_of_the_program_is_told_without_its_text(
-    tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_program_is_told_without_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of an error that nobody foresaw may quote votes."""
 
     def predict(self: Any, case: Any, ensemble: Any) -> Any:
         raise ValueError("votes 90817 3")
 
     monkeypatch.setattr(type(kinds.method_of("plurality")), "predict", predict)
-    summary = run(tmp_path, cache, **SMALL)
+    summary = run(tmp_path, **SMALL)
     assert {(each["method"], each["type"], each["known"]) for each in summary["failed"]} == {
         ("plurality", "ValueError", False)
     }
@@ -210,34 +201,47 @@ def test_a_fault_of_the_program_is_told_without_its_text(
     assert set(pl.read_parquet(tmp_path / "out" / RESULTS)["method"]) >= {"local", "pate"}
 
 
-@pytest.mark.parametrize("there", ["a file", "something else", "another study", "another process"])
-def test_a_folder_of_something_else_is_refused(tmp_path: Path, cache: StepCache, there: str) -> None:
+@pytest.mark.parametrize("there", ["a file", "something else", "another study"])
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, there: str) -> None:
     out = tmp_path / "out"
     if there == "another study":
-        run(tmp_path, cache, **{**SMALL, "study": {**SMALL["study"], "title": "Another"}})
+        run(tmp_path, **{**SMALL, "study": {**SMALL["study"], "title": "Another"}})
     elif there == "a file":
         out.write_text("mine")
     else:
         out.mkdir()
         (out / "thesis.tex").write_text("mine")
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    if there == "another process":
-        (out / "thesis.tex").unlink()
-        with open(out / "lock", "w") as lock, pytest.raises((ConfigError, OutputExists)):
-            assert take_lock(lock)
-            run(tmp_path, cache, **SMALL)
-        return
     with pytest.raises(OutputExists):
-        run(tmp_path, cache, **SMALL)
+        run(tmp_path, **SMALL)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_damage_anywhere_in_the_cache_changes_nothing(copied: Path) -> None:
-    cache, content = StepCache(copied / "cache"), (copied / "out" / RESULTS).read_bytes()
-    for number, path in enumerate(sorted(cache.folder.glob("??/*"))):
+def test_nobody_else_may_read_what_is_kept(copied: Path) -> None:
+    """Exact votes. The folder holds back whoever is not its owner, whatever the modes of joblib's files are."""
+    cache = copied / "out" / CACHE
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    cache.chmod(0o755)
+    with pytest.raises(ConfigError, match=f"Run: chmod 700 {cache}"):
+        run(copied, **SMALL)
+
+
+@pytest.mark.filterwarnings("ignore:Exception while loading results")
+def test_damage_anywhere_in_what_is_kept_changes_nothing(copied: Path) -> None:
+    content = (copied / "out" / RESULTS).read_bytes()
+    for number, path in enumerate(sorted((copied / "out" / CACHE).rglob("output.pkl"))):
         path.write_bytes(path.read_bytes()[: 10 * number])
-    run(copied, cache, **SMALL)
+    run(copied, **SMALL)
     assert (copied / "out" / RESULTS).read_bytes() == content
+
+
+def test_the_files_of_the_data_change(copied: Path, made: list[str]) -> None:
+    """The same study in the same folder, of other rows."""
+    before = pl.read_parquet(copied / "out" / RESULTS)
+    spec, rows = load_study(str(copied / "tiny.toml")), copied / "rows.csv"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-20]))
+    run_study(spec, copied / "out")
+    assert made.count("ensemble") == 1 and not pl.read_parquet(copied / "out" / RESULTS).equals(before)
 
 
 class Killed(BaseException):
@@ -245,32 +249,32 @@ class Killed(BaseException):
 
 
 @pytest.mark.slow
-def test_killed_after_each_step_and_again_it_is_the_same(
-    small: Path, tmp_path: Path, cache: StepCache, monkeypatch: pytest.MonkeyPatch
+def test_killed_after_each_method_and_again_it_is_the_same(
+    small: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After every single write of the cache: what is kept is used, and the results are the same to the byte."""
-    put = StepCache.put
+    """What is kept is used, and the results are the same to the byte."""
+    kept, kills = compute.kept, 0
 
-    def put_and_die(self: StepCache, *given: Any) -> None:
-        put(self, *given)
-        raise Killed
+    def keep_and_die(cache: str, name: str, make: Any) -> Any:
+        there, content = compute.is_kept(cache, name), kept(cache, name, make)
+        if not there:
+            raise Killed
+        return content
 
-    kills = 0
     while True:
         with monkeypatch.context() as patch:
-            patch.setattr(StepCache, "put", put_and_die)
+            patch.setattr(compute, "kept", keep_and_die)
             try:
-                run(tmp_path / "killed", cache, **SMALL)
+                run(tmp_path, **SMALL)
             except Killed:
                 kills += 1
-                assert cache.size().files == kills, "each attempt adds one step, and does none again"
                 continue
         break
-    assert kills == StepCache(small / "cache").size().files > 10
-    assert (tmp_path / "killed" / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
+    assert kills > 10 and sorted(made) == ["ensemble", "local", "pate", "pate", "plurality"]
+    assert (tmp_path / "out" / RESULTS).read_bytes() == (small / "out" / RESULTS).read_bytes()
 
 
-def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache: StepCache) -> None:
+def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, made: list[str]) -> None:
     spec = load_study(str(write_tiny(tmp_path, **SMALL)))
 
     def interrupt(stage: str, done: int, total: int) -> None:
@@ -278,21 +282,26 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache
             os.kill(os.getpid(), signal.SIGTERM)  # a shell's background jobs ignore SIGINT
 
     with pytest.raises(StudyInterrupted) as caught:
-        run_study(spec, tmp_path / "out", cache, progress=interrupt, command="consilium study tiny.toml")
+        run_study(spec, tmp_path / "out", progress=interrupt, command="consilium study tiny.toml")
     assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
-    assert (caught.value.exit_code, kinds_kept(cache)["ensemble"]) == (143, 1)
+    assert (caught.value.exit_code, made) == (143, ["ensemble"])
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
-    assert run_study(spec, tmp_path / "out", cache)["failed"] == []
+    assert run_study(spec, tmp_path / "out")["failed"] == [] and made.count("ensemble") == 1
 
 
-def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path, cache: StepCache) -> None:
+def test_a_worker_that_dies_is_an_error_with_a_way_on() -> None:
+    with pytest.raises(EngineError, match="fewer --workers"):
+        in_workers(os._exit, {1: (9,), 2: (9,)}, 2, lambda done, total: None)
+
+
+def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     """Once for the division, not for each mechanism; at the other division nobody is left out."""
     points = {
         "natural": {"data": {"partition": "owners", "least_rows": 1}},
         "skewed": {"data": {"partition": "dirichlet", "parties": 20, "alpha": 1.0, "sizes": 1.0, "least_rows": 6}},
     }
     axis = [STUDY["axis"][0], {"name": "division", "points": points}]
-    summary = run(tmp_path, cache, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
+    summary = run(tmp_path, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
     told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
     assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
@@ -304,15 +313,3 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path, cache: StepCa
     assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page
-
-
-def test_rows_in_memory(small: Path, tmp_path: Path, cache: StepCache) -> None:
-    """The same as from the file, and not kept in the cache."""
-    data = {key: value for key, value in SCENARIO["data"].items() if key != "path"} | {"set": "memory"}
-    base = {**SCENARIO, "data": data}
-    spec = load_study(str(write_tiny(tmp_path, **{**SMALL, "base": base})))
-    run_study(spec, tmp_path / "out", cache, source=opened(tmp_path))
-    tables = [pl.read_parquet(folder / "out" / RESULTS).drop("cell") for folder in (small, tmp_path)]
-    assert [set(table["data_set"]) for table in tables] == [{"table"}, {"memory"}]
-    assert tables[0].drop("data_set").equals(tables[1].drop("data_set"))
-    assert "rows" not in kinds_kept(cache)

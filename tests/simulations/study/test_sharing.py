@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from consilium.accounting.curves import discrete, gdp
@@ -14,32 +13,21 @@ from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.models.specs import GraphStudent
 from consilium.simulations.methods.manual_labels import HandLabels
-from consilium.simulations.study.tasks import StepDesk
+from consilium.simulations.study.compute import hand_labels
 from tests.simulations.methods.cases import few, taught
-
-PARAMS = {"division": "a division", "mode": "quick"}
 
 
 def test_hand_labels_are_learned_once_for_every_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[int] = []
     learn = HandLabels._learnt
     monkeypatch.setattr(HandLabels, "_learnt", lambda self, count: learned.append(count) or learn(self, count))
-    case, desk = taught(0.0)[0], StepDesk()
+    case = taught(0.0)[0]
     other = case.of(few("federation.mechanism={name='gnmax', sigma=9.0}"))
-    by_hand = [desk.labelled(each, PARAMS) for each in (case, other)]
-    assert by_hand[0] is by_hand[1]
+    by_hand = [hand_labels(each, "quick") for each in (case, other)]
     assert (by_hand[0].learnt(20) == by_hand[1].learnt(20)).all() and learned == [20]
-
-
-def test_hand_labels_of_another_division_student_or_mode_are_others() -> None:
-    case, desk = taught(0.0)[0], StepDesk()
-    first = desk.labelled(case, PARAMS)
     graph = case.scenario.student.model_copy(update={"trainer": GraphStudent()})
     changed = replace(case, scenario=case.scenario.model_copy(update={"student": graph}))
-    others = [desk.labelled(changed, PARAMS), desk.labelled(case, {**PARAMS, "mode": "full"}),
-              desk.labelled(case, {**PARAMS, "division": "another"})]  # fmt: skip
-    assert all(other is not first for other in others)
-    np.testing.assert_array_equal(StepDesk().labelled(case, PARAMS).learnt(9), first.learnt(9))
+    assert hand_labels(changed, "quick") is not by_hand[0] is not hand_labels(case, "full")
 
 
 EVENT = HistogramEvent(asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from consilium.simulations.judge import Row
-from consilium.simulations.study.measures.division import division_matrices, division_rows
-from consilium.simulations.study.measures.figures import MOST_IN_MATRIX, hellinger, label_counts, largest, shares
+from consilium.simulations.study.measures.division import division_rows
+from consilium.simulations.study.measures.figures import hellinger, shares
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]
@@ -89,17 +89,3 @@ def test_two_parties_and_a_party_with_one_class() -> None:
     found = run(division_rows(case))
     assert found["one_class_parties"] == 1.0
     assert found["parties"] == 2
-
-
-def test_matrices_are_of_the_largest_parties() -> None:
-    case = made_case(made_rows([3 + index % 7 for index in range(90)]))
-    found = division_matrices(case)
-    sizes = label_counts(case).sum(axis=1)
-    assert found["counts"].sum(axis=1).tolist() == sizes.tolist()
-    assert found["parties"].tolist() == list(case.parties)
-    assert found["label_distance"].shape == (MOST_IN_MATRIX, MOST_IN_MATRIX)
-    chosen = largest(sizes)
-    assert found["distance_parties"].tolist() == [case.parties[at] for at in chosen]
-    assert min(sizes[chosen]) >= max(np.delete(sizes, chosen))
-    p = shares(found["counts"][chosen])
-    assert found["label_distance"][3, 7] == pytest.approx(float(hellinger(p[3], p[7])))

@@ -1,18 +1,12 @@
-"""Intervals over parties: scipy's correlations, and how often an interval holds the truth."""
+"""Intervals over parties, and how often one holds the truth."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap, rankdata, spearmanr
+from scipy.stats import bootstrap
 
-from consilium.simulations.study.measures.figures import (
-    LEAST_FOR_RANKS,
-    REPLICATES,
-    pair_correlation,
-    rank_correlation,
-    ratio,
-)
+from consilium.simulations.study.measures.figures import ratio
 
 
 def drawn() -> np.random.Generator:
@@ -40,61 +34,3 @@ def test_the_interval_of_a_mean_holds_the_truth() -> None:
         assert low is not None and high is not None
         held += low <= 1 <= high
     assert 0.85 <= held / 300 <= 0.99
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_rank_correlation_is_spearmans(ties: bool) -> None:
-    x, y = drawn().normal(size=(2, 60))
-    y = np.round(x + 2 * y) if ties else x + 2 * y
-    found = rank_correlation(x, y, drawn())
-    assert found is not None and found[1] is not None and found[2] is not None
-    assert found[0] == pytest.approx(spearmanr(x, y).statistic)
-    assert -1 <= found[1] < found[0] < found[2] <= 1
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [
-        (np.arange(LEAST_FOR_RANKS - 1), np.arange(LEAST_FOR_RANKS - 1)),
-        (np.zeros(9), np.arange(9)),
-        (np.arange(9), np.ones(9)),
-    ],
-)
-def test_no_rank_correlation(x: np.ndarray, y: np.ndarray) -> None:
-    assert rank_correlation(x, y, drawn()) is None
-
-
-def test_a_correlation_that_hangs_on_one_party_has_no_interval() -> None:
-    found = rank_correlation(np.array([0, 0, 0, 0, 0, 9]), np.array([1, 2, 3, 4, 5, 6]), drawn())
-    assert found is not None and found[1:] == (None, None)
-
-
-def test_the_correlation_over_pairs_is_spearmans_without_the_diagonal() -> None:
-    x, y = drawn().normal(size=(2, 9, 9))
-    y, apart = x + y, ~np.eye(9, dtype=bool)
-    found = pair_correlation(x, y, drawn())
-    assert found is not None and found[1] is not None and found[2] is not None
-    assert found[0] == pytest.approx(spearmanr(x[apart], y[apart]).statistic)
-    assert found[1] < found[0] < found[2]
-
-
-def test_the_interval_over_pairs_draws_parties() -> None:
-    """The same lots again, with every pair as often in a list as both of its parties were drawn."""
-    x, y = drawn().normal(size=(2, 6, 6))
-    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
-    ranks = [rankdata([each[pair] for pair in pairs]) for each in (x, x + y)]
-    replicates = []
-    for times in drawn().multinomial(6, np.full(6, 1 / 6), size=REPLICATES):
-        often = np.array([times[a] * times[b] for a, b in pairs])
-        replicates.append(np.corrcoef(np.repeat(ranks[0], often), np.repeat(ranks[1], often))[0, 1])
-    found = pair_correlation(x, x + y, drawn())
-    assert found is not None
-    assert found[1:] == pytest.approx(tuple(np.quantile(replicates, [0.025, 0.975])))
-
-
-def test_pairs_that_share_a_party_are_not_independent() -> None:
-    """Each value is its row's party alone: 20 parties, not 380 pairs, are what is known."""
-    x, y = (np.repeat(each[:, None], 20, axis=1) for each in drawn().normal(size=(2, 20)))
-    found = pair_correlation(x, y, drawn())
-    assert found is not None and found[1] is not None and found[2] is not None
-    assert found[2] - found[1] > 0.5

@@ -14,7 +14,7 @@ from consilium.simulations.study.summaries.view import over_seeds
 from tests.simulations.study.made_up import MadeUp, figures
 
 
-@pytest.mark.parametrize("values", [[0.5, 0.51], [0.5, 0.52, 0.55, 0.49, 0.51], list(np.linspace(0.2, 0.4, 12))])
+@pytest.mark.parametrize("values", [[0.5, 0.51, 0.53], [0.5, 0.52, 0.55, 0.49, 0.51], list(np.linspace(0.2, 0.4, 12))])
 def test_the_interval_over_seeds_is_students(values: list[float]) -> None:
     row = over_seeds(figures({"pate": values}, metric="gap_mean")).row(0, named=True)
     low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
@@ -28,6 +28,7 @@ def test_the_interval_over_seeds_is_students(values: list[float]) -> None:
         ([0.5, 0.501, 0.499], 0.05, "seeds and rows"),
         ([0.4, 0.5, 0.6], 0.01, "seeds and rows"),
         ([0.4, 0.5, 0.6], None, "seeds"),
+        ([0.5, 0.501], 0.05, "none"),
         ([0.5], 0.05, "rows"),
         ([0.5], None, "none"),
     ],
