@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import json
 import zipfile
 import zlib
 from collections import defaultdict
@@ -307,7 +308,8 @@ class CsvTable(_Named):
 
 
 class ParquetTable(_Named):
-    """The columns that are asked for and nothing else, one at a time.
+    """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
+    writes plain numbers.
 
     Raises
     ------
@@ -324,7 +326,9 @@ class ParquetTable(_Named):
             pass
         with self._whole():
             self._kinds = pl.read_parquet_schema(path)
+            said = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("columns", [])
         self.names = tuple(self._kinds)
+        self._categories = {column["name"] for column in said if column.get("pandas_type") == "categorical"}
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
         """See `TableFile`."""
@@ -342,7 +346,10 @@ class ParquetTable(_Named):
 
         with self._whole():
             for index, place in enumerate(places):
-                take(index, pl.read_parquet(self._path, columns=[self.names[place]]).to_series())
+                name = self.names[place]
+                series = pl.read_parquet(self._path, columns=[name]).to_series()
+                declared = name in self._categories and not isinstance(series.dtype, pl.Categorical)
+                take(index, series.cast(pl.String).cast(pl.Categorical) if declared else series)
             rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
         return Lines.of_rows(self._path.name, rows)
 
@@ -352,7 +359,7 @@ class ParquetTable(_Named):
 
         try:
             yield
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             action = "Write it again, without encryption"
             raise BadTable(self._path, "is not a readable Parquet file", action) from None
 

@@ -25,7 +25,8 @@ MISSING = " missing"
 class ColumnEncoding(Frozen):
     """A column of raw values. `values`: of a category, in the order of its features; of a number none.
 
-    missing: one more feature, 1 where the value is missing.
+    missing: one more feature, 1 where the value is missing. offset: taken from each number, so that float32 loses
+    nothing that tells numbers far from 0 apart (moments in seconds).
 
     >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
     ('sex=male',)
@@ -35,11 +36,14 @@ class ColumnEncoding(Frozen):
     kind: Kind
     values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
     missing: bool = False
+    offset: FiniteFloat = 0.0
 
     @model_validator(mode="after")
     def _values_are_of_a_category(self) -> ColumnEncoding:
         if (self.kind == "category") != bool(self.values):
             raise ValueError(f"column {self.column!r}: a category has values, and a number has none")
+        if self.offset and self.kind == "category":
+            raise ValueError(f"column {self.column!r}: a category has no offset")
         if len(set(self.values)) < len(self.values):
             raise ValueError(f"column {self.column!r} has the same value twice")
         return self

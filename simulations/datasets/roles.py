@@ -13,6 +13,7 @@ import numpy as np
 from consilium.data.cells import texts_of
 from consilium.data.encoding import times_of
 from consilium.data.files import Lines
+from consilium.data.table import below
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Public
@@ -63,17 +64,13 @@ class JoinedRows:
         ------
         DataError : a public piece lacks another column, or a piece has no row.
         """
-        import polars as pl
-
         for piece in pieces:
             if not piece.frame.height:
                 raise DataError(f"{piece.places.whole} has no rows", "Export the data again")
         first, *others = pieces
         frames = [first.frame, *(_aligned(piece, first, optional) for piece in others)]
-        mixed = [name for name in first.frame.columns if len({frame[name].dtype for frame in frames}) > 1]
-        as_text = [frame.with_columns([texts_of(frame[name]).alias(name) for name in mixed]) for frame in frames]
         part = np.repeat([np.uint8(piece.part) for piece in pieces], [piece.frame.height for piece in pieces])
-        return cls(pl.concat(as_text), part, Lines.joined([piece.places for piece in pieces]))
+        return cls(below(frames), part, Lines.joined([piece.places for piece in pieces]))
 
     @property
     def private(self) -> np.ndarray:
@@ -103,7 +100,8 @@ class JoinedRows:
         for name in self.frame.columns:
             texts = texts_of(self.frame[name])
             if texts.is_in(list(missing)).any():
-                changed.append(pl.select(pl.when(~texts.is_in(list(missing))).then(texts).alias(name)).to_series())
+                values = self.frame[name]
+                changed.append(pl.select(pl.when(~texts.is_in(list(missing))).then(values).alias(name)).to_series())
         return replace(self, frame=self.frame.with_columns(changed))
 
 
