@@ -30,7 +30,7 @@ class RowFacts:
     all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
     largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
     parties: that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
-    part.
+    part. left_out: rows by why they are in no party. anew: what to do where owners number patients anew, or nothing.
     """
 
     public: Mapping[str, int]
@@ -47,6 +47,15 @@ class RowFacts:
     parties: int = 0
     too_small: int = 0
     least_rows: int = 1
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    anew: str = ""
+
+
+def _left_out(rows: RowFacts) -> str | None:
+    if counts := {why: count for why, count in rows.left_out.items() if count}:
+        each = ", ".join(f"{count} {why}" for why, count in counts.items())
+        anew = f". {rows.anew}" if rows.anew else ""
+        return f"{sum(counts.values())} rows are left out: {each}. All results are about the others{anew}"
 
 
 def _leaks(rows: RowFacts) -> str | None:
@@ -152,6 +161,7 @@ def _columns(names: tuple[str, ...]) -> str:
 
 
 _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
+    WarningCode.ROWS_LEFT_OUT: _left_out,
     WarningCode.LABEL_AMONG_FEATURES: _leaks,
     WarningCode.FEATURES_UNSCALED: _spreads,
     WarningCode.CLASS_NOT_PUBLIC: _classes,

@@ -40,6 +40,7 @@ class WarningCode(StrEnum):
     IDENTIFIER_AS_FEATURE = "identifier-as-feature"
     CONSTANT_COLUMN = "constant-column"
     ROWS_TWICE = "rows-twice"
+    ROWS_LEFT_OUT = "rows-left-out"
     ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
     NOT_ANALYSED = "not-analysed"
@@ -53,6 +54,7 @@ SECRET = frozenset(
         WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
+        WarningCode.ROWS_LEFT_OUT,
         WarningCode.ONE_LARGE_PARTY,
         WarningCode.NOISE_ABOVE_UNANIMITY,
         WarningCode.NOISE_ABOVE_TYPICAL_VOTE,

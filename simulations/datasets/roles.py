@@ -50,11 +50,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """part: uint8 (rows,) of `RowPart`, of each row of `frame`."""
+    """part: uint8 (rows,) of `RowPart`, of each row of `frame`. left_out: rows that were there, by why they are not."""
 
     frame: pl.DataFrame = field(repr=False)
     part: np.ndarray = field(repr=False)
     places: Lines = field(repr=False)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
@@ -81,16 +82,18 @@ class JoinedRows:
         """Indices int64 of the rows of a part."""
         return np.flatnonzero(self.part == part)
 
-    def left(self, mask: np.ndarray) -> JoinedRows:
-        """The rows that `mask` bool (rows,) keeps."""
-        return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask))
+    def left(self, mask: np.ndarray, why: str) -> JoinedRows:
+        """The rows that `mask` bool (rows,) keeps. why: the others are not kept."""
+        left_out = {**self.left_out, why: int(np.count_nonzero(~mask))}
+        return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask), left_out)
 
     def without_copies(self) -> JoinedRows:
         """The first of rows of one part that are equal in every column."""
         import polars as pl
 
         whole = self.frame.with_columns(pl.Series("\0part", self.part))
-        return self.left(whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy())
+        first = whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+        return self.left(first, "that equal another one in every column")
 
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
@@ -294,6 +297,7 @@ class RowSource:
     time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
     places: Lines = field(repr=False)
+    left_out: Mapping[str, int]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -329,6 +333,7 @@ class RowSource:
             patient=self.patient,
             time=self.time,
             columns=columns,
+            left_out=self.left_out,
         )
 
 
@@ -351,7 +356,7 @@ def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndar
     if unlabelled.all():
         raise DataError(f"{parts.places.whole}: no row has a label", "Choose another column with data.label")
     if unlabelled.any():
-        parts, labels = parts.left(~unlabelled), labels.filter(~unlabelled)
+        parts, labels = parts.left(~unlabelled, "without a label"), labels.filter(~unlabelled)
     owner, owner_names = np.zeros(len(labels), dtype=np.int64), None
     if spec.owner:
         owner, owner_names = _ids(parts, spec.owner, "owner", nobody=True)
@@ -368,6 +373,7 @@ def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndar
         "time": moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
         "public": _public(parts, spec),
         "places": parts.places,
+        "left_out": parts.left_out,
     }
     return parts.frame, ~unlabelled, fields
 

@@ -10,7 +10,7 @@ from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import ColumnEncoding
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
 from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
@@ -51,6 +51,8 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.rows_needed,
+        left_out=dataset.left_out | {OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
+        anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
 
 
