@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -352,6 +353,19 @@ def written(series: pl.Series) -> pl.Series:
         small = text.str.to_lowercase()
         text = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
     return series.rename("value").to_frame().select(text.alias("text"))["text"].rename(name)
+
+
+def in_order(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by size, then texts.
+
+    >>> sorted(["b", "10", "9", "a"], key=in_order)
+    ['9', '10', 'a', 'b']
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return True, 0.0, text
+    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
 
 
 def codes_among(texts: pl.Series) -> list[str]:

@@ -23,6 +23,7 @@ from consilium.data.cells import (
     codes_among,
     from_numbers,
     from_text,
+    in_order,
     places_of,
     texts_of,
     within_float32,
@@ -226,14 +227,7 @@ def _values(texts: pl.Series, read: Column, found: bool, first: str) -> tuple[st
     for text in known:
         _check_name(text, f"a value of column {name!r}")
     plain = texts_of(known)
-    return tuple(sorted((plain if plain.n_unique() == len(known) else known).to_list(), key=_in_order))
-
-
-def _in_order(text: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(text), text
-    except ValueError:
-        return True, 0.0, text
+    return tuple(sorted((plain if plain.n_unique() == len(known) else known).to_list(), key=in_order))
 
 
 def _numbers(series: pl.Series, offset: float = 0.0) -> Column:

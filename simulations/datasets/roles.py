@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.cells import texts_of
+from consilium.data.cells import in_order, texts_of
 from consilium.data.encoding import times_of
 from consilium.data.files import Lines
 from consilium.data.table import below
@@ -185,19 +184,6 @@ def labels_of(
         _refuse_what_is_no_class(texts, known, places, column)
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return LabelColumn(codes, tuple(classes), tuple(known))
-
-
-def in_order(text: str) -> tuple[bool, float, str]:
-    """Sorts numbers by size, then texts.
-
-    >>> sorted(["b", "10", "9", "a"], key=in_order)
-    ['9', '10', 'a', 'b']
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        return True, 0.0, text
-    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
 
 
 def _refuse_unknown(

@@ -36,9 +36,9 @@ def clean(seed: int = 0) -> pl.DataFrame:
 
 
 FAULTS = (
-    ("dose", "number-with-unit"),
+    ("dose", "number-in-text"),
     ("bmi", "decimal-comma"),
-    ("age", "missing-codes"),
+    ("age", "text-in-numbers"),
     ("admitted", "dates"),
     ("hospital", "owner-spelling"),
     ("", "lines-torn"),

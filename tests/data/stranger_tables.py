@@ -62,8 +62,8 @@ def german(seed: int = 0) -> Stranger:
     for row in generator.choice(count, 5, replace=False):
         columns["Befund"][row] = ""
     faults = (
-        ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "bound"), ("Alter", "missing-codes text-in-numbers"),
-        ("Geburtsdatum", "dates"), ("Bemerkung", "identifier free-text"),
+        ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "number-in-text"), ("Alter", "text-in-numbers"),
+        ("Geburtsdatum", "dates"), ("Bemerkung", "identifier"),
         ("Klinik", "owner-spelling"), ("Befund", "label-missing"),
     )  # fmt: skip
     content = "\r\n".join(_csv(columns, ";")).encode("cp1252")
@@ -104,8 +104,8 @@ def american(seed: int = 0) -> Stranger:
     lines.insert(300, lines[0])
     lines[50] = lines[50].replace("\t", ",")
     faults = (
-        ("charges", "thousands"), ("saturation", "number-with-unit"), ("remarks", "empty"),
-        ("", "rows-twice"), ("", "lines-header"), ("", "lines-separator"), ("member", "patient-twice"),
+        ("charges", "thousands"), ("saturation", "number-in-text"), ("remarks", "empty"),
+        ("", "rows-twice"), ("", "lines-header"), ("", "lines-torn"), ("member", "patient-twice"),
     )  # fmt: skip
     content = "\ufeff".encode() + "\n".join(lines).encode()
     return Stranger(content, ".tsv", {"label": "readmitted", "owner": "site", "patient": "member"}, faults)
@@ -147,10 +147,10 @@ def trial(seed: int = 0) -> Stranger:
     lines = _csv(columns, ",")
     lines[0] = lines[0].replace("city", "score")
     faults = (
-        ("uuid", "identifier free-text"), ("creatinine", "number-with-unit"),
-        ("visit", "dates"), ("biopsy", "nearly-empty"), ("", "garbled"),
+        ("uuid", "identifier"), ("creatinine", "number-in-text"),
+        ("visit", "dates"), ("biopsy", "nearly-empty"),
         ("score", "text-in-numbers"), ("score", "name-twice"), ("outcome", "label-many-classes"),
-        ("centre", "owner-missing"), ("centre", "tiny-owners"),
+        ("centre", "owner-missing"),
     )  # fmt: skip
     return Stranger("\n".join(lines).encode(), ".csv", {"label": "outcome", "owner": "centre"}, faults)
 

@@ -62,7 +62,7 @@ def test_what_public_rows_say() -> None:
         (["+1", "1", "2"], {}, {"kind": "category", "values": ("+1", "1", "2")}),
         (["250.0", "250.00"], {}, {"kind": "category", "values": ("250.0", "250.00")}),
         (["250.0", "250", "V10"], {}, {"kind": "category", "values": ("250", "250.0", "V10")}),
-        (["INF", "ANT", "NAN"], {}, {"kind": "category", "values": ("NAN", "INF", "ANT")}),
+        (["INF", "ANT", "NAN"], {}, {"kind": "category", "values": ("ANT", "INF", "NAN")}),
         (["TRUE", "2"], {}, {"kind": "category", "values": ("2", "true")}),
         (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, {"kind": "number"}),
         (["NAN", "5", "7"], {}, {"kind": "number", "missing": True}),
