@@ -282,8 +282,9 @@ class CsvTable(_Named):
                 whole = [record for record in block if len(record.fields) == width]
                 torn += [record for record in block if record.fields and len(record.fields) != width]
                 numbers.append(np.array([record.last for record in whole], dtype=np.int64))
+                columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
                 for index, place in enumerate(places):
-                    take(index, pl.Series([record.fields[place] for record in whole], dtype=pl.String))
+                    take(index, pl.Series(columns[place], dtype=pl.String))
         rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
         if torn:
             raise TornRows(self._path, *why_torn(self.names, torn, len(rows) + len(torn)), rows)
