@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ import numpy as np
 from consilium.data.cells import codes_among, in_order, written
 from consilium.data.files import Lines
 from consilium.data.remedy import SHOWN, Grade, Remedy, TableCheck, TableFinding
-from consilium.data.repeats import at_two_owners, copies
+from consilium.data.repeats import at_two_owners, copies, spelled_twice
 from consilium.protocol.schema import MOST_VALUES
 
 if TYPE_CHECKING:
@@ -63,19 +62,6 @@ class Roles:
 def check_table(frame: pl.DataFrame, lines: Lines, roles: Roles) -> TableCheck:
     """Look at all rows of a table once. frame: raw values, null where one is empty."""
     return _Checked(frame, lines, roles).all()
-
-
-def plain_name(text: str) -> str:
-    """What is left of a name without case, blanks, invisible signs, and zeros before a number; a blank between digits
-    stays.
-
-    >>> plain_name("Ward  07\u200b"), plain_name("ward7"), plain_name("1 05"), plain_name("0.05")
-    ('ward7', 'ward7', '1 5', '0.05')
-    """
-    text = unicodedata.normalize("NFKC", text).casefold()
-    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cf", "Cc"))
-    text = re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
-    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
 
 
 class _Cells:
@@ -334,10 +320,7 @@ class _Checked:
     def _spelled(self, role: str, cells: _Cells, values: list[str]) -> dict[str, str]:
         """Text -> the more frequent one that it equals but for case, blanks, invisible signs and zeros before numbers.
         Notes them: an owner in two ways is two parties, and its patients count twice."""
-        forms: defaultdict[str, list[str]] = defaultdict(list)
-        for text in sorted(values, key=lambda text: -cells.counts[text]):
-            forms[plain_name(text)].append(text)
-        merged = {text: first for first, *others in forms.values() for text in others}
+        merged = spelled_twice(sorted(values, key=lambda text: -cells.counts[text]))
         if merged:
             groups = "; ".join(f"{text!r} and {first!r}" for text, first in list(merged.items())[:SHOWN])
             fault = f"{role}s differ in case, blanks, invisible signs or zeros alone: {groups}"

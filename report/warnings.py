@@ -41,6 +41,7 @@ class WarningCode(StrEnum):
     CONSTANT_COLUMN = "constant-column"
     ROWS_TWICE = "rows-twice"
     ROWS_LEFT_OUT = "rows-left-out"
+    SPELLED_TWICE = "spelled-twice"
     ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
     NOT_ANALYSED = "not-analysed"
@@ -55,6 +56,7 @@ SECRET = frozenset(
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.ROWS_LEFT_OUT,
+        WarningCode.SPELLED_TWICE,
         WarningCode.ONE_LARGE_PARTY,
         WarningCode.NOISE_ABOVE_UNANIMITY,
         WarningCode.NOISE_ABOVE_TYPICAL_VOTE,

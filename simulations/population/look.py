@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from consilium.data.repeats import spelled_twice
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import ColumnEncoding
 from consilium.report.row_warnings import RowFacts
@@ -52,6 +53,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         too_small=partition.left_out,
         least_rows=data.rows_needed,
         left_out=dataset.left_out | {OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
+        spelled=spelled_twice(dataset.owner_names or ()) | spelled_twice(dataset.classes) if described else {},
         anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
 

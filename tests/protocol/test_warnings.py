@@ -151,6 +151,7 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "constant-column": [({"constant": ("country",)}, True), ({"constant": ()}, False)],
     "budget-above-rows": [({"queries": 101}, True), ({"different": 99}, True), ({"different": 101}, False)],
     "rows-left-out": [({"left_out": {"without a label": 1}}, True), ({"left_out": {"without a label": 0}}, False)],
+    "spelled-twice": [({"spelled": {"7": "07"}}, True), ({"spelled": {}}, False)],
     "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
     "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
     "parties-too-small": [({"parties": 41, "too_small": 1}, True), ({"parties": 41, "too_small": 0}, False)],

@@ -54,7 +54,14 @@ FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
     "constant-column": (lambda: sound(country=["DE"] * COUNT), {}),
     "rows-twice": (copied, {}),
     "one-large-party": (lopsided, {}),
-    "parties-too-small": (lambda: sound().slice(0, COUNT - ROWS + 5), {"least_rows": 6}),
+    "spelled-twice": (
+        lambda: sound().with_columns(
+            pl.when(pl.int_range(COUNT) % 2 > 0)
+            .then(pl.col("hospital").replace("Ost", "ost\u200b"))
+            .otherwise("hospital")
+        ),
+        {},
+    ),
 }
 
 
