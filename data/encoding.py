@@ -193,11 +193,20 @@ _TRUTHS = {*TRUTH, *TRUTH.values()}
 def _offset(read: Column) -> float:
     """What is taken from numbers that are so far from 0 that float32 would lose what tells them apart; mostly 0."""
     values = read.values[read.states == ValueState.GOOD]
-    mean = float(values.mean()) if len(values) else 0.0
-    spread = float(values.std()) if len(values) else 0.0
-    if abs(mean) <= (_EXACT * _LOST * spread if spread else _EXACT):
+    if not len(values) or not far_from_0(values):
         return 0.0
+    mean = float(values.mean())
     return float(round(mean)) if abs(mean) > _EXACT else mean
+
+
+def far_from_0(values: np.ndarray) -> bool:
+    """Whether float32 loses what tells numbers float64 (rows,) apart.
+
+    >>> far_from_0(np.array([1.7e9, 1.7e9 + 5])), far_from_0(np.array([1.7e9, 1.8e9]))
+    (True, False)
+    """
+    mean, spread = abs(float(values.mean())), float(values.std())
+    return mean > (_EXACT * _LOST * spread if spread else _EXACT)
 
 
 def _values(texts: pl.Series, read: Column, found: bool, first: str) -> tuple[str, ...]:

@@ -250,7 +250,9 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
         return series  # `renamed` looks for what is missing among texts
     if series.dtype.is_numeric():
         values = series.fill_nan(None) if series.dtype.is_float() else series
-        absent = values.is_in([number for number in map(_number, wanted.missing) if number is not None])
+        if not wanted.missing:
+            return values
+        absent = texts_of(values).is_in(texts_of(pl.Series(wanted.missing)).to_list())
     elif isinstance(series.dtype, pl.Categorical | pl.Enum):
         texts = series.cast(pl.String).str.strip_chars()
         values, absent = series, texts.is_in(["", *(text.strip() for text in wanted.missing)])
@@ -272,13 +274,6 @@ def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) 
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _check_same(path: Path, names: Sequence[str], first: Path, others: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consilium.data.check import check_table
+from consilium.data.encoding import far_from_0
 from consilium.data.files import CsvRule, Lines, files_of, in_file
 from consilium.data.loose import read_loosely
 from consilium.data.remedy import all_at_once
@@ -142,6 +143,10 @@ class _File:
                 f" {len(bad)} numbers in all",
                 'Fill them in with public means, or write a table (data.set = "table"), where they may be missing',
             )
+        wide = x.reshape(len(x), -1).T if x.dtype.itemsize > self.x.itemsize else ()
+        if far := [name for name, values in zip(self.features, wide, strict=False) if far_from_0(values)]:
+            fault = f"{path}: {far[0]} has numbers so far from 0 that float32 loses what tells them apart"
+            raise DataError(fault, "Count them from a nearer point, such as their smallest")
         self.classes = self._names(path, arrays, "classes", None)
         self.roles = self._roles(path, arrays)
 

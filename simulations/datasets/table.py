@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.cells import ValueState, texts_of
+from consilium.data.cells import ValueState, codes_among, texts_of, written
 from consilium.data.check import Roles, check_table
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
@@ -81,6 +81,16 @@ class TableSource(RowSource):
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
             raise self._all_faults(DataError(f"{self.places.whole}: {error.what}", action)) from None
+        for column in columns:
+            texts = written(self.frame[column.column])
+            if column.kind == "number" and column.column not in self.declared and (codes := codes_among(texts)):
+                where = self.places.first(np.flatnonzero(texts.is_in(codes).fill_null(False).to_numpy()))
+                raise self._all_faults(
+                    DataError(
+                        f"{where}: {column.column} is {codes[0]!r}, a code by its form, where public rows have numbers",
+                        'Declare the column a "category", or a "number", under data.columns',
+                    )
+                )
         for doubt in doubts:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
                 text = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
