@@ -139,7 +139,6 @@ class _Checked:
             self._label(columns[named["label"]])
         for name in features:
             self._feature(columns[name])
-        self._one_comma(columns)
         if named.get("time") in columns:
             self._time(columns[named["time"]])
         if named.get("patient") in columns:
@@ -262,15 +261,6 @@ class _Checked:
         else:
             self.kinds.append(name)
 
-    def _one_comma(self, columns: dict[str, _Cells]) -> None:
-        """One key for the file where no number in it has a point."""
-        commas = [name for name in self.numbers if self.remedy.cells.get(name, {}).get("decimal_comma")]
-        whole = all((columns[name].numbers[~np.isnan(columns[name].numbers)] % 1 == 0).all() for name in self.numbers)
-        if commas and whole and not any(self.frame[name].dtype.is_numeric() for name in self.numbers):
-            self.remedy.decimal_comma = True
-            for name in commas:
-                del self._cells(name)["decimal_comma"]
-
     # Columns that are no features.
 
     def _label(self, cells: _Cells) -> None:
@@ -325,7 +315,7 @@ class _Checked:
             groups = "; ".join(f"{text!r} and {first!r}" for text, first in list(merged.items())[:SHOWN])
             fault = f"{role}s differ in case, blanks, invisible signs or zeros alone: {groups}"
             action = "Write each in one way, or say so under values of cells"
-            self.note(f"{role}-spelling", Grade.MEND, cells.name, fault, action, cells.rows(merged))
+            self.note("spelled-twice", Grade.MEND, cells.name, fault, action, cells.rows(merged))
             self._cells(cells.name)["values"] = merged
         return merged
 

@@ -78,7 +78,6 @@ class Remedy:
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     drop: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
-    decimal_comma: bool = False
     unlabelled: bool = False
     duplicates: bool = False
     classes: tuple[str, ...] = ()

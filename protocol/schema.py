@@ -25,8 +25,7 @@ MISSING = " missing"
 class ColumnEncoding(Frozen):
     """A column of raw values. `values`: of a category, in the order of its features; of a number none.
 
-    missing: one more feature, 1 where the value is missing. offset: taken from each number, so that float32 loses
-    nothing that tells numbers far from 0 apart (moments in seconds).
+    missing: one more feature, 1 where the value is missing. offset: taken from each number, which float32 would round.
 
     >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
     ('sex=male',)
@@ -42,8 +41,6 @@ class ColumnEncoding(Frozen):
     def _values_are_of_a_category(self) -> ColumnEncoding:
         if (self.kind == "category") != bool(self.values):
             raise ValueError(f"column {self.column!r}: a category has values, and a number has none")
-        if self.offset and self.kind == "category":
-            raise ValueError(f"column {self.column!r}: a category has no offset")
         if len(set(self.values)) < len(self.values):
             raise ValueError(f"column {self.column!r} has the same value twice")
         return self

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,6 +75,7 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     from consilium.data.files import files_of
     from consilium.data.loose import heading_below, read_loosely
     from consilium.data.remedy import Grade
+    from consilium.simulations.datasets.table import meant
 
     paths = files_of(pattern, Path())
     names = {*roles.named.values()}
@@ -90,19 +90,6 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     findings = [*table.findings, *check.findings]
     findings.sort(key=lambda finding: list(Grade).index(finding.grade))
     return CheckedFiles(pattern, roles, table, replace(check, findings=tuple(findings)))
-
-
-def meant(name: str, columns: list[str]) -> str:
-    """What to do about a column that is not there.
-
-    >>> meant("hopsital", ["age", "hospital"])
-    "Did you mean 'hospital'? It has age, hospital"
-    """
-    small = {column.casefold(): column for column in columns}
-    near = [small[text] for text in get_close_matches(name.casefold(), small, 2)]
-    more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return f"{hint}It has {', '.join(columns[:20])}{more}"
 
 
 _TRAINER = "logistic_regression"
@@ -151,7 +138,7 @@ class CheckedFiles:
             "set": "table", "path": str(self.pattern), **roles.named, "classes": list(remedy.classes),
             "unlabelled": "drop" if remedy.unlabelled else "", "duplicates": "drop" if remedy.duplicates else "",
             "drop": [*roles.drop, *remedy.drop], "missing": remedy.missing,
-            "csv": self.table.csv | ({"decimal_comma": True} if remedy.decimal_comma else {}),
+            "csv": self.table.csv,
             "cells": remedy.cells, "columns": remedy.columns,
             **({} if roles.owner else {"partition": "iid", "parties": 20}),
         }  # fmt: skip
@@ -214,9 +201,6 @@ class CheckedFiles:
             f"read_parquet({self.pattern!r})" if parquet else f"read_csv({self.pattern!r}, infer_schema=False{options})"
         )
         lines = [f"import polars as pl\nfrom consilium import Council\n\nframe = pl.{reader}"]
-        if remedy.decimal_comma:
-            commas = r'r"^([+-]?\d*),(\d+)$", "${1}.${2}"'
-            lines.append(f"frame = frame.with_columns(pl.all().str.replace({commas}))")
         if remedy.duplicates:
             lines.append("frame = frame.unique(maintain_order=True)")
         if remedy.unlabelled:

@@ -122,7 +122,7 @@ def values_of(values: Values, label: str, length: int) -> pl.Series:
     if _sparse(values):
         raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
     if has_names(values):
-        held = values if _is_pandas(values) else _polars(values)
+        held: Any = values if _is_pandas(values) else _polars(values)
         if held.shape[1] != 1:
             raise BadInput(f"{label} is a frame of {held.shape[1]} columns", "Give one of them: frame[NAME]")
         values = held.iloc[:, 0] if _is_pandas(held) else held.to_series()
@@ -195,7 +195,7 @@ def _numpy_column(name: str, array: np.ndarray) -> pl.Series:
     plain = np.ascontiguousarray(np.asarray(array))
     if plain.dtype.kind == "f" and plain.dtype.itemsize > np.dtype(np.float64).itemsize:
         plain = plain.astype(np.float64)
-    if plain.dtype.kind in "mM" and np.datetime_data(plain.dtype)[0] not in ("ns", "us", "ms"):
+    if plain.dtype.kind in "mM" and not plain.dtype.str.endswith(("[ns]", "[us]", "[ms]")):
         plain = plain.astype(f"{plain.dtype.kind}8[ms]")
     series = pl.Series(name, plain) if plain.dtype.kind in "biufmM" else series_of(name, plain.tolist())
     return series if mask is None else series.set(pl.Series(mask), None)
@@ -251,7 +251,7 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
 
 def _is_small(value: Any) -> bool:
     """Whether it is a number, and float64 holds all of its digits."""
-    return isinstance(value, _NUMBERS) and abs(value) <= 2**53
+    return isinstance(value, _NUMBERS) and bool(abs(value) <= 2**53)
 
 
 def _missing(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,14 +139,24 @@ def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], plac
     keys |= {f"columns ({column})": column for column in spec.columns}
     for key, column in keys.items():
         if column and column not in frame.columns:
-            raise DataError(f"{places.whole} has no column {column!r}, which data.{key} names", _has(frame.columns))
+            raise DataError(
+                f"{places.whole} has no column {column!r}, which data.{key} names", meant(column, frame.columns)
+            )
     if not set(frame.columns) - {*roles, *spec.drop}:
-        raise DataError(f"{places.whole} has no column that is a feature", _has(frame.columns))
+        raise DataError(f"{places.whole} has no column that is a feature", meant("", frame.columns))
 
 
-def _has(columns: list[str]) -> str:
+def meant(name: str, columns: list[str]) -> str:
+    """What to do about a column that is not there.
+
+    >>> meant("hopsital", ["age", "hospital"])
+    "Did you mean 'hospital'? It has age, hospital"
+    """
+    small = {column.casefold(): column for column in columns}
+    near = [small[text] for text in get_close_matches(name.casefold(), small, 2)]
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    return f"It has {', '.join(columns[:20])}{more}"
+    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return f"{hint}It has {', '.join(columns[:20])}{more}"
 
 
 def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:

