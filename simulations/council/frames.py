@@ -101,7 +101,7 @@ def frame_of(rows: Frame) -> pl.DataFrame:
         )
     frame = _named(rows) if has_names(rows) else _unnamed(rows)
     if not frame.width:
-        shape = f"(shape=({frame.height}, 0))"
+        shape = f"(shape=({len(rows)}, 0))"
         raise BadInput(f"0 feature(s) {shape} while a minimum of 1 is required", "Give rows with columns")
     if not frame.height:
         raise BadInput("0 sample(s): the frame has no rows, at least 1 is required", "Give rows")
@@ -216,7 +216,7 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
             "Reshape your data: rows.reshape(1, -1) is one row, rows.reshape(-1, 1) one column",
         )
     columns = [_numpy_column(f"x{position}", array[:, position]) for position in range(array.shape[1])]
-    return pl.DataFrame(columns, height=array.shape[0])
+    return pl.DataFrame(columns)
 
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:

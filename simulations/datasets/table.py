@@ -75,6 +75,8 @@ class TableSource(RowSource):
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
+        import polars as pl
+
         y, classes = self.labels.decided(public_rows, self.places, self.label)
         try:
             columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.first(public_rows[[row]]))
@@ -84,7 +86,8 @@ class TableSource(RowSource):
             raise self._all_faults(DataError(f"{self.places.whole}: {error.what}", action)) from None
         for column in columns:
             texts = written(self.frame[column.column])
-            if column.kind == "number" and column.column not in self.declared and (codes := codes_among(texts)):
+            inferred = column.kind == "number" and column.column not in self.declared
+            if inferred and self.frame[column.column].dtype == pl.String and (codes := codes_among(texts)):
                 where = self.places.first(np.flatnonzero(texts.is_in(codes).fill_null(False).to_numpy()))
                 raise self._all_faults(
                     DataError(
