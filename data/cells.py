@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -284,24 +287,20 @@ def _coded(cells: Coded, wanted: Wanted) -> Column:
 
 
 def renamed(series: pl.Series, wanted: Wanted) -> pl.Series:
-    """Text as `texts_of` gives it, by the public names, null where it means "missing"."""
+    """Text as `written` gives it, by the public names, null where it means "missing"."""
     import polars as pl
 
-    texts = texts_of(series)
+    exact, texts = written(series), texts_of(series)
     absent = [text.strip() for text in wanted.missing]
-    if absent:
-        as_written = series.cast(pl.String).str.strip_chars()
-        known = pl.select(
-            pl.when(texts.is_in(absent) | as_written.is_in(absent)).then(None).otherwise(texts)
-        ).to_series()
-        texts = known.rename(texts.name)
-    names = texts_of(pl.Series(list(wanted.renamed), dtype=pl.String)).to_list()
-    return texts.replace(names, list(wanted.renamed.values())) if names else texts
+    names = dict(zip(texts_of(pl.Series(list(wanted.renamed), dtype=pl.String)), wanted.renamed.values(), strict=True))
+    public = texts.replace_strict(names, default=None, return_dtype=pl.String) if names else pl.lit(None, pl.String)
+    meant = pl.when(texts.is_in(absent) | exact.is_in(absent)).then(None).otherwise(pl.coalesce(public, exact))
+    return pl.select(meant).to_series().rename(series.name)
 
 
 def _category(series: pl.Series, wanted: Wanted) -> Column:
-    texts = texts_of(renamed(series, wanted))
-    column = places_of(texts, wanted.known)
+    known = renamed(series, wanted)
+    column, texts = places_of(known, wanted.known), texts_of(known)
     names = [name for name in texts.unique().to_list() if name is not None]
     keys = texts.replace_strict(names, [_key(name) for name in names], default=None) if names else texts
     return Column(column.values, column.states, np.array(keys.cast(float).fill_null(np.nan).to_numpy()))
@@ -312,42 +311,118 @@ def _key(text: str) -> float:
     return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11)
 
 
+_WHOLE = 2.0**63
+"""Whole numbers of this size and more are no int64."""
+
+
 def texts_of(series: pl.Series) -> pl.Series:
-    """Values as text, null where missing, so that files of different kinds have the same categories: whole numbers
-    without a fraction, truth values in small letters, no spaces around.
+    """Values as text, null where missing, so that files of different kinds have the same ones: whole numbers without a
+    fraction and with all their digits, truth values in small letters, no spaces around.
 
     >>> import polars as pl
     >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
     ['1', 'true', None, '01']
+    >>> texts_of(pl.Series([2**53 + 1, None])).to_list(), texts_of(pl.Series([1.0, 0.5, float("nan")])).to_list()
+    (['9007199254740993', None], ['1', '0.5', None])
 
     Raises
     ------
     DataError : neither numbers, text, truth values nor dates.
     """
+    return written(series).str.replace(r"^([+-]?\d+)\.0+$", "${1}")
+
+
+def written(series: pl.Series) -> pl.Series:
+    """As `texts_of`, but text as it is written: "250.0" and "250" may be two codes."""
     import polars as pl
 
-    kind = series.dtype
-    if not (
-        kind.is_numeric() or kind.is_temporal() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)
-    ):
-        raise DataError(f"column {series.name!r} is of type {kind.base_type()}", "Write it as numbers or text")
+    kind, name, value = series.dtype, series.name, pl.col("value")
+    taken = kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Date, pl.Datetime)
+    if not (kind.is_numeric() or taken):
+        what = {pl.Duration: "durations", pl.Time: "times of day"}.get(kind.base_type(), f"of type {kind.base_type()}")
+        raise DataError(f"column {name!r} is {what}", "Write it as numbers (of days, of hours), as dates or as text")
+    text = value.cast(pl.String)
     if kind.is_float():
-        series = series.fill_nan(None)
-    text = pl.col("text").str.strip_chars().str.replace(r"^([+-]?\d+)\.0+$", "${1}")
-    small = text.str.to_lowercase()
-    texts = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
-    return series.cast(pl.String).rename("text").to_frame().select(texts.alias("text"))["text"].rename(series.name)
+        whole = value.is_finite() & (value == value.round()) & (value.abs() < _WHOLE)
+        integers = pl.when(whole).then(value).otherwise(None).cast(pl.Int64).cast(pl.String)
+        text = pl.when(value.is_not_nan()).then(pl.coalesce(integers, text))
+    elif kind.is_decimal():
+        text = text.str.replace(r"\.0+$", "")
+    elif not kind.is_numeric():
+        text = text.str.strip_chars()
+        small = text.str.to_lowercase()
+        text = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
+    return series.rename("value").to_frame().select(text.alias("text"))["text"].rename(name)
 
 
-def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
-    """Texts as `texts_of` gives them -> their places among the values that are known."""
+def in_order(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by size, then texts.
+
+    >>> sorted(["b", "10", "9", "a"], key=in_order)
+    ['9', '10', 'a', 'b']
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return True, 0.0, text
+    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
+
+
+def codes_among(texts: pl.Series) -> list[str]:
+    """Texts that read as numbers and yet are names, so that the column is a category; none where it is one of numbers.
+
+    texts: as `written` gives them. They are names where a zero stands before digits (ICD "01882"); where whole numbers
+    have an exponent's letter and none of the column a fraction (bed "1E3"); and where two texts would be one number
+    ("+1" and "1", "250.0" and "250.00"), but for "5" beside "5.0" and ".5" beside "0.5", which are ways to write one.
+
+    >>> import polars as pl
+    >>> codes_among(pl.Series(["01882", "1882"])), codes_among(pl.Series(["1E3", "20"]))
+    (['01882'], ['1E3'])
+    >>> codes_among(pl.Series(["1e-05", "-0.5", "5", "5.0"]))
+    []
+    """
     import polars as pl
 
+    known = texts.unique(maintain_order=True)
+    numbers = known.filter(known.cast(pl.Float64, strict=False).is_finite().fill_null(False))
+    odd = numbers.filter(~numbers.str.contains(_CANONICAL))
+    if not len(odd):
+        return []
+    zeros, exponents = odd.filter(odd.str.contains(r"^[+-]?0\d")), odd.filter(odd.str.contains(r"^\d+[eE]\d+$"))
+    if len(zeros):
+        return zeros.to_list()
+    if len(exponents) and not numbers.str.contains(".", literal=True).any():
+        return exponents.to_list()
+    numbers_in = Counter(Decimal(form) for form in {_plain_form(text) for text in numbers})
+    return [text for text in odd if numbers_in[Decimal(_plain_form(text))] > 1]
+
+
+_CANONICAL = r"^-?([1-9]\d*|0\.\d*[1-9]|[1-9]\d*\.\d*[1-9])$|^0$"
+"""Of such texts no two are one number."""
+
+
+def _plain_form(text: str) -> str:
+    """Without what is only a way to write it: a whole one's zero after the point, a zero before it, the sign of 0."""
+    plain = re.sub(r"^(-?)0\.(?=\d)", r"\1.", re.sub(r"^([+-]?\d+)\.0?$", r"\1", text))
+    return "0" if plain == "-0" else plain
+
+
+def places_of(series: pl.Series, known: Sequence[str]) -> Column:
+    """Values of a category -> their places among those that are known: as they are written or, where that is none of
+    them, without a fraction that is 0."""
+    import polars as pl
+
+    exact, texts = written(series), texts_of(series)
     names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
-    places = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
+    as_written = written(pl.Series(known, dtype=pl.String)).to_list()
+    by_text = {name: place for place, name in enumerate(names) if names.count(name) == 1}
+    by_text |= {name: place for place, name in enumerate(as_written)}
+    of_exact = exact.replace_strict(list(by_text), list(by_text.values()), default=None, return_dtype=pl.Float64)
+    of_text = texts.replace_strict(list(by_text), list(by_text.values()), default=None, return_dtype=pl.Float64)
+    places = of_exact.fill_null(of_text)
     states = np.where(places.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
     states[texts.is_null().to_numpy()] = ValueState.MISSING
-    return Column(places.fill_null(np.nan).to_numpy(), states)
+    return Column(places.fill_null(np.nan).to_numpy(writable=True), states)
 
 
 def within_float32(column: Column) -> Column:

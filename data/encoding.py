@@ -20,11 +20,14 @@ from consilium.data.cells import (
     Column,
     ValueState,
     Wanted,
+    codes_among,
     from_numbers,
     from_text,
+    in_order,
     places_of,
     texts_of,
     within_float32,
+    written,
 )
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
@@ -39,6 +42,8 @@ _NO_TEXT = {
     ValueState.DECIMAL_COMMA: ("is a number with a decimal comma", "Set decimal_comma, or declare a category"),
     ValueState.INFINITE: ("is infinite, or beyond float32", "Correct it, or declare a category"),
 }
+_EXACT, _LOST = 2.0**24, 1e-3
+"""Whole numbers that float32 holds, and the share of a column's spread by which it may round."""
 _HALF = 0.5
 """A feature of a category is 1 or 0, but for noise on it."""
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
@@ -86,7 +91,8 @@ def infer(
 ) -> tuple[ColumnEncoding, ...]:
     """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
 
-    A column of numbers is a number, every other one a category whose values are sorted: numbers by size, then texts.
+    A column of numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a
+    category whose values are sorted: numbers by size, then texts. What a value may be is judged after that.
     place: where the row at an index stands, for messages.
 
     Raises
@@ -126,7 +132,7 @@ def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.n
         if column.column not in frame.columns:
             raise DataError(f"the rows have no column {column.column!r}", f"They have {frame.columns}")
         series = frame[column.column]
-        read = _numbers(series) if column.kind == "number" else places_of(texts_of(series), column.values)
+        read = _numbers(series, column.offset) if column.kind == "number" else places_of(series, column.values)
         parts.append(features_from(read, column))
         for state in ValueState:
             if state not in (ValueState.GOOD, ValueState.MISSING) and read.count(state):
@@ -143,10 +149,14 @@ def _check_name(name: str, role: str) -> None:
 
 
 def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int], str]) -> ColumnEncoding:
-    texts, name = texts_of(series), series.name
+    import polars as pl
+
+    texts, name = written(series), series.name
     missing = bool(texts.null_count()) if declared.missing is None else declared.missing
     if declared.values:
         return ColumnEncoding(column=name, kind="category", values=declared.values, missing=missing)
+    if isinstance(series.dtype, pl.Enum) and declared.kind != "number":
+        return ColumnEncoding(column=name, kind="category", values=tuple(series.dtype.categories), missing=missing)
     if texts.null_count() == len(texts):
         raise DataError(f"column {name!r}: no public row has a value", "Leave it out, or declare its values")
     read = _numbers(series)
@@ -155,26 +165,68 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int]
     if declared.kind == "number" and len(wrong):
         action = "Say what it means under codes, name it as missing, or declare a category"
         raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
+    kind = declared.kind or ("category" if series.dtype == pl.Categorical else _kind(texts, read))
+    if kind == "category":
+        values = _values(texts, read, declared.kind is None and series.dtype != pl.Categorical, first)
+        return ColumnEncoding(column=name, kind="category", values=values, missing=missing)
     for state, words in _NO_TEXT.items():
-        if declared.kind is None and read.count(state):
+        if read.count(state):
             row = int(read.rows(state)[0])
-            raise DataError(f"column {name!r}, row {row + 1}: {texts[row][:60]!r} {words[0]}", words[1])
-    kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(TRUTH)).all() else "number")
-    if kind == "number":
-        return ColumnEncoding(column=name, kind="number", missing=missing)
-    return ColumnEncoding(column=name, kind="category", values=_values(texts, read, declared, first), missing=missing)
+            raise DataError(f"column {name!r}, {place(row)}: {texts[row][:60]!r} {words[0]}", words[1])
+    missing = bool(read.count(ValueState.MISSING)) if declared.missing is None else declared.missing
+    return ColumnEncoding(column=name, kind="number", missing=missing, offset=_offset(read))
 
 
-def _values(texts: pl.Series, read: Column, declared: DeclaredColumn, first: str) -> tuple[str, ...]:
-    """The values of a category, in order. Raises DataError where it can hardly be one."""
+def _kind(texts: pl.Series, read: Column) -> Kind:
+    """What a column is by its form: see `infer`."""
+    known = set(texts.drop_nulls().unique())
+    numbers = {ValueState.GOOD, ValueState.DECIMAL_COMMA} & set(read.states)
+    if read.count(ValueState.NOT_A_NUMBER) > read.count(ValueState.DECIMAL_COMMA) or not numbers or codes_among(texts):
+        return "category"
+    # "TRUE" beside 2 is a text; beside 0 and 1 it is another way to write them
+    return "category" if known <= set(TRUTH) or (known & set(TRUTH) and not known <= _TRUTHS) else "number"
+
+
+_TRUTHS = {*TRUTH, *TRUTH.values()}
+
+
+def _offset(read: Column) -> float:
+    """What is taken from numbers that are so far from 0 that float32 would lose what tells them apart; mostly 0."""
+    values = read.values[read.states == ValueState.GOOD]
+    if not len(values) or not far_from_0(values):
+        return 0.0
+    mean = float(values.mean())
+    return float(round(mean)) if abs(mean) > _EXACT else mean
+
+
+def far_from_0(values: np.ndarray) -> bool:
+    """Whether float32 loses what tells numbers float64 (rows,) apart.
+
+    >>> far_from_0(np.array([1.7e9, 1.7e9 + 5])), far_from_0(np.array([1.7e9, 1.8e9]))
+    (True, False)
+    """
+    mean, spread = abs(float(values.mean())), float(values.std())
+    return mean > (_EXACT * _LOST * spread if spread else _EXACT)
+
+
+def _values(texts: pl.Series, read: Column, found: bool, first: str) -> tuple[str, ...]:
+    """The values of a category, in order. found: nobody declares that it is one. Raises DataError where it can hardly
+    be one."""
     name, known = texts.name, texts.drop_nulls().unique()
-    numbers = len(np.unique(read.values[read.states == ValueState.GOOD]))
-    if declared.kind is None:
+    if found:
+        codes, numbers = codes_among(texts), len(np.unique(read.values[read.states == ValueState.GOOD]))
         if known.str.contains(_DATE).all():
             raise DataError(f"column {name!r} is of dates: {first}", "Leave it out, or give the days since an event")
-        if numbers >= _LEAST_OF_A_RANGE and 2 * numbers > len(known):
+        if numbers >= _LEAST_OF_A_RANGE and 2 * numbers > len(known) and first:
             action = "Say what that means under codes, name it as missing, or declare a category"
             raise DataError(f"column {name!r} has {numbers} different numbers, and text between them: {first}", action)
+        ambiguous = numbers >= _LEAST_OF_A_RANGE and all("." in code for code in codes)
+        if codes and not first and (ambiguous or len(known) > MOST_VALUES):
+            raise DataError(
+                f"column {name!r} has {numbers} different numbers, and {codes[0]!r} among them is written as codes are:"
+                " with zeros before it, or as another text is that means the same number",
+                'Declare it a "number", or a "category" with its values',
+            )
     if len(known) > MOST_VALUES:
         raise DataError(
             f"column {name!r} has {len(known)} different values in {len(texts)} public rows, a category at most"
@@ -183,24 +235,24 @@ def _values(texts: pl.Series, read: Column, declared: DeclaredColumn, first: str
         )
     for text in known:
         _check_name(text, f"a value of column {name!r}")
-    return tuple(sorted(known.to_list(), key=_in_order))
+    plain = texts_of(known)
+    return tuple(sorted((plain if plain.n_unique() == len(known) else known).to_list(), key=in_order))
 
 
-def _in_order(text: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(text), text
-    except ValueError:
-        return True, 0.0, text
+def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
+    """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
+    import polars as pl
 
-
-def _numbers(series: pl.Series) -> Column:
-    """As numbers, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
-    wanted = Wanted(series.name, series.name)
-    if series.dtype.is_numeric():
-        column = from_numbers(series.cast(float).to_numpy(), wanted)
-    else:
-        column = from_text(texts_of(series).replace(TRUTH), wanted)
-    return within_float32(column)
+    wanted, texts = Wanted(series.name, series.name), None
+    if not series.dtype.is_numeric():
+        texts = texts_of(series).replace(TRUTH)
+        whole = texts.cast(pl.Int64, strict=False) if offset else texts
+        series = whole if whole.null_count() == texts.null_count() else texts
+    if offset and series.dtype.is_integer():  # float64 would round them before
+        series, offset = series.cast(pl.Int128) - pl.Series([int(offset)], dtype=pl.Int128), 0.0
+    is_text = series.dtype == pl.String
+    column = from_text(series, wanted) if is_text else from_numbers(series.cast(float).to_numpy(), wanted)
+    return within_float32(Column(column.values - offset, column.states) if offset else column)
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
@@ -236,7 +288,7 @@ def named(inputs: np.ndarray, schema: Schema) -> pl.DataFrame:
     end = 0
     for column in schema.table:
         start, end = end, end + len(column.features)
-        values = raw[:, start : start + 1][:, 0] if column.kind == "number" else _texts_from(raw[:, start:end], column)
+        values = raw[:, start] + column.offset if column.kind == "number" else _texts_from(raw[:, start:end], column)
         columns[column.column] = values
         if column.missing:
             columns[column.features[-1]] = np.rint(raw[:, end - 1])

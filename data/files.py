@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import glob
+import json
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -249,14 +250,14 @@ class CsvTable(_Named):
             action = "Export it as CSV in UTF-8" if kind else "Export the data again"
             raise BadTable(path, f"is {kind}, not CSV" if kind else "is empty", action)
         with self._lines() as lines:
-            self.names = tuple(name.strip() for name in next(lines, (0, []))[1])
+            self.names = tuple(name.strip() for name in next(lines, Record(0, 0, [])).fields)
         header = "The first line must name the columns"
         if not any(self.names):
             raise BadTable(path, "has an empty first line", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
             raise BadTable(path, fault, hints.other_separator(other))
-        if all(_is_number(name) for name in self.names):
+        if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
@@ -272,42 +273,85 @@ class CsvTable(_Named):
         """
         import polars as pl
 
-        width, torn = len(self.names), []
+        width = len(self.names)
+        torn: list[Record] = []
         numbers = [np.zeros(0, dtype=np.int64)]
         with self._lines() as lines:
             next(lines)
             while block := list(islice(lines, BLOCK)):
-                whole = [line for line in block if len(line[1]) == width]
-                torn += [number for number, line in block if line and len(line) != width]  # an empty line is no row
-                numbers.append(np.array([number for number, _ in whole], dtype=np.int64))
+                whole = [record for record in block if len(record.fields) == width]
+                torn += [record for record in block if record.fields and len(record.fields) != width]
+                numbers.append(np.array([record.last for record in whole], dtype=np.int64))
+                columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
                 for index, place in enumerate(places):
-                    take(index, pl.Series([line[place] for _, line in whole], dtype=pl.String))
+                    take(index, pl.Series(columns[place], dtype=pl.String))
         rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
-        total = len(rows) + len(torn)
         if torn:
-            fault = f"{len(torn)} of {total} rows have more or fewer fields than the header's {width}"
-            action = "Look for a decimal comma, or for separators in text that stands in no quotes"
-            raise TornRows(self._path, f"{fault} (first: line {torn[0]})", action, rows)
-        if not total:
+            raise TornRows(self._path, *why_torn(self.names, torn, len(rows) + len(torn)), rows)
+        if not len(rows):
             raise BadTable(self._path, "has a header and no rows", "Export the data again")
         return rows
 
     @contextmanager
-    def _lines(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
-        """The fields of each line, and the number of the line of the file on which they end."""
+    def _lines(self) -> Iterator[Iterator[Record]]:
         try:
             with open(self._path, encoding=self._rule.codec, newline="") as file:
-                lines = csv.reader(file, delimiter=self._rule.separator, strict=True)
-                yield ((lines.line_num, line) for line in lines)
+                yield records(file, self._rule.separator)
         except UnicodeDecodeError:
             raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding) from None
-        except csv.Error:
-            action = 'Look for a " that is opened and not closed, or for text after a closing one'
-            raise BadTable(self._path, "is not well-formed CSV: its quotes do not match", action) from None
+        except OpenQuote as error:
+            raise BadTable(self._path, str(error), error.action) from None
+
+
+class Record(NamedTuple):
+    """Fields of a CSV file, and the numbers of the lines on which they begin and end."""
+
+    first: int
+    last: int
+    fields: list[str]
+
+
+class OpenQuote(DataError):
+    """Quotes that do not match."""
+
+
+def records(text: Iterable[str], separator: str) -> Iterator[Record]:
+    """All of a CSV file, of empty lines too. Raises OpenQuote."""
+    reader, last = csv.reader(text, delimiter=separator, strict=True), 0
+    try:
+        for fields in reader:
+            yield Record(last + 1, reader.line_num, fields)
+            last = reader.line_num
+    except csv.Error:
+        action = f'Look in line {last + 1} for a " that is not closed, or for text behind a closing one'
+        raise OpenQuote("is not well-formed CSV: its quotes do not match", action) from None
+
+
+def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[str, str]:
+    """What is wrong with rows that have not as many fields as the heading, and what to do. No field is quoted."""
+    first, width, count = torn[0], len(names), len(torn[0].fields)
+    if len(torn) == total and all(len(record.fields) == count for record in torn) and abs(count - width) == 1:
+        fault = f"all {total} rows have {count} fields, and the heading has {width}"
+        if count < width:
+            comma = "The heading ends with a separator: take it away" if not names[-1] else ""
+            return fault, comma or "Look at the heading: it has one name too many, or a separator in a name"
+        if not any(record.fields[-1].strip() for record in torn):
+            return fault, "Each row ends with a separator: take it away, or give the last column a name"
+        if len({record.fields[0] for record in torn}) == total:
+            return fault, "The first column has no name, as of row names: name it in the heading, or leave it out"
+        return fault, "Look at the heading: a name is missing in it, at its beginning or end"
+    over = f"lines {first.first} to {first.last}, which a quote holds together, have"
+    where = f"line {first.last} has" if first.first == first.last else over
+    fault = f"{len(torn)} of {total} rows have more or fewer fields than the header's {width} (first: {where} {count})"
+    return (
+        fault,
+        'Look for a decimal comma, for separators in text that stands in no quotes, or for a " that is not closed',
+    )
 
 
 class ParquetTable(_Named):
-    """The columns that are asked for and nothing else, one at a time.
+    """The columns that are asked for and nothing else, one at a time. pandas notes which are categories: of numbers it
+    writes plain numbers.
 
     Raises
     ------
@@ -324,7 +368,9 @@ class ParquetTable(_Named):
             pass
         with self._whole():
             self._kinds = pl.read_parquet_schema(path)
+            said = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("columns", [])
         self.names = tuple(self._kinds)
+        self._categories = {column["name"] for column in said if column.get("pandas_type") == "categorical"}
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
         """See `TableFile`."""
@@ -342,7 +388,10 @@ class ParquetTable(_Named):
 
         with self._whole():
             for index, place in enumerate(places):
-                take(index, pl.read_parquet(self._path, columns=[self.names[place]]).to_series())
+                name = self.names[place]
+                series = pl.read_parquet(self._path, columns=[name]).to_series()
+                declared = name in self._categories and not isinstance(series.dtype, pl.Categorical)
+                take(index, series.cast(pl.String).cast(pl.Categorical) if declared else series)
             rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
         return Lines.of_rows(self._path.name, rows)
 
@@ -352,7 +401,7 @@ class ParquetTable(_Named):
 
         try:
             yield
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             action = "Write it again, without encryption"
             raise BadTable(self._path, "is not a readable Parquet file", action) from None
 
@@ -446,7 +495,7 @@ def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:
     return marks[0] if len(names) == 1 and marks else None
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     """Whether it is a number, with a decimal point or a decimal comma."""
     try:
         float(text.strip().replace(",", "."))

@@ -1,89 +1,43 @@
-"""A table as it stands, whatever is wrong with its form: letters, separators, quotes, torn lines, names of columns."""
+"""A table as it stands, whatever is wrong with its form: letters, separators, torn lines, names of columns."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from consilium.data.files import BadTable, Encoding, Lines, Separator, foreign_kind
-from consilium.data.table import TableRule, read_raw
+from consilium.data.files import (
+    BadTable,
+    Encoding,
+    Lines,
+    OpenQuote,
+    Record,
+    Separator,
+    foreign_kind,
+    is_number,
+    records,
+    why_torn,
+)
+from consilium.data.remedy import SHOWN, Grade, TableFinding
+from consilium.data.table import TableRule, below, read_raw
 from consilium.protocol.files import unreadable
 
 if TYPE_CHECKING:
     import polars as pl
 
-SHOWN = 3
-"""Lines, and values, that a finding names."""
-
-
-class Grade(StrEnum):
-    """How bad it is, and who mends it: whoever has the file, or keys of the scenario."""
-
-    FILE = "in the file first"
-    MEND = "the scenario mends it"
-    LOOK = "look at it"
-
-
-@dataclass(frozen=True)
-class TableFinding:
-    """One fault or doubt. code: for programs. column: its name, or none of the whole table. count: cells, rows or
-    owners concerned; places: where the first of them stand. values: the first few, quoted; none where rows are private.
-    """
-
-    code: str
-    grade: Grade
-    column: str
-    fault: str
-    action: str
-    count: int = 0
-    places: tuple[str, ...] = ()
-    values: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def where(self) -> str:
-        """Lines or rows in a few words.
-
-        >>> TableFinding("", Grade.LOOK, "", "", "", 5, ("line 2", "line 9")).where
-        'lines 2, 9 and 3 more'
-        """
-        if not self.places:
-            return ""
-        word, plain = self.places[0].split()[0], all(len(place.split()) == 2 for place in self.places)
-        shown = ", ".join(place.split()[1] if plain else place for place in self.places)
-        more = f" and {self.count - len(self.places)} more" if self.count > len(self.places) else ""
-        return f"{word}{'s' if len(self.places) > 1 else ''} {shown}{more}" if plain else shown + more
-
-    @property
-    def text(self) -> str:
-        """Where, and what is wrong."""
-        where = ", ".join(filter(None, (f"column {self.column!r}" if self.column else "", self.where)))
-        such = f" ({', '.join(map(repr, self.values))})" if self.values else ""
-        return f"{where}{': ' if where else ''}{self.fault}{such}"
-
-    def __str__(self) -> str:
-        return f"{self.text}. {self.action}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "code": self.code, "grade": self.grade.value, "column": self.column or None, "fault": self.fault,
-            "action": self.action, "count": self.count, "places": list(self.places), "values": list(self.values),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class LooseTable:
-    """frame: text without spaces around, null where empty; of Parquet numbers and truth values as they are. Rows of
-    another length are left out. csv: keys of `CsvRule` that read the file."""
+    """frame: text without spaces around, null where empty; of Parquet as `read_raw` gives it. Rows of another length
+    are left out, and counted among findings. csv: keys of `CsvRule` that read the file."""
 
     frame: pl.DataFrame = field(repr=False)
     lines: Lines = field(repr=False)
@@ -92,25 +46,27 @@ class LooseTable:
 
 
 def read_loosely(paths: Sequence[Path]) -> LooseTable:
-    """Files one below the other, with all that is wrong with their form. A column that one lacks is
-    empty there.
+    """Files one below the other, with all that is wrong with their form. A column that one lacks is empty there.
 
     Raises
     ------
-    BadTable : a file is empty, binary, or names no columns. PathError : it cannot be read.
+    BadTable : a file is empty, binary, names no columns, or no row has as many fields as these. PathError : it cannot
+        be read.
     """
     import polars as pl
 
     parts = [_read(path) for path in paths]
-    joined = parts[0].frame if len(parts) == 1 else pl.concat([part.frame for part in parts], how="diagonal_relaxed")
-    rules = {tuple(sorted(part.csv.items())) for part in parts}
+    names = list(dict.fromkeys(name for part in parts for name in part.frame.columns))
+    frames = [
+        part.frame.with_columns(pl.lit(None).alias(name) for name in names if name not in part.frame.columns)
+        for part in parts
+    ]
     findings = [finding for part in parts for finding in part.findings]
-    if len(rules) > 1:
-        action = "Export all files in one way"
-        findings.append(
-            TableFinding("files-differ", Grade.FILE, "", "the files differ in separator or encoding", action)
-        )
-    return LooseTable(joined, Lines.joined([part.lines for part in parts]), parts[0].csv, tuple(findings))
+    if any(part.csv != parts[0].csv for part in parts):
+        fault = "the files differ in separator or encoding"
+        findings.append(TableFinding("files-differ", Grade.FILE, "", fault, "Export all files in one way"))
+    frame = below([frame.select(names) for frame in frames])
+    return LooseTable(frame, Lines.joined([part.lines for part in parts]), parts[0].csv, tuple(findings))
 
 
 def _read(path: Path) -> LooseTable:
@@ -118,8 +74,7 @@ def _read(path: Path) -> LooseTable:
         table = read_raw([path], TableRule())
         return LooseTable(table.frame, table.lines, {}, ())
     try:
-        kind = foreign_kind(path)
-        raw = path.read_bytes()
+        kind, raw = foreign_kind(path), path.read_bytes()
     except OSError as error:
         raise unreadable(path, error, "Check the path and its rights") from None
     if kind or b"\0" in raw[:10_000]:
@@ -129,65 +84,64 @@ def _read(path: Path) -> LooseTable:
     findings: list[TableFinding] = []
     text, encoding = _decoded(raw, findings)
     mark = _separator(text)
-    records = _records(path, text, mark, findings)
-    names = [name.strip() for name in records[0][1]]
-    if all(re.fullmatch(r"[+-]?\d+([.,]\d+)?", name) for name in names):
+    try:
+        heading, *rows = [record for record in records(io.StringIO(text, newline=""), mark) if record.fields]
+    except OpenQuote as error:
+        raise BadTable(path, str(error.what), error.action) from None
+    names = [name.strip() for name in heading.fields]
+    if all(map(is_number, names)):
         raise BadTable(path, "has nothing but numbers in its first line", "The first line must name the columns")
-    whole = _whole_rows(records, names, mark, findings)
-    if not whole:
-        raise BadTable(path, "has a header and no rows", "Export the data again")
-    frame = _frame(names, whole, findings)
-    lines = Lines(((path.name, "line", np.array([number for number, _ in whole], dtype=np.int64)),))
-    keys = {"encoding": encoding, "separator": mark}
-    standard = {"encoding": get_args(Encoding)[0], "separator": get_args(Separator)[0]}
-    return LooseTable(frame, lines, {key: keys[key] for key in keys if keys[key] != standard[key]}, tuple(findings))
+    whole = _whole_rows(path, rows, names, findings)
+    frame = _frame(heading, names, whole, findings)
+    lines = Lines(((path.name, "line", np.array([record.last for record in whole], dtype=np.int64)),))
+    keys: dict[str, Any] = {} if encoding == "utf-8" else {"encoding": encoding}
+    return LooseTable(frame, lines, keys | ({} if mark == "," else {"separator": mark}), tuple(findings))
 
 
-_TWICE = re.compile("Ã[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|Â[°µ²³]|â€")
-"""UTF-8 that was read as Windows letters, and written again."""
+def heading_below(path: Path, names: set[str]) -> int:
+    """The line of a later heading that has these names, where all lines below it have as many fields; 0 for none."""
+    if path.suffix.lower() == ".parquet" or foreign_kind(path) is not None:
+        return 0
+    text, _ = _decoded(path.read_bytes(), [])
+    for mark in get_args(Separator):
+        with suppress(OpenQuote):
+            first = list(islice(records(io.StringIO(text, newline=""), mark), _LINES))
+            for place, record in enumerate(first):
+                if names <= {name.strip() for name in record.fields}:
+                    widths = {len(below.fields) for below in first[place + 1 :] if below.fields}
+                    return record.first if place and widths == {len(record.fields)} else 0
+    return 0
 
 
-def _numbered(numbers: Sequence[int]) -> dict[str, Any]:
-    return {"count": len(numbers), "places": tuple(f"line {number}" for number in numbers[:SHOWN])}
+_LINES = 50
+"""Among which a heading is looked for."""
 
 
 def _decoded(raw: bytes, findings: list[TableFinding]) -> tuple[str, Encoding]:
     """The text, and in which encoding the reader takes it."""
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig"), "utf-8"
     except UnicodeDecodeError:
         pass
-    else:
-        twice = [number for number, line in enumerate(text.splitlines(), 1) if _TWICE.search(line)]
-        if twice:
-            fault = "letters are garbled, as of UTF-8 that was read as Windows letters"
-            findings.append(
-                TableFinding("garbled", Grade.LOOK, "", fault, "Export it again, as UTF-8", **_numbered(twice))
-            )
-        return text, "utf-8"
-    parts, utf8, other = [], [], []
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        try:
-            parts.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            utf8 += [] if line.isascii() else [number]
-        except UnicodeDecodeError:
-            parts.append(line.decode("cp1252", errors="replace"))
-            other.append(number)
-    if utf8:
-        fault = f"most letters are UTF-8 in {len(utf8)} lines and Windows letters in {len(other)}"
-        fewer = other if len(other) <= len(utf8) else utf8
-        action = "Export it again, as UTF-8: as it is, some letters are read wrongly"
-        findings.append(TableFinding("mixed-encodings", Grade.FILE, "", fault, action, **_numbered(fewer)))
-    else:
-        action = 'Save it as UTF-8, or read it with encoding = "cp1252"'
-        findings.append(
-            TableFinding("encoding", Grade.LOOK, "", "letters are Windows ones, not UTF-8", action, **_numbered(other))
-        )
+    strange = [number for number, line in enumerate(raw.split(b"\n"), 1) if not _is_utf8(line)]
+    fault, action = "letters are Windows ones, not UTF-8", 'Save it as UTF-8, or read it with encoding = "cp1252"'
+    findings.append(TableFinding("encoding", Grade.LOOK, "", fault, action, **_numbered(strange)))
     try:
-        raw.decode("cp1252")
+        return raw.decode("cp1252"), "cp1252"
     except UnicodeDecodeError:
-        return "\n".join(parts), "latin-1"
-    return "\n".join(parts), "cp1252"
+        return raw.decode("latin-1"), "latin-1"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _numbered(numbers: Sequence[int]) -> dict[str, Any]:
+    return {"count": len(numbers), "places": tuple(f"line {number}" for number in numbers[:SHOWN])}
 
 
 def _separator(text: str) -> Separator:
@@ -195,78 +149,50 @@ def _separator(text: str) -> Separator:
     start = "\n".join(text.splitlines()[:200])
     best: tuple[tuple[bool, float, int], Separator] = ((False, 0.0, 0), ",")
     for mark in get_args(Separator):
-        try:
-            widths = [len(line) for line in csv.reader(io.StringIO(start, newline=""), delimiter=mark) if line]
-        except csv.Error:
-            continue
+        widths = [len(line) for line in csv.reader(io.StringIO(start, newline=""), delimiter=mark) if line]
         score = (widths[0] > 1, widths.count(widths[0]) / len(widths), widths[0])
         best = max(best, (score, mark), key=lambda entry: entry[0])
     return best[1]
 
 
-def _records(path: Path, text: str, mark: str, findings: list[TableFinding]) -> list[tuple[int, list[str]]]:
-    """Fields of each line that has some, and the number of the line on which they end."""
-    for strict in (True, False):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=strict)
-        try:
-            return [(reader.line_num, fields) for fields in reader if fields]
-        except csv.Error:
-            action = 'Look for a " that is opened and not closed, or for text after a closing one'
-            fault = "quotes do not match"
-            findings.append(TableFinding("quotes", Grade.FILE, "", fault, action, 1, (f"line {reader.line_num}",)))
-    raise BadTable(path, "is not well-formed CSV: its quotes do not match", findings[-1].action)
-
-
-def _whole_rows(
-    records: list[tuple[int, list[str]]], names: list[str], mark: str, findings: list[TableFinding]
-) -> list[tuple[int, list[str]]]:
-    width, whole = len(names), []
-    torn: dict[str, list[int]] = {"torn": [], "separator": [], "header": []}
-    for number, fields in records[1:]:
-        others = [other for other in get_args(Separator) if other != mark]
-        if len(fields) == width:
-            repeated = [field.strip() for field in fields] == names
-            torn["header"].append(number) if repeated else whole.append((number, fields))
-        elif any(len(next(csv.reader([mark.join(fields)], delimiter=other))) == width for other in others):
-            torn["separator"].append(number)
-        else:
-            torn["torn"].append(number)
-    texts = {
-        "torn": (
-            f"lines have more or fewer fields than the header's {width}",
-            "Look for a decimal comma, for separators in text without quotes, or for a line that was cut off",
-        ),
-        "separator": (
-            f"lines are separated otherwise than the header, by {mark!r}",
-            "Write all lines with one separator",
-        ),
-        "header": ("the header stands there again", "Leave these lines out"),
-    }
-    for code, numbers in torn.items():
-        if numbers:
-            fault, action = texts[code]
-            findings.append(TableFinding(f"lines-{code}", Grade.FILE, "", fault, action, **_numbered(numbers)))
+def _whole_rows(path: Path, rows: list[Record], names: list[str], findings: list[TableFinding]) -> list[Record]:
+    """Those with a field for each name. Raises BadTable where there are none."""
+    again = [record.last for record in rows if [text.strip() for text in record.fields] == names]
+    torn = [record for record in rows if len(record.fields) != len(names)]
+    whole = [record for record in rows if len(record.fields) == len(names) and record.last not in set(again)]
+    if not whole:
+        no_rows = ("has a header and no rows", "Export the data again")
+        raise BadTable(path, *(why_torn(names, torn, len(rows)) if torn else no_rows))
+    if torn:
+        fault, action = why_torn(names, torn, len(rows))
+        numbers = _numbered([record.last for record in torn])
+        findings.append(TableFinding("lines-torn", Grade.FILE, "", fault, action, **numbers))
+    if again:
+        fault, action = "the header stands there again", "Leave these lines out"
+        findings.append(TableFinding("lines-header", Grade.FILE, "", fault, action, **_numbered(again)))
     return whole
 
 
-def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[TableFinding]) -> pl.DataFrame:
+def _frame(heading: Record, names: list[str], rows: list[Record], findings: list[TableFinding]) -> pl.DataFrame:
     import polars as pl
 
-    counts, columns, seen = Counter(names), {}, Counter[str]()
+    def note(code: str, grade: Grade, name: str, fault: str, action: str, count: int) -> None:
+        findings.append(TableFinding(code, grade, name, fault, action, count, (f"line {heading.last}",)))
+
+    columns, seen = {}, Counter[str]()
     for place, name in enumerate(names):
         if not name:
             continue
         seen[name] += 1
         unique = name if seen[name] == 1 else f"{name} ({seen[name]})"
-        texts = pl.Series(unique, [fields[place] for _, fields in rows], dtype=pl.String).str.strip_chars()
+        texts = pl.Series(unique, [record.fields[place] for record in rows], dtype=pl.String).str.strip_chars()
         columns[unique] = texts.replace("", None)
-    for name, count in counts.items():
-        if name and count > 1:
-            fault = f"{count} columns have this name"
-            findings.append(
-                TableFinding("name-twice", Grade.FILE, name, fault, "Rename all but one", count, ("line 1",))
-            )
-    if counts[""]:
-        fault, action = f"{counts['']} without a name", "Left out: name what is needed"
-        findings.append(TableFinding("no-name", Grade.LOOK, "", fault, action, counts[""], ("line 1",)))
+    for name, count in seen.items():
+        if count > 1:
+            note("name-twice", Grade.FILE, name, f"{count} columns have this name", "Rename all but one", count)
+        if not name.isprintable():
+            where = f"the heading, lines {heading.first} to {heading.last}, has a line break or control character in it"
+            note("name-broken", Grade.FILE, name, where, "Rename the column", 1)
+    if unnamed := names.count(""):
+        note("no-name", Grade.LOOK, "", f"{unnamed} without a name", "Left out: name what is needed", unnamed)
     return pl.DataFrame(columns)

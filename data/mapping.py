@@ -143,9 +143,14 @@ class RawField:
         """Names of what it becomes, in the schema's order."""
         return (self.wanted.name,) if self.encoding is None else self.encoding.features
 
+    def centred(self, column: Column) -> Column:
+        """Numbers less the schema's offset. A row is identified by those of the file, which no schema changes."""
+        offset = self.encoding.offset if self.encoding else 0.0
+        return Column(column.values - offset, column.states) if offset else column
+
     def matrix(self, column: Column) -> np.ndarray:
         """Float (rows, features), raw, NaN where missing."""
-        return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
+        return column.values[:, None] if self.encoding is None else features_from(self.centred(column), self.encoding)
 
 
 def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:

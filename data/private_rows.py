@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consilium.data import faults
-from consilium.data.cells import Column, ValueState, Wanted, read_cells
+from consilium.data.cells import Column, ValueState, Wanted, read_cells, texts_of
 from consilium.data.faults import DataReport, Problem
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, TornRows, in_file, is_pattern, open_table
 from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
@@ -222,7 +222,7 @@ def _texts(cells: pl.Series | np.ndarray | Coded) -> list[str]:
         return [cells.texts[code] for code in cells.codes]
     if isinstance(cells, np.ndarray):
         return [str(value).strip() for value in cells.tolist()]
-    return cells.cast(str).fill_null("").str.strip_chars().to_list()
+    return texts_of(cells).fill_null("").to_list()
 
 
 def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Rows:
@@ -359,6 +359,7 @@ class _Fit:
         wanted, schema = item.wanted, self.schema
         self.problems += faults.faults(wanted, column, self.lines)
         allowed = self.ranges.get(wanted.name)
+        column = item.centred(column)
         outside = [] if allowed is None else faults.outside(wanted, column, self.lines, allowed)
         self.doubts += outside
         if not self.remarked or outside:

@@ -5,17 +5,69 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from consilium.data.loose import Grade, TableFinding
 from consilium.protocol.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
-_LONGEST = 1500
-"""Characters of keys in a message: more are read nowhere."""
+SHOWN = 3
+"""Lines, and values, that a finding names."""
+
+
+class Grade(StrEnum):
+    """How bad it is, and who mends it: whoever has the file, or keys of the scenario."""
+
+    FILE = "in the file first"
+    MEND = "the scenario mends it"
+    LOOK = "look at it"
+
+
+@dataclass(frozen=True)
+class TableFinding:
+    """One fault or doubt. code: for programs. column: its name, or none of the whole table. count: cells, rows or
+    owners concerned; places: where the first of them stand. values: the first few, quoted; none where rows are private.
+    """
+
+    code: str
+    grade: Grade
+    column: str
+    fault: str
+    action: str
+    count: int = 0
+    places: tuple[str, ...] = ()
+    values: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def where(self) -> str:
+        """Lines or rows in a few words.
+
+        >>> TableFinding("", Grade.LOOK, "", "", "", 5, ("line 2", "line 9")).where
+        'lines 2, 9 and 3 more'
+        """
+        if not self.places:
+            return ""
+        word, plain = self.places[0].split()[0], all(len(place.split()) == 2 for place in self.places)
+        shown = ", ".join(place.split()[1] if plain else place for place in self.places)
+        more = f" and {self.count - len(self.places)} more" if self.count > len(self.places) else ""
+        return f"{word}{'s' if len(self.places) > 1 else ''} {shown}{more}" if plain else shown + more
+
+    @property
+    def text(self) -> str:
+        """Where, and what is wrong."""
+        where = ", ".join(filter(None, (f"column {self.column!r}" if self.column else "", self.where)))
+        such = f" ({', '.join(map(repr, self.values))})" if self.values else ""
+        return f"{where}{': ' if where else ''}{self.fault}{such}"
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.action}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self) | {"column": self.column or None}
 
 
 @dataclass
@@ -25,7 +77,7 @@ class Remedy:
     missing: list[str] = field(default_factory=list)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     drop: list[str] = field(default_factory=list)
-    decimal_comma: bool = False
+    columns: dict[str, str] = field(default_factory=dict)
     unlabelled: bool = False
     duplicates: bool = False
     classes: tuple[str, ...] = ()
@@ -82,11 +134,12 @@ def _toml_key(key: str) -> str:
 
 def _keys(remedy: Remedy, python: bool) -> str:
     """What would read the table, to be pasted: below `[data]` of a scenario, or as arguments of `Council`."""
+    keys = {"missing": remedy.missing, "cells": remedy.cells, "columns": remedy.columns}
     if python:
-        keys = {"missing": remedy.missing, "cells": remedy.cells}
         return "\n".join(f"{key}={value!r}," for key, value in keys.items() if value)
     lines = [f"missing = {in_toml(remedy.missing)}"] if remedy.missing else []
-    return "\n".join([*lines, *(f"cells.{_toml_key(name)} = {in_toml(rule)}" for name, rule in remedy.cells.items())])
+    tables = [(f"{key}.{_toml_key(name)}", rule) for key in ("cells", "columns") for name, rule in keys[key].items()]
+    return "\n".join([*lines, *(f"{key} = {in_toml(rule)}" for key, rule in tables)])
 
 
 def all_at_once(
@@ -100,22 +153,13 @@ def all_at_once(
     faults = [finding for finding in checked.to_mend if finding.code != "few-owners"]  # no reader's business
     if not faults or (len(faults) == 1 and not replaces):
         return error
-    remedy = checked.remedy
-    keys = _keys(remedy, python)
-    place = "give Council these" if python else "put these below [data]"
-    if len(keys) > _LONGEST:
-        keys = ""
-    if keys:  # one mistake is one line
-        one_line = len(faults) == 1 and "\n" not in keys
-        keys = f"{place}: {keys.removesuffix(',')}" if one_line else f"{place}:\n{keys}\n"
-    left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
-    mended = " and ".join(filter(None, (left_out, keys)))
-    more = f"{'' if keys.endswith(chr(10)) else '. '}{more}" if more else ""
-    if len(faults) == 1:
-        (finding,) = faults
-        action = finding.action.replace("Leave it out", "Leave it out (data.drop)", 1)
-        added = f". Or {mended}" if mended and action == finding.action else ""
-        return TableFaults(f"{where}: {finding.text}", f"{action}{added}{more}", faults)
-    first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
-    lines = "".join(f"\n- {finding}" for finding in faults)
-    return TableFaults(f"{first}{lines}", f"\nMend them{f', or {mended}' if mended else ''}{more}", faults)
+    first = f"{where}: {faults[0].text}. {faults[0].action}" if replaces else str(error)
+    if len(faults) > 1:
+        first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
+        first += "".join(f"\n- {finding}" for finding in faults)
+    keys, dropped = _keys(checked.remedy, python), ", ".join(map(repr, checked.remedy.drop))
+    cures = [f"leave out {dropped} (data.drop)"] if dropped else []
+    if keys and len(keys) <= _LONGEST:
+        cures.append(f"{'give Council these' if python else 'put these below [data]'}:\n{keys}")
+    mended = ["Or " + " and ".join(cures)] if cures else []
+    return TableFaults(first, "\n" + "\n".join([*mended, *([more] if more else [])]), faults)

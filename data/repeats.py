@@ -1,4 +1,4 @@
-"""Rows that stand in a table again: at another owner, or as copies.
+"""Rows that stand in a table again, at another owner or as copies, and names that are written in two ways.
 
 Each is said only where so many rows hardly agree by chance. Results are places of rows, int (n,), empty where nothing
 is to be said.
@@ -7,7 +7,9 @@ is to be said.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,3 +58,26 @@ def _beyond_chance(alike: float, columns: Sequence[pl.Series]) -> bool:
         logs, rows = logs + math.log(float(((shares / shares.sum()) ** 2).sum())), len(column)
     by_chance = math.exp(logs) * rows * (rows - 1) / 2
     return bool(alike > _ABOVE_CHANCE * by_chance and by_chance < _MOST_BY_CHANCE)
+
+
+def plain_name(text: str) -> str:
+    """What is left of a name without case, blanks, invisible signs, and zeros before a number; a blank between digits
+    stays.
+
+    >>> plain_name("Ward  07\u200b"), plain_name("ward7"), plain_name("1 05"), plain_name("0.05")
+    ('ward7', 'ward7', '1 5', '0.05')
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cf", "Cc"))
+    text = re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
+    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
+
+
+def spelled_twice(names: Iterable[str]) -> dict[str, str]:
+    """Name -> the first one that it equals but for what `plain_name` takes away.
+
+    >>> spelled_twice(["Ward 7", "Ward 8", "ward 07"])
+    {'ward 07': 'Ward 7'}
+    """
+    first: dict[str, str] = {}
+    return {name: known for name in names if (known := first.setdefault(plain_name(name), name)) != name}

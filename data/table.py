@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed, texts_of
+from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed, texts_of, written
 from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
@@ -99,8 +99,8 @@ def read_table(paths: Sequence[Path], rule: TableRule, hints: Hints | None = Non
     """Files as one table of raw values, for `encoding.infer` and `encoding.encode`.
 
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
-    Parquet gives numbers and truth values as they are, and dates as text. Text has no spaces around; empty text, NaN
-    among numbers and `missing` are null. Columns without a name are left out. No text of an error quotes a cell.
+    Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
+    text, NaN among numbers and `missing` are null. Columns without a name are left out. No error quotes a cell.
 
     Raises
     ------
@@ -112,8 +112,6 @@ def read_table(paths: Sequence[Path], rule: TableRule, hints: Hints | None = Non
 
 def read_raw(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None) -> RawTable:
     """The same, with where its rows stand."""
-    import polars as pl
-
     parts: list[RawTable] = []
     for path in paths:
         try:
@@ -124,11 +122,26 @@ def read_raw(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None)
             _check_same(path, part.frame.columns, paths[0], parts[0].frame.columns)
         parts.append(part)
     frames = [part.frame.select(parts[0].frame.columns) for part in parts]
-    kinds = [{frame[name].dtype for frame in frames} for name in frames[0].columns]
-    for name, of_column in zip(frames[0].columns, kinds, strict=True):
-        if len(of_column) > 1:  # text in one file, numbers in another
-            frames = [frame.with_columns(pl.col(name).cast(pl.String)) for frame in frames]
-    return RawTable(pl.concat(frames), Lines.joined([part.lines for part in parts]))
+    return RawTable(below(frames), Lines.joined([part.lines for part in parts]))
+
+
+def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames of the same columns as one. A column that is a category in one of them is one; of other types it becomes
+    text, with all digits."""
+    import polars as pl
+
+    columns = []
+    for name in frames[0].columns:
+        parts = [frame[name] for frame in frames]
+        kinds = {part.dtype for part in parts} - {pl.Null}
+        if any(isinstance(kind, pl.Categorical | pl.Enum) for kind in kinds) and len(kinds) > 1:
+            parts = [written(part).cast(pl.Categorical) for part in parts]
+        elif kinds and all(kind.is_integer() for kind in kinds) and len(kinds) > 1:
+            parts = [part.cast(pl.Int128) for part in parts]
+        else:
+            parts = [texts_of(part) if len(kinds) > 1 else part.cast(*kinds) if kinds else part for part in parts]
+        columns.append(pl.concat(parts).rename(name))
+    return pl.DataFrame(columns)
 
 
 class _Faults(list[tuple[str, str]]):
@@ -219,10 +232,14 @@ def _ruled(
         column = read_cells(series, wanted, decimal_comma)
         faults.cells(name, column, lines, hints)
         return pl.Series(name, column.values).fill_nan(None)
+    declared = isinstance(series.dtype, pl.Categorical | pl.Enum)
     series = _without_missing(series, wanted)
     if decimal_comma and series.dtype == pl.String:
         series = _with_points(series, lines, hints, faults)
-    return renamed(series, wanted) if wanted.renamed else series
+    if wanted.renamed:
+        series = renamed(series, wanted)
+        return series.cast(pl.Categorical) if declared else series
+    return series
 
 
 def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
@@ -233,9 +250,14 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
         return series  # `renamed` looks for what is missing among texts
     if series.dtype.is_numeric():
         values = series.fill_nan(None) if series.dtype.is_float() else series
-        absent = values.is_in([number for number in map(_number, wanted.missing) if number is not None])
+        if not wanted.missing:
+            return values
+        absent = texts_of(values).is_in(texts_of(pl.Series(wanted.missing)).to_list())
+    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
+        texts = series.cast(pl.String).str.strip_chars()
+        values, absent = series, texts.is_in(["", *(text.strip() for text in wanted.missing)])
     else:
-        values = series.cast(pl.String).str.strip_chars()
+        values = (written(series) if series.dtype.is_temporal() else series.cast(pl.String)).str.strip_chars()
         absent = values.is_in(["", *(text.strip() for text in wanted.missing)])
     return pl.select(pl.when(absent).then(None).otherwise(values)).to_series().rename(series.name)
 
@@ -252,13 +274,6 @@ def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) 
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _check_same(path: Path, names: Sequence[str], first: Path, others: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ MISSING = " missing"
 class ColumnEncoding(Frozen):
     """A column of raw values. `values`: of a category, in the order of its features; of a number none.
 
-    missing: one more feature, 1 where the value is missing.
+    missing: one more feature, 1 where the value is missing. offset: taken from each number, which float32 would round.
 
     >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
     ('sex=male',)
@@ -35,6 +35,7 @@ class ColumnEncoding(Frozen):
     kind: Kind
     values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
     missing: bool = False
+    offset: FiniteFloat = 0.0
 
     @model_validator(mode="after")
     def _values_are_of_a_category(self) -> ColumnEncoding:

@@ -22,6 +22,8 @@ class RowFacts:
     query budget allows. different: rows that can be asked, equal ones once. leaks: columns that say the label of each
     of them. twice: share of the private rows that stands at two parties, or is public too. parties: that the division
     made; too_small: of them, those with fewer than `least_rows` rows, which take no part.
+    left_out: rows by why they are in no party. anew: what to do where owners number patients anew, or nothing.
+    spelled: names of owners and classes -> others that they nearly equal.
     """
 
     public: Mapping[str, int]
@@ -34,6 +36,25 @@ class RowFacts:
     parties: int = 0
     too_small: int = 0
     least_rows: int = 1
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    anew: str = ""
+    spelled: Mapping[str, str] = field(default_factory=dict)
+
+
+def _left_out(rows: RowFacts) -> str | None:
+    if counts := {why: count for why, count in rows.left_out.items() if count}:
+        each = ", ".join(f"{count} {why}" for why, count in counts.items())
+        anew = f". {rows.anew}" if rows.anew else ""
+        return f"{sum(counts.values())} rows are left out: {each}. All results are about the others{anew}"
+
+
+def _spelled(rows: RowFacts) -> str | None:
+    if rows.spelled:
+        pairs = ", ".join(f"{name!r} and {first!r}" for name, first in list(rows.spelled.items())[:_SHOWN])
+        return (
+            f"{pairs} differ in case, blanks, invisible signs or zeros alone, and are taken for two: an owner then"
+            " votes twice. If they are one, write them in one way, or say so under values of data.cells"
+        )
 
 
 def _leaks(rows: RowFacts) -> str | None:
@@ -102,6 +123,8 @@ def _columns(names: tuple[str, ...]) -> str:
 
 
 _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
+    WarningCode.ROWS_LEFT_OUT: _left_out,
+    WarningCode.SPELLED_TWICE: _spelled,
     WarningCode.LABEL_AMONG_FEATURES: _leaks,
     WarningCode.CLASS_NOT_PUBLIC: _classes,
     WarningCode.FEW_PUBLIC_ROWS: _few,

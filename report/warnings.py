@@ -33,6 +33,8 @@ class WarningCode(StrEnum):
     CLASS_NOT_PUBLIC = "class-not-public"
     FEW_PUBLIC_ROWS = "few-public-rows"
     ROWS_TWICE = "rows-twice"
+    ROWS_LEFT_OUT = "rows-left-out"
+    SPELLED_TWICE = "spelled-twice"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
 
 
@@ -43,6 +45,8 @@ SECRET = frozenset(
         WarningCode.PARTIES_LEFT_OUT,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
+        WarningCode.ROWS_LEFT_OUT,
+        WarningCode.SPELLED_TWICE,
         WarningCode.LITTLE_INFORMATION,
     }
 )

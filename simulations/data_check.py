@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +60,7 @@ def check_command(
         with writing(out):
             replace_text(out, checked.scenario_text(out.parent))
     show(output, checked.to_json(), checked.lines(out))
-    if checked.in_file or checked.refused:
+    if checked.in_file or (checked.scenario and "refused" in checked.outcome):
         raise typer.Exit(1)
 
 
@@ -75,10 +73,15 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     """
     from consilium.data.check import check_table
     from consilium.data.files import files_of
-    from consilium.data.loose import Grade, read_loosely
+    from consilium.data.loose import heading_below, read_loosely
+    from consilium.data.remedy import Grade
+    from consilium.simulations.datasets.table import meant
 
     paths = files_of(pattern, Path())
-    _check_heading(paths[0], {*roles.named.values()})
+    names = {*roles.named.values()}
+    if names and (line := heading_below(paths[0], names)):
+        what = f"{paths[0]}: the heading is line {line}, and other lines stand before it"
+        raise DataError(what, f"Remove lines 1 to {line - 1}")
     table = read_loosely(paths)
     for role, name in (*roles.named.items(), *(("drop", name) for name in roles.drop)):
         if name not in table.frame.columns:
@@ -89,40 +92,6 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     return CheckedFiles(pattern, roles, table, replace(check, findings=tuple(findings)))
 
 
-_LINES = 50
-"""Among which a heading is looked for."""
-
-
-def _check_heading(path: Path, names: set[str]) -> None:
-    """Raise DataError where a later line of a text file has all these names: a title stands before the heading."""
-    if not names or path.suffix.casefold() not in (".csv", ".tsv", ".txt"):
-        return
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            first = list(islice(file, _LINES))
-    except OSError:  # said where the table is read
-        return
-    for number, line in enumerate(first, 1):
-        if names <= {cell.strip(' "\ufeff\r\n') for cell in re.split("[,;\t|]", line)}:
-            if number > 1:
-                what = f"{path}: the heading is line {number}, and other lines stand before it"
-                raise DataError(what, f"Remove lines 1 to {number - 1}")
-            return
-
-
-def meant(name: str, columns: list[str]) -> str:
-    """What to do about a column that is not there.
-
-    >>> meant("hopsital", ["age", "hospital"])
-    "Did you mean 'hospital'? It has age, hospital"
-    """
-    small = {column.casefold(): column for column in columns}
-    near = [small[text] for text in get_close_matches(name.casefold(), small, 2)]
-    more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return f"{hint}It has {', '.join(columns[:20])}{more}"
-
-
 _TRAINER = "logistic_regression"
 """Its file holds no rows, as that of `graph` does."""
 _REAL_NOISE = """\
@@ -130,60 +99,52 @@ _REAL_NOISE = """\
 # [simulation]
 # noise = "system"
 """
+_NOTE = """\
+# privacy.unit: whose data the promise is about, a record, a patient or a whole party. Yours to choose.
+# student.trainer: a model of numbers alone. Others may hold public rows, of patients of yours.
+"""
+_IN_FILE = {
+    "lines-torn": "mend the torn lines", "lines-header": "leave out repeated headers",
+    "name-twice": "rename columns that have one name", "name-broken": "rename columns with line breaks in their names",
+    "files-differ": "export all files in one way",
+}  # fmt: skip
+"""What no key mends, by the finding's code."""
 
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """A table with what was seen of it. scenario: the tables of one that reads it; empty where no label is named."""
+    """A table with what was seen of it. scenario: the tables of one that reads it; empty where no label is named.
+
+    outcome: what the scenario makes of the rows, rows, owners, features, classes; or why it is refused.
+    """
 
     pattern: str
     roles: Roles
     table: LooseTable = field(repr=False)
     check: TableCheck = field(repr=False)
-    scenario: dict[str, Any] = field(init=False, repr=False)
-    outcome: dict[str, Any] = field(init=False, repr=False)
-    """What the scenario makes of the rows: rows, owners, features, classes; or why it is refused."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scenario", self._scenario())
-        object.__setattr__(self, "outcome", self._outcome())
-
-    @property
-    def refused(self) -> bool:
-        """Whether even the scenario does not read it."""
-        return bool(self.scenario) and "refused" in self.outcome
 
     @property
     def in_file(self) -> list[str]:
         """What no key mends."""
-        forms = {
-            "lines-torn": "mend the torn lines", "lines-separator": "write all lines with one separator",
-            "lines-header": "leave out repeated headers", "name-twice": "rename columns that have one name",
-            "quotes": "mend the quotes", "files-differ": "export all files in one way",
-        }  # fmt: skip
         codes = dict.fromkeys(finding.code for finding in self.check.findings)
-        return [*(forms[code] for code in codes if code in forms), *dict.fromkeys(self.check.remedy.in_file)]
+        return [*(_IN_FILE[code] for code in codes if code in _IN_FILE), *dict.fromkeys(self.check.remedy.in_file)]
 
-    def _data(self) -> dict[str, Any]:
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
         remedy, roles = self.check.remedy, self.roles
-        csv = {**self.table.csv, **({"decimal_comma": True} if remedy.decimal_comma else {})}
-        keys = {
-            "set": "table", "path": str(self.pattern), "label": roles.label, "owner": roles.owner,
-            "patient": roles.patient, "time": roles.time, "classes": list(remedy.classes),
-            "unlabelled": "drop" if remedy.unlabelled else "",
-            "duplicates": "drop" if remedy.duplicates else "", "drop": [*roles.drop, *remedy.drop],
-            "missing": remedy.missing, "csv": csv, "cells": remedy.cells,
-        }  # fmt: skip
-        if not roles.owner:
-            keys |= {"partition": "iid", "parties": 20}
-        return {key: value for key, value in keys.items() if value}
-
-    def _scenario(self) -> dict[str, Any]:
-        if not self.roles.label:
+        if not roles.label:
             return {}
-        unit = "patient" if self.roles.patient else "record"
+        data = {
+            "set": "table", "path": str(self.pattern), **roles.named, "classes": list(remedy.classes),
+            "unlabelled": "drop" if remedy.unlabelled else "", "duplicates": "drop" if remedy.duplicates else "",
+            "drop": [*roles.drop, *remedy.drop], "missing": remedy.missing,
+            "csv": self.table.csv,
+            "cells": remedy.cells, "columns": remedy.columns,
+            **({} if roles.owner else {"partition": "iid", "parties": 20}),
+        }  # fmt: skip
+        unit = "patient" if roles.patient else "record"
         return {
-            "data": self._data(),
+            "data": {key: value for key, value in data.items() if value},
             "federation": {
                 "name": Path(self.pattern).stem.strip("*-_ ") or "own table",
                 "minimum_parties": 2,
@@ -195,12 +156,12 @@ class CheckedFiles:
             "student": {"trainer": {"name": _TRAINER}},
         }
 
-    def _outcome(self) -> dict[str, Any]:
+    @cached_property
+    def outcome(self) -> dict[str, Any]:
         import numpy as np
 
-        from consilium.data.files import CsvRule, in_file
-        from consilium.data.table import TableRule, ruled
         from consilium.protocol.config_files import validate
+        from consilium.simulations.datasets.own import frame_read
         from consilium.simulations.datasets.roles import Piece
         from consilium.simulations.datasets.table import TableSource
         from consilium.simulations.population.specs import DataSpec
@@ -209,22 +170,17 @@ class CheckedFiles:
             return {"refused": "no label is named. Name it with --label COLUMN"}
         try:
             spec = validate(self.scenario["data"], DataSpec, "the scenario")
-            rule = TableRule(
-                csv=CsvRule(decimal_comma=spec.csv.decimal_comma), columns=spec.cells, missing=spec.missing
-            )
-            frame = ruled(self.table.frame, rule, self.table.lines, in_file("data.csv"))
-            needed = [name for name in (self.roles.owner, self.roles.patient) if name]
+            frame = frame_read(self.table.frame, self.table.lines, spec)
             mask = np.ones(frame.height, dtype=bool)
-            for name in needed:
+            for name in filter(None, (self.roles.owner, self.roles.patient)):
                 mask &= frame[name].is_not_null().to_numpy()
             source = TableSource.of_pieces([Piece(frame.filter(mask), self.table.lines.left(mask))], spec)
-            rows = np.arange(len(source.y))
-            dataset = source.dataset(rows)
+            dataset = source.dataset(np.arange(len(source.y)))
         except ConsiliumError as error:
             return {"refused": str(error)}
-        owners = len(np.unique(source.owner)) if self.roles.owner else None
         return {
-            "rows": len(rows), "of": self.check.rows, "owners": owners,
+            "rows": len(source.y), "of": self.check.rows,
+            "owners": len(np.unique(source.owner)) if self.roles.owner else None,
             "columns": len(dataset.columns), "features": len(dataset.features), "classes": list(dataset.classes),
         }  # fmt: skip
 
@@ -232,80 +188,64 @@ class CheckedFiles:
         """The scenario as a file in `folder`, to which its path is relative where it is below it."""
         import tomli_w
 
-        table = {**self.scenario, "data": dict(self.scenario["data"])}
-        path = Path(self.pattern).absolute()
-        inside = path.is_relative_to(folder.absolute())
-        table["data"]["path"] = str(path.relative_to(folder.absolute()) if inside else path)
-        note = (
-            "# privacy.unit: whose data the promise is about, a record, a patient or a whole party. Yours to choose.\n"
-            "# student.trainer: a model of numbers alone. Others may hold public rows, of patients of yours.\n"
-        )
-        return f"{note}{tomli_w.dumps(table)}\n{_REAL_NOISE}"
+        path, base = Path(self.pattern).absolute(), folder.absolute()
+        data = self.scenario["data"] | {"path": str(path.relative_to(base) if path.is_relative_to(base) else path)}
+        return f"{_NOTE}{tomli_w.dumps(self.scenario | {'data': data})}\n{_REAL_NOISE}"
 
     def council_text(self) -> str:
         """The same in Python."""
-        remedy, roles = self.check.remedy, self.roles
-        data = self.scenario["data"]
-        options = {key: self.table.csv[key] for key in ("separator", "encoding") if key in self.table.csv}
-        read = "".join(f", {name}={value!r}" for name, value in options.items())
+        remedy, label, data = self.check.remedy, self.roles.label, self.scenario["data"]
+        options = "".join(f", {key}={value!r}" for key, value in self.table.csv.items())
         parquet = self.pattern.lower().endswith(".parquet")
-        reader = "pl.read_parquet({!r})" if parquet else f"pl.read_csv({{!r}}, infer_schema=False{read})"
-        lines = ["import polars as pl\nfrom consilium import Council\n", f"frame = {reader.format(self.pattern)}"]
-        if remedy.decimal_comma:
-            commas = r'r"^([+-]?\d*),(\d+)$", "${1}.${2}"'
-            lines.append(f"frame = frame.with_columns(pl.all().str.replace({commas}))")
+        reader = (
+            f"read_parquet({self.pattern!r})" if parquet else f"read_csv({self.pattern!r}, infer_schema=False{options})"
+        )
+        lines = [f"import polars as pl\nfrom consilium import Council\n\nframe = pl.{reader}"]
         if remedy.duplicates:
             lines.append("frame = frame.unique(maintain_order=True)")
         if remedy.unlabelled:
-            absent = f" & ~pl.col({roles.label!r}).str.strip_chars().is_in({['', *remedy.missing]!r})"
-            lines.append(f"frame = frame.filter(pl.col({roles.label!r}).is_not_null(){absent})")
-        if dropped := [*data.get("drop", ()), *([roles.time] if roles.time else [])]:
+            absent = f" & ~pl.col({label!r}).str.strip_chars().is_in({['', *remedy.missing]!r})"
+            lines.append(f"frame = frame.filter(pl.col({label!r}).is_not_null(){absent})")
+        if dropped := [*data.get("drop", ()), *filter(None, [self.roles.time])]:
             lines.append(f"frame = frame.drop({dropped!r})")
         privacy = self.scenario["federation"]["privacy"]
-        parameters = {key: repr(privacy[key]) for key in ("epsilon", "delta", "unit", "neighbouring")}
-        parameters["student"] = repr(_TRAINER)
-        parameters |= {key: repr(data[key]) for key in ("parties", "classes", "missing") if key in data}
-        if "cells" in data:
-            inner = "".join(f"\n        {name!r}: {rule!r}," for name, rule in data["cells"].items())
-            parameters["cells"] = f"{{{inner}\n    }}"
-        text = "".join(f"\n    {key}={value}," for key, value in parameters.items())
-        named = (("owners", roles.owner), ("patients", roles.patient))
-        others = "".join(f", {name}={value!r}" for name, value in named if value)
-        return "\n".join([*lines, f"council = Council({text}\n)", f"council.fit(frame, {roles.label!r}{others})"])
+        parameters = {key: privacy[key] for key in ("epsilon", "delta", "unit", "neighbouring")} | {"student": _TRAINER}
+        keys = ("parties", "classes", "missing", "cells", "columns")
+        parameters |= {key: data[key] for key in keys if key in data}
+        text = "".join(f"\n    {key}={value!r}," for key, value in parameters.items())
+        others = "".join(
+            f", {role}s={name!r}" for role, name in self.roles.named.items() if role in ("owner", "patient")
+        )
+        return "\n".join([*lines, f"council = Council({text}\n)", f"council.fit(frame, {label!r}{others})"])
 
     def lines(self, out: Path | None = None) -> Iterator[str]:
         """For people."""
-        from consilium.data.loose import Grade
+        from consilium.data.remedy import Grade
 
-        findings = self.check.findings
-        size = f"{self.pattern}: {many(self.check.rows, 'row')}, {many(self.table.frame.width, 'column')}"
-        yield f"{size}, {many(self.check.owners.n_unique(), 'owner')}" if self.check.owners is not None else size
+        check, result = self.check, self.outcome
+        owners = "" if check.owners is None else f", {many(check.owners.n_unique(), 'owner')}"
+        yield f"{self.pattern}: {many(check.rows, 'row')}, {many(self.table.frame.width, 'column')}{owners}"
         for grade in Grade:
-            some = [finding for finding in findings if finding.grade is grade]
+            some = [f"  {finding}" for finding in check.findings if finding.grade is grade]
             if some:
-                yield f"\n{grade.value.upper()} ({len(some)})"
-                yield from (f"  {finding}" for finding in some)
-        if self.check.plain:
-            yield f"\nFINE ({len(self.check.plain)})\n  {', '.join(self.check.plain)}"
+                yield "\n".join([f"\n{grade.value.upper()} ({len(some)})", *some])
+        if check.plain:
+            yield f"\nFINE ({len(check.plain)})\n  {', '.join(check.plain)}"
         yield ""
         if self.in_file:
             yield f"In the file first: {'; '.join(self.in_file)}. Then check it again."
-        result = self.outcome
         if "refused" in result:
             yield f"It cannot be used yet: {result['refused']}"
         else:
-            owners = f" of {many(result['owners'], 'owner')}" if result["owners"] else ""
-            rows = f"The scenario reads {result['rows']} of {result['of']} rows{owners}"
+            of = f" of {many(result['owners'], 'owner')}" if result["owners"] else ""
             columns, features = many(result["columns"], "column"), many(result["features"], "feature")
-            yield f"{rows}, {columns} as {features} (as public rows show them), classes {', '.join(result['classes'])}."
-        if not self.scenario:
-            return
-        if out is not None:
+            read = f"The scenario reads {result['rows']} of {result['of']} rows{of}, {columns} as {features}"
+            yield f"{read} (as public rows show them), classes {', '.join(result['classes'])}."
+        if self.scenario:
             first = ", once the file is mended" if self.in_file else ""
-            yield f"The scenario is in {out}{first}: consilium run {out}"
-        else:
-            yield f"\nA scenario (--out FILE.toml writes it):\n\n{self.scenario_text().rstrip()}"
-        yield f"\nOr in Python:\n\n{self.council_text()}"
+            written = f"\nA scenario (--out FILE.toml writes it):\n\n{self.scenario_text().rstrip()}"
+            yield written if out is None else f"The scenario is in {out}{first}: consilium run {out}"
+            yield f"\nOr in Python:\n\n{self.council_text()}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -137,6 +137,10 @@ class RowsPlan(Frozen):
         return rows[:, [names.index(feature) for feature in schema.features]], ()
 
     def _with_ranges(self, schema: Schema) -> Schema:
+        far = {column.column for column in schema.columns if column.offset} & {named.feature for named in self.ranges}
+        if far:
+            what = f"rows.ranges names {min(far)!r}, whose numbers are far from 0 and close together"
+            raise ConfigError(what, "Count them from a nearer point (days since an event), or leave its range out")
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, in_file, open_table
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
-from consilium.data.table import RawTable, TableRule, read_raw
+from consilium.data.table import TableRule, read_table
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.schema import Schema
-
-if TYPE_CHECKING:
-    import polars as pl
+from consilium.protocol.schema import ColumnEncoding, Schema
 
 HINTS = in_file("rows.csv")
 LEAST_ROWS = 2
@@ -48,13 +44,9 @@ def table_schema(
     absent = sorted(set(chosen) - set(names))
     if absent:
         raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
-    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
-    frame = table.frame
+    frame = read_table([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
     if frame.height < LEAST_ROWS:
         raise DataError(f"rows.public: {path} has {frame.height} rows", f"Give at least {LEAST_ROWS}")
-    numbers = None if declared else _numbers(table)
-    if numbers is not None:
-        return Schema.from_public_rows(tuple(frame.columns), classes, numbers)
     try:
         columns = infer(frame, declared)
     except DataError as error:
@@ -65,6 +57,10 @@ def table_schema(
                 f"rows.public: column {column.column!r} of {path} has the classes as its values: it is the label",
                 "Name the columns that are features in rows.features",
             )
+    import polars as pl
+
+    if not declared and all(column == ColumnEncoding(column=column.column, kind="number") for column in columns):
+        return Schema.from_public_rows(tuple(frame.columns), classes, frame.cast(pl.Float64).to_numpy())
     return Schema.of_table(columns, classes, encode(frame, columns)[0])
 
 
@@ -110,18 +106,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
-
-
-def _numbers(table: RawTable) -> np.ndarray | None:
-    """The whole table as float64 (rows, columns); None where a value is none, or is missing."""
-    import polars as pl
-
-    columns: list[pl.Series] = []
-    for series in table.frame.get_columns():
-        if series.dtype == pl.Boolean:
-            return None
-        numbers = series.cast(pl.Float64, strict=False)
-        if numbers.null_count() or not numbers.is_finite().all():
-            return None
-        columns.append(numbers)
-    return np.stack([column.to_numpy() for column in columns], axis=1)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from sklearn.exceptions import DataConversionWarning
 
-from consilium.data.cells import texts_of
+from consilium.data.cells import texts_of, written
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.interruption import Interrupted
 
@@ -77,13 +77,17 @@ _DATES = (datetime.date, datetime.datetime, datetime.time)
 
 def has_names(rows: Frame) -> bool:
     """Whether the columns have names of their own, as a frame's have."""
-    return isinstance(rows, pl.DataFrame | pl.LazyFrame) or _of_pandas(rows) or hasattr(rows, "__arrow_c_stream__")
+    if _is_pandas(rows):
+        return hasattr(rows, "columns")
+    column = isinstance(rows, pl.Series) or type(rows).__name__ == "ChunkedArray"
+    return isinstance(rows, pl.LazyFrame) or (hasattr(rows, "__arrow_c_stream__") and not column)
 
 
 def frame_of(rows: Frame) -> pl.DataFrame:
-    """The rows (rows, columns), with numbers, texts, booleans and dates, null where missing.
+    """The rows (rows, columns), with numbers, texts, booleans, categories and dates, null where missing.
 
-    Columns without names are called x0, x1 and so on.
+    Columns without names are called x0, x1 and so on. Whole numbers keep all digits; a type that declares a category
+    stays one, with its values where it names them (an Enum).
 
     Raises
     ------
@@ -96,13 +100,20 @@ def frame_of(rows: Frame) -> pl.DataFrame:
             "Give a frame, or rows.toarray()",
         )
     frame = _named(rows) if has_names(rows) else _unnamed(rows)
-    for name in frame.columns:
-        _check_finite(frame[name])
+    if not frame.width:
+        shape = f"(shape=({len(rows)}, 0))"
+        raise BadInput(f"0 feature(s) {shape} while a minimum of 1 is required", "Give rows with columns")
+    if not frame.height:
+        raise BadInput("0 sample(s): the frame has no rows, at least 1 is required", "Give rows")
+    for column in frame:
+        if column.dtype.is_float() and (count := int(column.is_infinite().sum())):
+            action = "Leave it empty where it is unknown"
+            raise BadInput(f"column {column.name!r} contains infinity in {count} rows", action)
     return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
-def values_of(values: Values, label: str, length: int) -> list[Any]:
-    """A column (rows,) as Python values, None where missing. `label` it is, for messages.
+def values_of(values: Values, label: str, length: int) -> pl.Series:
+    """A column (rows,), null where missing, called `label`: what it is, for messages.
 
     Raises
     ------
@@ -110,43 +121,57 @@ def values_of(values: Values, label: str, length: int) -> list[Any]:
     """
     if _sparse(values):
         raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
-    if isinstance(values, pl.Series):
-        items = values.to_list()
-    elif _of_pandas(values) and hasattr(values, "notna"):
-        items = _pandas_values(values)
+    if has_names(values):
+        held: Any = values if _is_pandas(values) else _polars(values)
+        if held.shape[1] != 1:
+            raise BadInput(f"{label} is a frame of {held.shape[1]} columns", "Give one of them: frame[NAME]")
+        values = held.iloc[:, 0] if _is_pandas(held) else held.to_series()
+    if _is_pandas(values):
+        series = _pandas_column(label, values, declared=False)
+    elif isinstance(values, pl.Series) or hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        series = pl.Series(label, values)
     else:
-        items = _array_values(values, label)
-    if len(items) != length:
+        series = _array_column(values, label)
+    if len(series) != length:
         raise BadInput(
-            f"{label} has {len(items)} values for {length} rows: inconsistent numbers of samples",
+            f"{label} has {len(series)} values for {length} rows: inconsistent numbers of samples",
             "Give one for each row",
         )
-    return [None if _missing(value) else value for value in items]
+    return series.fill_nan(None) if series.dtype.is_float() else series
 
 
-def _array_values(values: Values, label: str) -> list[Any]:
-    array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+def _array_column(values: Values, label: str) -> pl.Series:
+    array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.ma.asanyarray(values)
     if array.ndim == 0:
         raise WrongType(f"{label} is no column but a {type(values).__name__}", "Give an array or a list")
     if array.ndim == 2 and array.shape[1] == 1:
         message = f"A column-vector {label} was passed when a 1d array was expected"
         warnings.warn(message, DataConversionWarning, stacklevel=4)
-        array = array[:, 0]
+        array = array[:, 0].ravel() if not isinstance(array, np.matrix) else array.A1
     if array.ndim != 1:
         raise BadInput(f"{label} has shape {array.shape}: it should be a 1d array", "Give one value for each row")
-    return array.tolist()
+    return _numpy_column(label, array)
 
 
 def _named(rows: Frame) -> pl.DataFrame:
+    if not _is_pandas(rows):
+        return _polars(rows)
+    names = [str(name) for name in rows.columns]
+    _check_names(names)
+    return pl.DataFrame([_pandas_column(name, rows.iloc[:, position]) for position, name in enumerate(names)])
+
+
+def _polars(rows: Frame) -> pl.DataFrame:
+    """A frame of polars, or of what Arrow's stream gives."""
     if isinstance(rows, pl.LazyFrame):
-        rows = rows.collect()
-    if _of_pandas(rows):
-        names = [str(name) for name in rows.columns]
-        _check_names(names)
-        rows = pl.DataFrame([_column(name, rows.iloc[:, position]) for position, name in enumerate(names)])
-    elif not isinstance(rows, pl.DataFrame):
-        rows = pl.DataFrame(rows)
-    return _filled(rows, rows.height, rows.width)
+        return rows.collect()
+    if isinstance(rows, pl.DataFrame):
+        return rows
+    fields = list(getattr(rows, "schema", ()))
+    _check_names([field.name for field in fields])
+    frame = pl.DataFrame(rows)
+    declared = [field.name for field in fields if "dictionary" in str(field.type)]
+    return frame.with_columns(written(frame[name]).cast(pl.Categorical) for name in declared)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -154,21 +179,31 @@ def _check_names(names: Sequence[str]) -> None:
         raise BadInput(f"two columns are called {double[0]!r}", "Rename one of them")
 
 
-def _column(name: str, column: Any) -> pl.Series:
-    """A column of pandas."""
+def _pandas_column(name: str, column: Any, declared: bool = True) -> pl.Series:
+    """A column of pandas. declared: whether one that its type declares a category becomes one."""
     dtype = column.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return pl.Series(name, column.to_numpy())
-    return series_of(name, _pandas_values(column))
+    if isinstance(dtype, np.dtype) and dtype.kind in "biufmM":
+        return _numpy_column(name, column.to_numpy())
+    series = series_of(name, np.asarray(column, dtype=object).tolist())
+    is_category = hasattr(dtype, "categories") or "dictionary" in str(dtype)
+    return written(series).cast(pl.Categorical) if declared and is_category else series
 
 
-def _pandas_values(column: Any) -> list[Any]:
-    return column.astype(object).where(column.notna(), None).tolist()
+def _numpy_column(name: str, array: np.ndarray) -> pl.Series:
+    """An array (rows,); what it masks is missing."""
+    mask = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    plain = np.ascontiguousarray(np.asarray(array))
+    if plain.dtype.kind == "f" and plain.dtype.itemsize > np.dtype(np.float64).itemsize:
+        plain = plain.astype(np.float64)
+    if plain.dtype.kind in "mM" and not plain.dtype.str.endswith(("[ns]", "[us]", "[ms]")):
+        plain = plain.astype(f"{plain.dtype.kind}8[ms]")
+    series = pl.Series(name, plain) if plain.dtype.kind in "biufmM" else series_of(name, plain.tolist())
+    return series if mask is None else series.set(pl.Series(mask), None)
 
 
 def _unnamed(rows: Frame) -> pl.DataFrame:
     try:
-        array = rows if isinstance(rows, np.ndarray) else np.asarray(rows)
+        array = np.ma.asarray(rows) if isinstance(rows, np.ma.MaskedArray) else np.asarray(rows)
     except ValueError as error:
         raise BadInput(f"the rows are no table: {error}", "Give a frame, or as many values in each row") from None
     if array.dtype.kind == "c":
@@ -180,35 +215,28 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
             f"the rows have {array.ndim} dimensions, expected 2D array",
             "Reshape your data: rows.reshape(1, -1) is one row, rows.reshape(-1, 1) one column",
         )
-    names = [f"x{position}" for position in range(array.shape[1])]
-    if array.dtype.kind in "biuf":
-        columns = [pl.Series(name, np.ascontiguousarray(array[:, position])) for position, name in enumerate(names)]
-    else:
-        columns = [series_of(name, array[:, position].tolist()) for position, name in enumerate(names)]
-    return _filled(pl.DataFrame(columns), *array.shape)
-
-
-def _filled(frame: pl.DataFrame, height: int, width: int) -> pl.DataFrame:
-    """The frame, if it has rows and columns."""
-    if width == 0:
-        raise BadInput(f"0 feature(s) (shape=({height}, 0)) while a minimum of 1 is required", "Give rows with columns")
-    if height == 0:
-        raise BadInput("0 sample(s): the frame has no rows, at least 1 is required", "Give rows")
-    return frame
+    columns = [_numpy_column(f"x{position}", array[:, position]) for position in range(array.shape[1])]
+    return pl.DataFrame(columns)
 
 
 def series_of(name: str, values: Sequence[Any]) -> pl.Series:
-    """Python values of one kind, None where missing, as a column; numbers among texts become texts.
+    """Python values of one kind, None where missing, as a column; numbers among texts become texts. Whole numbers keep
+    all digits.
 
     Raises
     ------
     WrongType : they are neither numbers, texts, booleans nor dates.
     """
-    known = [value for value in values if not _missing(value)]
     present = [None if _missing(value) else value for value in values]
+    known = [value for value in present if value is not None]
     if all(isinstance(value, bool | np.bool_) for value in known):
         return pl.Series(name, present, dtype=pl.Boolean if known else pl.String)
-    if all(isinstance(value, _NUMBERS) for value in known):
+    if all(isinstance(value, int | np.integer) for value in known):
+        whole = [None if value is None else int(value) for value in present]
+        largest = max(map(abs, filter(None, whole)), default=0)
+        kind = pl.Int64 if largest < 2**63 else pl.Int128 if largest < 2**127 else pl.String
+        return pl.Series(name, whole, dtype=kind, strict=False)
+    if all(isinstance(value, float | np.floating) or _is_small(value) for value in known):
         return pl.Series(name, [None if value is None else float(value) for value in present], dtype=pl.Float64)
     if all(isinstance(value, _DATES) for value in known):
         return pl.Series(name, [None if value is None else value.isoformat() for value in present], dtype=pl.String)
@@ -221,11 +249,9 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     return pl.Series(name, [None if value is None else str(value) for value in present], dtype=pl.String)
 
 
-def _check_finite(column: pl.Series) -> None:
-    if column.dtype.is_float() and (count := int(column.is_infinite().sum())):
-        raise BadInput(
-            f"column {column.name!r} contains infinity in {count} rows", "Leave it empty where it is unknown"
-        )
+def _is_small(value: Any) -> bool:
+    """Whether it is a number, and float64 holds all of its digits."""
+    return isinstance(value, _NUMBERS) and bool(abs(value) <= 2**53)
 
 
 def _missing(value: Any) -> bool:
@@ -237,8 +263,8 @@ def _missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _of_pandas(rows: Any) -> bool:
-    return type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "iloc")
+def _is_pandas(values: Any) -> bool:
+    return type(values).__module__.partition(".")[0] == "pandas"
 
 
 def _sparse(rows: Any) -> bool:
@@ -319,8 +345,11 @@ class Given:
                 message if more is not None else f"{message}, and one that is public", "Give rows of more owners"
             )
         targets = [whole[label], *([] if more is None else [more[label]])]
-        meant = _meant(targets, None if isinstance(y, str) else y, classes)
-        declared = () if classes is None else tuple(_texts("classes", list(classes)))
+        typed = _written(rows, whole, y) if isinstance(y, str) else _typed(y)
+        if more is not None:
+            typed += _written(public, more, label)
+        meant = _meant(targets, typed, classes)
+        declared = () if classes is None else tuple(_texts(values_of(list(classes), "classes", len(classes))))
         return cls(
             frame=whole.select(*features, *others),
             public=None if more is None else more.select(name for name in whole.columns if name in more.columns),
@@ -356,16 +385,8 @@ class _Columns:
             )
         while wanted in self.frame.columns:
             wanted += "_"
-        values = values_of(column, label, self.frame.height)
-        self.frame = self.frame.with_columns(_as_column(wanted, values))
+        self.frame = self.frame.with_columns(values_of(column, label, self.frame.height).alias(wanted))
         return wanted
-
-
-def _as_column(name: str, values: list[Any]) -> pl.Series:
-    """Whole numbers stay whole, so that they are written as people write them."""
-    if all(isinstance(value, int) and not isinstance(value, bool) for value in values if value is not None):
-        return pl.Series(name, values, dtype=pl.Int64)
-    return series_of(name, values)
 
 
 def _is_frame(public: PublicRows) -> bool:
@@ -379,41 +400,45 @@ def _public_owners(public: PublicRows) -> tuple[str, ...]:
     if isinstance(public, str | bool | int | float | np.number):
         action = "Give a list of owners, or a frame of public rows; a share is the parameter public_share"
         raise WrongType(f"public is {public!r}", action)
-    return tuple(_texts("public", values_of(public, "public", len(public))))
+    return tuple(_texts(values_of(public, "public", len(public))))
 
 
-def _texts(label: str, values: list[Any]) -> list[str]:
-    texts = texts_of(_as_column(label, values))
+def _texts(values: pl.Series) -> list[str]:
+    texts, label = texts_of(values), values.name
     if texts.null_count() or texts.n_unique() < len(texts):
         raise BadInput(f"{label} has the same name twice, or none", "Name each once")
     return texts.to_list()
 
 
-def _meant(targets: Sequence[pl.Series], typed: Values | None, classes: Sequence[Any] | None) -> dict[str, Any]:
-    """Text of each label -> the label itself. typed: an array that gave them."""
+def _meant(targets: Sequence[pl.Series], typed: Sequence[Any], classes: Sequence[Any] | None) -> dict[str, Any]:
+    """Text of each label -> the label itself. typed: the labels as they were given."""
     from sklearn.utils.multiclass import check_classification_targets
 
-    target = pl.concat(targets, how="vertical") if len(targets) > 1 else targets[0]
-    values = target.to_list()
-    if count := sum(value is None or value != value for value in values):
+    if count := sum(texts_of(target).null_count() for target in targets):
         raise BadInput(f"y contains NaN: {count} rows have no label", "Leave those rows out")
-    array = np.asarray(values)
+    array = np.asarray(typed)
     try:
         check_classification_targets(array.astype(object) if array.dtype.kind in "US" else array)
     except ValueError as error:
         raise BadInput(str(error), "Give labels of classes") from None
-    plain = _plain(typed) if typed is not None else values
-    known = list(dict.fromkeys([*plain, *([] if classes is None else classes)]))
-    names = texts_of(_as_column("labels", known)).to_list()
+    known = list(dict.fromkeys([*typed, *([] if classes is None else classes)]))
+    names = texts_of(series_of("labels", known)).to_list()
     if len(set(names)) < len(names):
         raise BadInput("two labels are written alike", "Give labels that differ in more than spaces and case")
     return dict(zip(names, known, strict=True))
 
 
-def _plain(typed: Values) -> list[Any]:
+def _written(held: Frame, frame: pl.DataFrame, label: str) -> list[Any]:
+    """Labels of a frame, those of a category of pandas by their own type."""
+    return _typed(held[label]) if _is_pandas(held) else frame[label].to_list()
+
+
+def _typed(values: Values) -> list[Any]:
     """Labels as they were given, numpy's own numbers among them."""
-    array = np.asarray(typed)
-    return list(array.reshape(-1)) if array.dtype.kind in "biuf" else values_of(typed, "y", len(typed))
+    array = None if has_names(values) or _is_pandas(values) else np.asarray(values)
+    if array is not None and array.dtype.kind in "biuf":
+        return list(array.reshape(-1))
+    return values_of(values, "y", len(values)).to_list()
 
 
 def _few(names: Sequence[str]) -> str:

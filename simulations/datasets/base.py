@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -73,7 +74,7 @@ class Dataset:
     are names. `patient` int64 (rows,): whose each row is; `time` float64 (rows,): when it was, NaN where missing. They
     are None where the set does not say. `public` is None where the set has no public part of its own: then owners are
     held out. Of a table, `columns` say which raw columns `x` encodes, and `schema` what public rows say of them; before
-    that is known, a missing value is NaN in `x`.
+    that is known, a missing value is NaN in `x`. `left_out`: rows that were there and are none of these, by why.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Dataset:
     schema: Schema | None = None
     patient: np.ndarray | None = field(default=None, repr=False)
     time: np.ndarray | None = field(default=None, repr=False)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """Itself."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consilium.data.check import check_table
-from consilium.data.files import Lines, files_of, in_file
+from consilium.data.encoding import far_from_0
+from consilium.data.files import CsvRule, Lines, files_of, in_file
 from consilium.data.loose import read_loosely
 from consilium.data.remedy import all_at_once
 from consilium.data.table import ReadingRule, TableRule, read_raw, read_table, ruled
@@ -42,7 +43,7 @@ def open_tables(spec: SourceSpec) -> TableSource:
         tables = [(read_raw(files_of(name, Path()), rule, HINTS), part) for name, part in parts_of(spec.path, spec)]
         return TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], spec)
     except DataError as error:
-        raise _with_all_faults(error, spec, rule) from None
+        raise _with_all_faults(error, spec) from None
 
 
 def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -> ReadingRule:
@@ -59,7 +60,13 @@ def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -
     return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
 
 
-def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> DataError:
+def frame_read(frame: pl.DataFrame, lines: Lines, spec: SourceSpec) -> pl.DataFrame:
+    """A table as it stands, by the rules of `spec` for its cells. Raises BadTable."""
+    csv = CsvRule(decimal_comma=spec.csv.decimal_comma)
+    return ruled(frame, TableRule(csv=csv, columns=spec.cells, missing=spec.missing), lines, HINTS)
+
+
+def _with_all_faults(error: DataError, spec: SourceSpec) -> DataError:
     """The error, with all else that must be mended in the parties' file."""
     paths = files_of(spec.path, Path())
     try:
@@ -67,7 +74,7 @@ def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> Dat
     except DataError:
         return error  # it is no table at all
     with suppress(DataError):  # else its cells are told as they stand
-        loose = replace(loose, frame=ruled(loose.frame, rule, loose.lines, HINTS))
+        loose = replace(loose, frame=frame_read(loose.frame, loose.lines, spec))
     checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
     solved = ("label-missing",) if spec.unlabelled == "drop" else ()
     solved += ("rows-copied",) if spec.duplicates == "drop" else ()
@@ -136,6 +143,10 @@ class _File:
                 f" {len(bad)} numbers in all",
                 'Fill them in with public means, or write a table (data.set = "table"), where they may be missing',
             )
+        wide = x.reshape(len(x), -1).T if x.dtype.itemsize > self.x.itemsize else ()
+        if far := [name for name, values in zip(self.features, wide, strict=False) if far_from_0(values)]:
+            fault = f"{path}: {far[0]} has numbers so far from 0 that float32 loses what tells them apart"
+            raise DataError(fault, "Count them from a nearer point, such as their smallest")
         self.classes = self._names(path, arrays, "classes", None)
         self.roles = self._roles(path, arrays)
 

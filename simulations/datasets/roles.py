@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.cells import texts_of
+from consilium.data.cells import in_order, texts_of
 from consilium.data.encoding import times_of
 from consilium.data.files import Lines
+from consilium.data.table import below
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Public
@@ -49,11 +49,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """part: uint8 (rows,) of `RowPart`, of each row of `frame`."""
+    """part: uint8 (rows,) of `RowPart`, of each row of `frame`. left_out: rows that were there, by why they are not."""
 
     frame: pl.DataFrame = field(repr=False)
     part: np.ndarray = field(repr=False)
     places: Lines = field(repr=False)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
@@ -63,17 +64,13 @@ class JoinedRows:
         ------
         DataError : a public piece lacks another column, or a piece has no row.
         """
-        import polars as pl
-
         for piece in pieces:
             if not piece.frame.height:
                 raise DataError(f"{piece.places.whole} has no rows", "Export the data again")
         first, *others = pieces
         frames = [first.frame, *(_aligned(piece, first, optional) for piece in others)]
-        mixed = [name for name in first.frame.columns if len({frame[name].dtype for frame in frames}) > 1]
-        as_text = [frame.with_columns([texts_of(frame[name]).alias(name) for name in mixed]) for frame in frames]
         part = np.repeat([np.uint8(piece.part) for piece in pieces], [piece.frame.height for piece in pieces])
-        return cls(pl.concat(as_text), part, Lines.joined([piece.places for piece in pieces]))
+        return cls(below(frames), part, Lines.joined([piece.places for piece in pieces]))
 
     @property
     def private(self) -> np.ndarray:
@@ -84,16 +81,18 @@ class JoinedRows:
         """Indices int64 of the rows of a part."""
         return np.flatnonzero(self.part == part)
 
-    def left(self, mask: np.ndarray) -> JoinedRows:
-        """The rows that `mask` bool (rows,) keeps."""
-        return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask))
+    def left(self, mask: np.ndarray, why: str) -> JoinedRows:
+        """The rows that `mask` bool (rows,) keeps. why: the others are not kept."""
+        left_out = {**self.left_out, why: int(np.count_nonzero(~mask))}
+        return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask), left_out)
 
     def without_copies(self) -> JoinedRows:
         """The first of rows of one part that are equal in every column."""
         import polars as pl
 
         whole = self.frame.with_columns(pl.Series("\0part", self.part))
-        return self.left(whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy())
+        first = whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+        return self.left(first, "that equal another one in every column")
 
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
@@ -103,7 +102,8 @@ class JoinedRows:
         for name in self.frame.columns:
             texts = texts_of(self.frame[name])
             if texts.is_in(list(missing)).any():
-                changed.append(pl.select(pl.when(~texts.is_in(list(missing))).then(texts).alias(name)).to_series())
+                values = self.frame[name]
+                changed.append(pl.select(pl.when(~texts.is_in(list(missing))).then(values).alias(name)).to_series())
         return replace(self, frame=self.frame.with_columns(changed))
 
 
@@ -184,19 +184,6 @@ def labels_of(
         _refuse_what_is_no_class(texts, known, places, column)
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return LabelColumn(codes, tuple(classes), tuple(known))
-
-
-def in_order(text: str) -> tuple[bool, float, str]:
-    """Sorts numbers by size, then texts.
-
-    >>> sorted(["b", "10", "9", "a"], key=in_order)
-    ['9', '10', 'a', 'b']
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        return True, 0.0, text
-    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
 
 
 def _refuse_unknown(
@@ -296,6 +283,7 @@ class RowSource:
     time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
     places: Lines = field(repr=False)
+    left_out: Mapping[str, int]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -331,6 +319,7 @@ class RowSource:
             patient=self.patient,
             time=self.time,
             columns=columns,
+            left_out=self.left_out,
         )
 
 
@@ -353,7 +342,7 @@ def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndar
     if unlabelled.all():
         raise DataError(f"{parts.places.whole}: no row has a label", "Choose another column with data.label")
     if unlabelled.any():
-        parts, labels = parts.left(~unlabelled), labels.filter(~unlabelled)
+        parts, labels = parts.left(~unlabelled, "without a label"), labels.filter(~unlabelled)
     owner, owner_names = np.zeros(len(labels), dtype=np.int64), None
     if spec.owner:
         owner, owner_names = _ids(parts, spec.owner, "owner", nobody=True)
@@ -370,6 +359,7 @@ def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndar
         "time": moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
         "public": _public(parts, spec),
         "places": parts.places,
+        "left_out": parts.left_out,
     }
     return parts.frame, ~unlabelled, fields
 

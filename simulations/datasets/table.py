@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.cells import ValueState, texts_of
+from consilium.data.cells import ValueState, codes_among, texts_of, written
 from consilium.data.check import Roles, check_table
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
@@ -74,6 +75,8 @@ class TableSource(RowSource):
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
+        import polars as pl
+
         y, classes = self.labels.decided(public_rows, self.places, self.label)
         try:
             columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.first(public_rows[[row]]))
@@ -81,6 +84,17 @@ class TableSource(RowSource):
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
             raise self._all_faults(DataError(f"{self.places.whole}: {error.what}", action)) from None
+        for column in columns:
+            texts = written(self.frame[column.column])
+            inferred = column.kind == "number" and column.column not in self.declared
+            if inferred and self.frame[column.column].dtype == pl.String and (codes := codes_among(texts)):
+                where = self.places.first(np.flatnonzero(texts.is_in(codes).fill_null(False).to_numpy()))
+                raise self._all_faults(
+                    DataError(
+                        f"{where}: {column.column} is {codes[0]!r}, a code by its form, where public rows have numbers",
+                        'Declare the column a "category", or a "number", under data.columns',
+                    )
+                )
         for doubt in doubts:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
                 text = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
@@ -128,14 +142,24 @@ def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], plac
     keys |= {f"columns ({column})": column for column in spec.columns}
     for key, column in keys.items():
         if column and column not in frame.columns:
-            raise DataError(f"{places.whole} has no column {column!r}, which data.{key} names", _has(frame.columns))
+            raise DataError(
+                f"{places.whole} has no column {column!r}, which data.{key} names", meant(column, frame.columns)
+            )
     if not set(frame.columns) - {*roles, *spec.drop}:
-        raise DataError(f"{places.whole} has no column that is a feature", _has(frame.columns))
+        raise DataError(f"{places.whole} has no column that is a feature", meant("", frame.columns))
 
 
-def _has(columns: list[str]) -> str:
+def meant(name: str, columns: list[str]) -> str:
+    """What to do about a column that is not there.
+
+    >>> meant("hopsital", ["age", "hospital"])
+    "Did you mean 'hospital'? It has age, hospital"
+    """
+    small = {column.casefold(): column for column in columns}
+    near = [small[text] for text in get_close_matches(name.casefold(), small, 2)]
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    return f"It has {', '.join(columns[:20])}{more}"
+    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return f"{hint}It has {', '.join(columns[:20])}{more}"
 
 
 def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:

@@ -6,11 +6,12 @@ from hashlib import blake2b
 
 import numpy as np
 
+from consilium.data.repeats import spelled_twice
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import ColumnEncoding
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
 from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
@@ -40,6 +41,9 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.rows_needed,
+        left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
+        spelled=spelled_twice(dataset.owner_names or ()) | spelled_twice(dataset.classes) if described else {},
+        anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
 
 

@@ -99,6 +99,15 @@ class PublicPart(NamedTuple):
     owners: np.ndarray
 
 
+_NEARLY = 0.9
+OF_PUBLIC = "of patients who are at a public {0} too"
+ANEW = (
+    "The same patients stand at nearly every {0}, as if each numbers its own from 1: put the {0}'s name before the"
+    " patient's"
+)
+"""What to do where `numbered_anew`; of what an owner is called."""
+
+
 def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
     """Ids of the owners of private rows with at least `least_rows` rows, whatever these say, ascending."""
     owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
@@ -173,6 +182,26 @@ def private_rows(source: Source, public: PublicPart) -> np.ndarray:
     if source.patient is None or source.public is not None:
         return rows
     return rows[~np.isin(source.patient[rows], source.patient[public_rows])]
+
+
+def of_public_patients(source: Source, public: np.ndarray) -> int:
+    """Rows that no party has since their patient has public ones, at an owner that is held out. See `private_rows`."""
+    if source.patient is None or source.public is not None:
+        return 0
+    private = ~np.isin(source.owner, source.owner[public])
+    return int(np.count_nonzero(private & np.isin(source.patient, source.patient[public])))
+
+
+def numbered_anew(source: Source) -> bool:
+    """Whether patients are hardly the same where owners name the same ones: one is at nearly all owners, and nearly all
+    of half of the owners are elsewhere too, as where each numbers its own from 1."""
+    if source.patient is None:
+        return False
+    pairs = np.unique(np.stack([source.patient, source.owner]), axis=1)
+    owners = np.bincount(np.unique(pairs[0], return_inverse=True)[1])  # of each patient
+    shared = owners[np.unique(pairs[0], return_inverse=True)[1]] > 1
+    shares = np.array([shared[pairs[1] == owner].mean() for owner in np.unique(pairs[1])])
+    return len(shares) > 2 and bool(owners.max() >= _NEARLY * len(shares) and np.median(shares) >= _NEARLY)
 
 
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
@@ -256,10 +285,15 @@ def natural_partition(
     owners, sizes = np.unique(owner, return_counts=True)
     private = owners[sizes >= least_rows]
     if len(private) < minimum_parties:
+        lower = (
+            "Lower federation.minimum_parties, data.public_share, or data.least_rows and federation.teachers_per_party"
+        )
+        count = of_public_patients(source, np.concatenate([public.queries, public.test]))
+        why = f"; {count} rows {OF_PUBLIC.format(source.owner_label)} are left out" if count else ""
         raise NotEnoughParties(
             f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
-            f" parties with at least {many(least_rows, 'row')}, at least {minimum_parties} are required",
-            "Lower federation.minimum_parties, data.public_share, or data.least_rows and federation.teachers_per_party",
+            f" parties with at least {many(least_rows, 'row')}, at least {minimum_parties} are required{why}",
+            f"{ANEW.format(source.owner_label)}, or {lower[0].lower()}{lower[1:]}" if numbered_anew(source) else lower,
         )
     shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
     parties = {name: shards[who] for who, name in party_names(source, private).items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,11 +37,11 @@ def clean(seed: int = 0) -> pl.DataFrame:
 
 
 FAULTS = (
-    ("dose", "number-with-unit"),
+    ("dose", "number-in-text"),
     ("bmi", "decimal-comma"),
-    ("age", "missing-codes"),
+    ("age", "text-in-numbers"),
     ("admitted", "dates"),
-    ("hospital", "owner-spelling"),
+    ("hospital", "spelled-twice"),
     ("", "lines-torn"),
 )
 """Column and codes of each planted fault: any of the codes is it."""
@@ -74,3 +75,55 @@ def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _csv(columns: dict[str, list[Any]], mark: str) -> list[str]:
+    rows = zip(*columns.values(), strict=True)
+    return [mark.join(columns), *(mark.join(map(str, row)) for row in rows)]
+
+
+def german(seed: int = 0) -> bytes:
+    """A clinic's export: semicolons, Windows letters, decimal commas, words of another language."""
+    generator, count = np.random.default_rng([seed, 11]), 480
+    clinics = ("Süd", "Nord", "West", "Ost", "Mitte", "Altstadt")
+    clinic = generator.integers(0, 6, count)
+    woman = generator.random(count) < 0.5
+    height = generator.normal(172, 9, count)
+    value = generator.normal(40, 12, count).clip(6)
+    ill = value + generator.normal(0, 9, count) > 42
+    columns: dict[str, list[Any]] = {
+        "Fall-Nr": [10_000 + place for place in range(count)],
+        "Alter": generator.integers(18, 95, count).tolist(),
+        "Größe": [
+            f"{size:.0f}" if clinic[row] < 3 else f"{size / 100:.2f}".replace(".", ",")
+            for row, size in enumerate(height)
+        ],
+        "Gewicht": [f"{size:.1f}".replace(".", ",") for size in generator.normal(75, 12, count)],
+        "Geschlecht": [
+            ("w" if woman[row] else "m") if clinic[row] % 2 else ("weiblich" if woman[row] else "männlich")
+            for row in range(count)
+        ],
+        "Raucher": generator.choice(["ja", "nein", "Ja", "NEIN"], count).tolist(),
+        "CRP": [f"{size:.1f}".replace(".", ",") for size in value],
+        "Geburtsdatum": [f"{1 + row % 28:02d}.{1 + row % 12:02d}.{1940 + row % 60}" for row in range(count)],
+        "Bemerkung": [f"Patient kam am Tag {row} wegen Nr {row * 7}" for row in range(count)],
+        "Klinik": [clinics[place] for place in clinic],
+        "Befund": ["krank" if sick else "gesund" for sick in ill],
+    }
+    for row in generator.choice(count, 8, replace=False):
+        columns["CRP"][row] = "<5"
+    for row in generator.choice(count, 6, replace=False):
+        columns["Alter"][row] = "k.A."
+    for row in [row for row in range(count) if clinic[row] == 0][::4]:
+        columns["Klinik"][row] = "SÜD "
+    for row in generator.choice(count, 5, replace=False):
+        columns["Befund"][row] = ""
+    return "\r\n".join(_csv(columns, ";")).encode("cp1252")
+
+
+GERMAN = (
+    ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "number-in-text"), ("Alter", "text-in-numbers"),
+    ("Geburtsdatum", "dates"), ("Bemerkung", "identifier"),
+    ("Klinik", "spelled-twice"), ("Befund", "label-missing"),
+)  # fmt: skip
+"""Column and codes of what is wrong with it; none of the rules was written for it."""

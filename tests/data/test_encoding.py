@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import time, timedelta
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consilium.data.cells import ValueState, Wanted, from_numbers
-from consilium.data.encoding import DeclaredColumn, encode, infer
+from consilium.data.encoding import DeclaredColumn, encode, infer, named
 from consilium.data.files import Coded, Lines
 from consilium.data.private_rows import FileColumns
 from consilium.protocol.errors import DataError
@@ -55,6 +57,16 @@ def test_what_public_rows_say() -> None:
 @pytest.mark.parametrize(
     ("values", "declared", "expected"),
     [
+        (["01882", "1882"], {}, {"kind": "category", "values": ("01882", "1882")}),
+        (["1E3", "1000"], {}, {"kind": "category", "values": ("1000", "1E3")}),
+        (["+1", "1", "2"], {}, {"kind": "category", "values": ("+1", "1", "2")}),
+        (["250.0", "250.00"], {}, {"kind": "category", "values": ("250.0", "250.00")}),
+        (["250.0", "250", "V10"], {}, {"kind": "category", "values": ("250", "250.0", "V10")}),
+        (["INF", "ANT", "NAN"], {}, {"kind": "category", "values": ("ANT", "INF", "NAN")}),
+        (["TRUE", "2"], {}, {"kind": "category", "values": ("2", "true")}),
+        (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, {"kind": "number"}),
+        (["NAN", "5", "7"], {}, {"kind": "number", "missing": True}),
+        (["01", "02"], "number", {"kind": "number"}),
         (["1", "2"], "category", {"kind": "category", "values": ("1", "2")}),
         (["1", "2"], {"values": ["2", "1", "3"]}, {"kind": "category", "values": ("2", "1", "3")}),
         (["1", "2"], {"missing": True}, {"kind": "number", "missing": True}),
@@ -69,8 +81,24 @@ def test_what_is_declared_goes_before_what_is_inferred(values: list, declared, e
     assert found == (ColumnEncoding(column="a", **expected),)
 
 
+@pytest.mark.parametrize(
+    "values", [[1.7e9, 1.7e9 + 1], [2**60, 2**60 + 1], [str(2**60), str(2**60 + 1)], [2**63, 2**63 + 1]]
+)
+def test_numbers_far_from_0_keep_what_tells_them_apart(values: list) -> None:
+    frame = pl.DataFrame({"a": values})
+    columns = infer(frame)
+    x, _ = encode(frame, columns)
+    assert np.diff(x[:, 0]).tolist() == [1.0]
+    schema = Schema.of_table(columns, ("no", "yes"), x)
+    np.testing.assert_allclose(named(schema.inputs(x), schema)["a"].to_numpy(), np.array(values, dtype=float))
+
+
 TOO_FEW = [str(number) for number in range(30)]
 NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
+    "one number in two ways": ({"a": [*(f"{n}.5" for n in TOO_FEW), "3.50"]}, {}, "'3.50' among them is written as"),
+    "infinite": ({"a": ["1", "INF"]}, {}, "row 2: 'INF' is infinite"),
+    "durations": ({"a": [timedelta(days=1)]}, {}, "column 'a' is durations"),
+    "times of day": ({"a": [time(12)]}, {}, "column 'a' is times of day"),
     "no such column": ({"a": ["1"]}, {"b": DeclaredColumn()}, "no column 'b'"),
     "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
     "text among numbers": ({"a": [*TOO_FEW, "> 89"]}, {}, "30 different numbers, and text between them: row 31 has"),

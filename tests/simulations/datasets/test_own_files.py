@@ -65,6 +65,7 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "labels that are no classes": ({"y": np.full(120, 2)}, "row 1: y is 2, and there are 2 classes"),
     "too few labels": ({"y": np.zeros(3, int)}, r"y has shape \(3,\) of int64, 120 whole numbers or texts"),
     "a name twice": ({"features": np.array(["a", "b", "b"])}, "features must be 3 different names"),
+    "far from 0": ({"x": 1.7e9 + np.eye(120, 3)}, "rows.npz: a has numbers so far from 0"),
     "missing": ({"x": np.where(np.eye(120, 3) > 0, np.nan, 1)}, "rows.npz, row 1: a is nan, as are 3 numbers in all"),
 }
 

@@ -164,6 +164,21 @@ def test_classes_are_declared_or_those_of_public_rows(case: str) -> None:
     assert [data.classes[at] for at in data.y] == [named.get(text, text) for text in texts]
 
 
+def test_a_code_that_only_private_rows_have_is_no_number() -> None:
+    frame = pl.DataFrame({"x": ["1882", "4019", "01882"], "y": ["a", "b", "a"]})
+    source = TableSource.of_frame(frame, SourceSpec(set="table", label="y", classes=("a", "b")))
+    with pytest.raises(DataError, match="row 3: x is '01882', a code by its form"):
+        source.dataset(np.arange(2))
+
+
+def test_patients_are_one_in_frames_of_different_types() -> None:
+    """A gap makes whole numbers fractions, and these have fewer digits."""
+    private = pl.DataFrame({"x": [1, 2], "y": ["a", "b"], "who": [2**53, 7]})
+    public = pl.DataFrame({"x": [1.0, None], "y": ["a", "b"], "who": [2.0**53, None]})
+    source = TableSource.of_frame(private, SourceSpec(set="table", label="y", patient="who"), public)
+    assert source.patient is not None and source.patient[0] == source.patient[2]
+
+
 def test_names_of_parties_are_safe_and_differ() -> None:
     names = ("A/B", "a b", "../../etc", "", "北京", "x" * 200, "Klinik Süd", "-")
     frame = pl.DataFrame({"x": range(16), "y": ["n", "j"] * 8, "site": [name or "?" for name in names] * 2})

@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.protocol.errors import NotEnoughParties
 from consilium.report.row_warnings import RowFacts, of_rows
 from consilium.report.warnings import SECRET
+from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.look import look
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys
@@ -42,6 +44,14 @@ FAULTS: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
     "class-not-public": (sound, {"classes": ["alive", "dead", "lost"]}),
     "few-public-rows": (sound, {"public": {"by": "owner", "owners": ["Nord"]}}),
     "rows-twice": (copied, {}),
+    "spelled-twice": (
+        lambda: sound().with_columns(
+            pl.when(pl.int_range(COUNT) % 2 > 0)
+            .then(pl.col("hospital").replace("Ost", "ost\u200b"))
+            .otherwise("hospital")
+        ),
+        {},
+    ),
     "parties-too-small": (lambda: sound().slice(0, COUNT - ROWS + 5), {"least_rows": 6}),
 }
 
@@ -61,6 +71,24 @@ def test_a_sound_table_is_not_warned_of(tmp_path: Path) -> None:
 def test_each_fault_is_told_and_no_other(tmp_path: Path, code: str) -> None:
     make, keys = FAULTS[code]
     assert codes(tmp_path, make(), keys) == [code]
+
+
+def numbered_from_one() -> pl.DataFrame:
+    """Each hospital's patients are 1, 2 and so on; one row has no label, and one is a copy."""
+    frame = sound(pid=(np.arange(COUNT) % ROWS + 1).tolist())
+    unlabelled = frame.with_columns(pl.when(pl.int_range(COUNT) > 0).then("outcome").alias("outcome"))
+    return pl.concat([unlabelled, unlabelled[-1:]])
+
+
+def test_rows_left_out_are_counted_by_why(tmp_path: Path) -> None:
+    """All but the public owners' rows are of patients who are at one of these."""
+    numbered_from_one().write_csv(tmp_path / "patients.csv")
+    keys = {"public": PUBLIC, "public_share": None, "patient": "pid", "unlabelled": "drop", "duplicates": "drop"}
+    with pytest.raises(NotEnoughParties, match=f"{COUNT - 2 * ROWS - 1} rows of patients .* put the .* name before"):
+        divided(tmp_path, table_keys(**keys))
+    spec = load_scenario(str(tmp_path / "own.toml")).data
+    dataset = open_source(spec).dataset(np.arange(COUNT - 1))
+    assert dataset.left_out == {"that equal another one in every column": 1, "without a label": 1}
 
 
 LEAKS: dict[str, Callable[[], list[Any]]] = {
