@@ -14,7 +14,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound,
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import AccountingError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
 

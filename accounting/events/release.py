@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_log_q, check_orders, check_same_total
+from consilium.accounting.checks import check_count, check_log_q, check_orders, check_same_total, check_votes_moved
 from consilium.accounting.curves.discrete import NO_SLACK, slack_rdp
 from consilium.accounting.curves.gaussian import (
     log_pr_answered,
@@ -153,12 +153,18 @@ class ReleaseEvent:
                 allowed = ", ".join(repr(str(member)) for member in enum)
                 error = UnitError if enum in (Unit, Neighbouring) else EventError
                 raise error(f"{name} must be one of {allowed}, got {value!r}. State it; it has no default.") from None
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # JSON and messages have none
+                object.__setattr__(self, field.name, value.item())
         check_count(self.asked, "asked")
         check_count(self.answered, "answered")
         if self.answered > self.asked:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
-        if not 0 <= self.slack <= (1 if self.takes_slack else 0):
+        check_votes_moved(self.votes_moved)
+        known = isinstance(self.slack, int | float) and not isinstance(self.slack, bool)
+        if not known or not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
 

@@ -31,7 +31,7 @@ from consilium.accounting.curves.conversion import REFERENCE_ORDERS, Method, con
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import CalibrationError, DeltaError, EventError, NoiseError, UnitError
 from consilium.accounting.events import ReleaseEvent, SanitisedEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.sanitise.gap import envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.accounting.guarantee import Guarantee, Kind, rounded_up
+from consilium.accounting.guarantees import Guarantee, Kind, rounded_up
 from consilium.accounting.units import Neighbouring, Towards, Unit
 
 

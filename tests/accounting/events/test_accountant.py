@@ -15,7 +15,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import DistributedEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent, StableEvent
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Noise, Towards, Unit
 from tests.accounting.events.examples import MASK, VOTES, common, confident
 

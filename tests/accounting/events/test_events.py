@@ -36,7 +36,7 @@ from consilium.accounting.events import (
     StableEvent,
     event_from_json,
 )
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
