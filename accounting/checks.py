@@ -22,7 +22,7 @@ from consilium.accounting.units import Noise
 LEAST_SCALE, MOST_SCALE = 1e-100, 1e100
 LEAST_DELTA = 1e-250
 """Below it a share of delta for each of many releases is lost in doubles."""
-MOST_COUNT = 10**12
+MOST_COUNT = 10**15
 """Of queries, teachers and the like: doubles hold the sums of their squares."""
 MOST_MOVED = 1000
 """Votes of one unit on one query: curves of several moves are sums over them."""
@@ -176,6 +176,19 @@ def check_log_q(log_q: object) -> np.ndarray:
     if np.any(np.isnan(array)) or np.any(array > 0.0):
         raise AccountingError("log_q holds NaN or a value above 0, so q is no probability. Recompute it.")
     return array
+
+
+def check_weights(weights: object, shape: tuple[int, ...]) -> np.ndarray:
+    """How much of its label each query pays, in [0, 1]: float64 of this shape; 1 everywhere if None.
+
+    Raises
+    ------
+    AccountingError : NaN, outside [0, 1], or of another shape.
+    """
+    found = np.ones(shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if found.shape != shape or not np.all((found >= 0) & (found <= 1)):
+        raise AccountingError(f"weights must lie in [0, 1] and have shape {shape}. Pass a mask or probabilities.")
+    return found
 
 
 BLOCK_CELLS = 1 << 18

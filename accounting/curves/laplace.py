@@ -22,6 +22,7 @@ from consilium.accounting.checks import (
     check_orders,
     check_scale,
     check_votes_moved,
+    check_weights,
 )
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
 from consilium.accounting.curves.gaussian import log_q_cap, log_q_from_tails
@@ -156,9 +157,7 @@ def sum_rdp_lnmax(
 ) -> np.ndarray:
     """Sum over queries of ``rdp_lnmax``: float64 (orders,), in memory that does not grow with queries."""
     lq = check_log_q(log_q)
-    w = np.ones(lq.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != lq.shape or np.any(np.isnan(w)) or np.any((w < 0) | (w > 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {lq.shape}. Pass a mask or probabilities.")
+    w = check_weights(weights, lq.shape)
     unique, inverse = np.unique(lq, return_inverse=True)
     total_weight = np.bincount(inverse, weights=w, minlength=unique.size)
     total = np.zeros(check_orders(orders).size)

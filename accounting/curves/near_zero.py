@@ -91,7 +91,8 @@ def rdp_laplace_shift(shift: float, alpha: np.ndarray) -> np.ndarray:
 
 def log1mexp(x: np.ndarray) -> np.ndarray:
     """log(1 - e^x) for x < 0, exact to rounding at both ends."""
-    return np.where(x > -0.6931471805599453, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+    half = -0.6931471805599453
+    return np.where(x > half, np.log(-np.expm1(x)), np.log1p(-np.exp(np.minimum(x, half))))
 
 
 def log_expm1(x: np.ndarray) -> np.ndarray:

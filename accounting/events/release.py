@@ -18,14 +18,9 @@ import numpy as np
 
 from consilium.accounting.checks import check_count, check_log_q, check_orders, check_same_total, check_votes_moved
 from consilium.accounting.curves.discrete import NO_SLACK, slack_rdp
-from consilium.accounting.curves.gaussian import (
-    log_pr_answered,
-    log_q_threshold,
-    rdp_data_dependent,
-    sum_rdp_data_dependent,
-)
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_threshold, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import GaussianPart
-from consilium.accounting.curves.laplace import rdp_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.laplace import sum_rdp_lnmax
 from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 from consilium.accounting.worst.compose import Composed
@@ -51,12 +46,6 @@ class Step(NamedTuple):
     kind: Literal["histogram", "scalar", "laplace"]
     scale: float
     only_answered: bool
-
-    def rdp(self, orders: object, votes_moved: int, noise: Noise) -> np.ndarray:
-        """Data-dependent cost of each query: float64 (queries, orders). Secret."""
-        if self.kind == "laplace":
-            return rdp_lnmax(self.log_q, self.scale, orders, votes_moved, noise=noise)
-        return rdp_data_dependent(self.log_q, self.scale, orders, votes_moved, scalar=self.kind == "scalar")
 
     def sum_rdp(self, orders: object, votes_moved: int, noise: Noise, weights: np.ndarray | None) -> np.ndarray:
         """Its sum over queries, each times its weight in [0, 1]: float64 (orders,). Secret."""

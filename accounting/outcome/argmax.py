@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved, check_weights
 from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
@@ -340,9 +340,7 @@ def sum_rdp(
     array = np.asarray(votes)
     scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     queries = array.shape[0] if array.ndim else 0
-    w = np.ones(queries) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (queries,) or not np.all((w >= 0) & (w <= 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {(queries,)}. Pass a mask or probabilities.")
+    w = check_weights(weights, (queries,))
     sorted_orders, place = np.unique(alpha, return_inverse=True)
     total = np.zeros(sorted_orders.size)
     for part, block in blocks(array, None):

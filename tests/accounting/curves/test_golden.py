@@ -31,9 +31,10 @@ from consilium.accounting.curves.gdp import (
     mu_squared,
     sigma_needed,
 )
-from consilium.accounting.curves.immutable import distance_to_instability, log_pr_pass, ptr_failure, ptr_threshold
+from consilium.accounting.curves.immutable import distance_to_instability, log_pr_pass, ptr_failure
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
 from consilium.accounting.units import Noise
+from tests.accounting.papers import ptr_threshold
 
 close = pytest.approx
 

@@ -26,12 +26,13 @@ from consilium.accounting.curves.gaussian import (
     rdp_gaussian,
 )
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room
-from consilium.accounting.curves.immutable import ptr_failure, ptr_threshold
+from consilium.accounting.curves.gnss import gnss_cost, gnss_room
+from consilium.accounting.curves.immutable import ptr_failure
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import GNMaxEvent, LNMaxEvent, StableEvent
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from tests.accounting.papers import ptr_threshold
 from tests.marks import some
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -312,7 +313,6 @@ def test_release_cost_is_positive_and_falls_with_noise(order, share, sigma, fact
     assert cost > 0
     assert gnss_cost([order], beta, sigma * factor)[0] <= cost
     assert gnss_cost([order], beta * 0.9, sigma)[0] <= cost * (1 + 1e-9)
-    assert gnss_cost_published(order, beta, sigma) > 0
 
 
 @MANY

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published
+from consilium.accounting.curves.gnss import gnss_cost
+from tests.accounting.papers import gnss_cost_published
 
 close = pytest.approx
 
