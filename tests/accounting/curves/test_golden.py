@@ -257,12 +257,11 @@ def test_a_party_of_k_moves_k_votes_in_every_formula():
     assert ptr_failure(5, 30.0, 6.0, "continuous", 3) == close(5 * ndtr((2 - 30) / 6), rel=1e-12)
 
 
-def test_noise_made_of_shares_is_charged_twice_its_slack():
-    fine, rough = ([GaussianPart(20, 15.0, False, slack)] for slack in (0.0, 1e-6))
-    exact = exact_epsilon(fine, Noise.DISCRETE, 1, 1e-5)
-    assert exact is not None
-    total = 20 * 2 * 1e-6
-    shifted = discrete_epsilon(40, 15.0, 1, 1e-5 * np.exp(-total)) + 2 * total
-    assert exact_epsilon(rough, Noise.DISCRETE, 1, 1e-5) == close(shifted, rel=1e-12)
-    assert shifted > exact + 2 * total
-    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-3)], Noise.DISCRETE, 1, 1e-5) is None
+@pytest.mark.parametrize(("noise", "k"), [(Noise.DISCRETE, 1), (Noise.CONTINUOUS, 1), (Noise.CONTINUOUS, 3)])
+def test_noise_made_of_shares_is_charged_twice_its_slack(noise, k):
+    total = 20 * 2 * k * 1e-6
+    exact, within = (exact_epsilon([GaussianPart(20, 15.0, False)], noise, k, d) for d in (1e-5, 1e-5 * np.exp(-total)))
+    assert exact is not None and within is not None
+    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-6)], noise, k, 1e-5) == close(within + 2 * total, rel=1e-12)
+    assert within > exact
+    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-3)], noise, k, 1e-5) is None
