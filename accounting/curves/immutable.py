@@ -3,11 +3,9 @@
 The mechanism adds a constant c to the largest count and then noise, and returns the largest. Its paper charges it as if
 the noise alone protected the votes: (2 gamma, 0)-DP per query, moments 2 gamma^2 l (l + 1), near 0 for small gamma.
 
-That proof needs counts that change by 1 between neighbours. The counts after adding c do not: (126, 125) becomes
-(126 + c, 125) and its neighbour (125, 126) becomes (125, 126 + c). The first returns class 0, the second class 1,
-except with the probability that noise bridges a gap of c + 1. The true epsilon is at least log of that ratio, about (c
-+ 1) gamma for Laplace noise: it grows without bound in c, and a small gamma with c much above 1/gamma, as recommended,
-is the noiseless plurality. There is no finite worst-case guarantee that does not grow with c.
+That proof needs counts that change by 1 between neighbours. The counts after adding c do not: (126 + c, 125) and
+(125, 126 + c) are neighbours, and return different classes unless noise bridges a gap of c + 1. So the true epsilon is
+about (c + 1) gamma for Laplace noise, and grows without bound in c.
 
 True part: where the gap exceeds 2, no neighbour changes the answer. But whether it does is itself private;
 the stable release tests it privately and is the sound form of the idea.

@@ -4,8 +4,7 @@ Source: Papernot et al. 2017 (arXiv 1610.05755), Theorems 2 and 3, Lemma 4. Thei
 bound at order l + 1. Noise Lap(1/gamma) on a count; one moved vote changes two counts, so argmax is (2 gamma, 0)-DP,
 and (2 gamma k, 0)-DP when k votes move.
 
-The code published with that paper applies Theorem 3 whenever q < 1/2. The theorem needs q < 1 / (e^(2 gamma) + 1);
-beyond it the formula can fall below the true cost, even below 0. Here it is not used there.
+Theorem 3 needs q < 1 / (e^(2 gamma) + 1); beyond it the formula, which the published code uses, can be below the truth.
 """
 
 from __future__ import annotations

@@ -6,13 +6,8 @@ is the released number plus that cost plus the conversion. Order, beta, sigma_ss
 fixed without a look at private votes: plan them on public or simulated ones (``forecast_sanitised``).
 
 The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
-private too. With ``log_scale_sigma`` ln SS is released as well (it moves by at most beta between neighbours, so that
-is an ordinary Gaussian release), and an upper confidence limit can be stated.
-
-Planning
---------
-Order, beta and sigma_ss may not depend on private votes, not even through the private epsilon they would give. So they
-are chosen on votes that stand in for them, and then fixed.
+private too. With ``log_scale_sigma`` ln SS, which moves by at most beta, is released as well, for an upper confidence
+limit.
 """
 
 from __future__ import annotations
