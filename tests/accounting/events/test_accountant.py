@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.aggregators import Confident, GNMax
@@ -15,8 +18,8 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import DistributedEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent, StableEvent
-from consilium.accounting.guarantees import Kind
-from consilium.accounting.units import Noise, Towards, Unit
+from consilium.accounting.guarantees import Guarantee, Kind, rounded_up
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from tests.accounting.events.examples import MASK, VOTES, common, confident
 
 
@@ -219,3 +222,20 @@ def test_pure_privacy_adds_up_over_releases_and_moves() -> None:
     assert accounted(lnmax(3), confident()).pure_worst_case_epsilon(DELTA) is None
     assert Accountant().pure_worst_case_epsilon(DELTA) is None
     assert lnmax(0).pure_epsilon() == 0.0
+
+
+@given(st.floats(0, 1e6))
+def test_a_printed_epsilon_is_never_below_the_real_one(epsilon):
+    over = Fraction(rounded_up(epsilon)) - Fraction(repr(epsilon))
+    assert 0 <= over < Fraction(1, 10_000)
+
+
+@pytest.mark.parametrize(("delta", "large"), [(1e-5, False), (1e-3, False), (0.0011, True), (0.1, True)])
+def test_a_large_delta_is_put_in_words(delta, large):
+    guarantee = Guarantee(
+        epsilon=0.72101, delta=delta, order=3.0, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
+        teachers_per_party=1, towards=Towards.STUDENT, kind=Kind.WORST_CASE, method="exact",
+    )  # fmt: skip
+    text = str(guarantee)
+    assert text.startswith(f"epsilon 0.7211 at delta {delta:g}")
+    assert ("is large" in text) == large
