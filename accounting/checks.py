@@ -143,7 +143,7 @@ def check_count(value: object, name: str, least: int = 0, error: type[Accounting
     ------
     error : not an integer, or outside these.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= MOST_COUNT:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST_COUNT:
         raise error(f"{name} must be a whole number from {least} to {MOST_COUNT:,}, got {value!r}.")
     return int(value)
 
