@@ -11,10 +11,10 @@ worst       what leaves, a winner or a bit, over all votes
 outcome     what one label or one check costs at the votes at hand, computed instead of bounded
 events      what was released, as frozen values that know their own cost
 accountant  composition
-guarantee   an epsilon with its unit, relation, audience and kind
-label_costs what an event costs where nothing but labels leaves
+guarantees  an epsilon with its unit, relation, audience and kind
+label_costs what an event costs at the votes at hand
 sanitise    a data-dependent epsilon that may be published
-target      the least noise for an epsilon
+target      the worst case of several releases, and the least noise for an epsilon
 vote_files  votes as researchers hold them, and made-up ones
 vote_costs  all of it in five lines, with `aggregators`: the names below
 cli         `consilium accounting`
@@ -29,12 +29,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from consilium.accounting.aggregators import Confident, GNMax, Histogram, Interactive, LNMax
-    from consilium.accounting.vote_costs import EpsilonResult, calibrate, epsilon
+    from consilium.accounting.vote_costs import EpsilonResult, calibrate, epsilon, guarantee
 
-__all__ = ["Confident", "EpsilonResult", "GNMax", "Histogram", "Interactive", "LNMax", "calibrate", "epsilon"]
+__all__ = [
+    "Confident",
+    "EpsilonResult",
+    "GNMax",
+    "Histogram",
+    "Interactive",
+    "LNMax",
+    "calibrate",
+    "epsilon",
+    "guarantee",
+]
 
 _MODULES = {
-    "vote_costs": ("EpsilonResult", "calibrate", "epsilon"),
+    "vote_costs": ("EpsilonResult", "calibrate", "epsilon", "guarantee"),
     "aggregators": ("Confident", "GNMax", "Histogram", "Interactive", "LNMax"),
 }
 """Public names by the module that they come from."""

@@ -10,17 +10,21 @@ import math
 import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import AccountingError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
 
 _MOST_KINDS = 2
 """Of releases that are induced over, as one federation has them. Two federations take 4 s and 250 MB for half a per
 cent, five take 12 s for nothing."""
+_LEAST_DISTANCE = 1.2e-3
+"""Of a release that is induced over, a sigma of about 1,200 votes of a move: of less tell-tale ones rounding hides
+which place is the worst, and all of them would have to be tried in every round."""
+_BY_CURVES = "Renyi curves summed per order, cks conversion"
 _NO_GAIN = 1e-9
 """Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
 
@@ -99,17 +103,9 @@ class Accountant:
         self._added_delta += event.added_delta()
         self._events.append(event)
 
-    def worst_case_rdp(self) -> np.ndarray:
-        """Sum of the worst-case curves so far: float64 (orders,)."""
-        return self._worst.copy()
-
-    def data_dependent_rdp(self) -> np.ndarray:
-        """Sum of the data-dependent curves so far: float64 (orders,). Secret."""
-        return self._data_dependent.copy()
-
-    def worst_case_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
+    def worst_case_epsilon(self, delta: float) -> EpsilonBound:
         """Epsilon of what was released so far, whatever the votes were."""
-        return rdp_to_epsilon(self._worst, self._orders, _left(delta, self._added_delta), method)
+        return rdp_to_epsilon(self._worst, self._orders, _left(delta, self._added_delta))
 
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
         """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
@@ -158,13 +154,14 @@ class Accountant:
         return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
 
     def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same by backward induction: the smallest for many releases of one kind; None where no form is known, or
-        of more than ``_MOST_KINDS``.
+        """The same by backward induction: the smallest for many releases of one kind; None where no form is known, of
+        more than ``_MOST_KINDS``, and below ``_LEAST_DISTANCE``.
 
         See ``accounting.worst.adaptive``. Where two kinds tell about as much it may be above the others.
         """
         parts, left = self._composed_parts(), _left(delta, self._added_delta)
-        if parts is None or len(counted(parts)[0]) > _MOST_KINDS:
+        kinds = counted(parts or ())[0]
+        if parts is None or len(kinds) > _MOST_KINDS or (kinds and max(kind.mu for kind in kinds) < _LEAST_DISTANCE):
             return None
         epsilon = adaptive_epsilon(parts, left)
         return epsilon if math.isfinite(epsilon) else None
@@ -175,7 +172,7 @@ class Accountant:
         numerical : also backward induction and the composition beside a Gaussian, which take one to five seconds for
         noise that was not asked about before.
         """
-        best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
+        best, words = self.worst_case_epsilon(delta), _BY_CURVES
         bounds = [
             (self.pure_worst_case_epsilon, "epsilons of pure privacy added"),
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
@@ -199,11 +196,11 @@ class Accountant:
         distances = sorted((release.mu for release in counts), reverse=True)
         return sum(counts.values()) > 1 and all(distance <= distances[0] / 3 for distance in distances[1:])
 
-    def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
+    def data_dependent_epsilon(self, delta: float) -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
-        return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta), method)
+        return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta))
 
-    def guarantee(self, delta: float, kind: Kind, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
+    def guarantee(self, delta: float, kind: Kind, *, numerical: bool = True) -> Guarantee:
         """The epsilon together with everything that it means.
 
         numerical : see ``least_worst_case_epsilon``.
@@ -220,14 +217,11 @@ class Accountant:
             raise AccountingError(
                 "an accountant holds no sanitised value. Make one with consilium.accounting.sanitise.release."
             )
-        worst = kind is not Kind.DATA_DEPENDENT
-        bound = self.worst_case_epsilon(delta, method) if worst else self.data_dependent_epsilon(delta, method)
-        words = f"Renyi curves summed per order, {method} conversion"
-        if method == "cks":
-            # what holds for all data holds for these too, so the worst case may stand for either
-            least, how = self.least_worst_case_epsilon(delta, numerical=numerical)
-            if least.epsilon < bound.epsilon:
-                bound, words = least, how
+        # what holds for all data holds for these too, so the worst case may stand for either
+        bound, words = self.least_worst_case_epsilon(delta, numerical=numerical)
+        at_hand = self.data_dependent_epsilon(delta) if kind is Kind.DATA_DEPENDENT else bound
+        if at_hand.epsilon <= bound.epsilon and at_hand is not bound:
+            bound, words = at_hand, _BY_CURVES
         first = self._events[0]
         return Guarantee(
             epsilon=bound.epsilon,

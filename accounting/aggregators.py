@@ -60,6 +60,7 @@ class Aggregator:
         if sorted(given) != sorted(wanted):
             raise EventError(f"{self.name} takes {', '.join(wanted)}, got {', '.join(given) or 'nothing'}. Give these.")
         self.event(0)
+        object.__setattr__(self, "parameters", tuple((name, float(value)) for name, value in self.parameters))
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={value:.10g}' for name, value in self.parameters)})"

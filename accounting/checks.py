@@ -20,6 +20,25 @@ from consilium.accounting.errors import (
 from consilium.accounting.units import Noise
 
 LEAST_SCALE, MOST_SCALE = 1e-100, 1e100
+LEAST_DELTA = 1e-250
+"""Below it a share of delta for each of many releases is lost in doubles."""
+MOST_COUNT = 10**15
+"""Of queries, teachers and the like: doubles hold the sums of their squares."""
+MOST_MOVED = 1000
+"""Votes of one unit on one query: curves of several moves are sums over them."""
+
+
+def as_array(values: object) -> np.ndarray:
+    """Any votes as an array.
+
+    Raises
+    ------
+    VotesError : rows of different lengths.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise VotesError("votes have rows of different lengths. Pass a (queries, classes) matrix.") from None
 
 
 def check_orders(orders: object) -> np.ndarray:
@@ -104,37 +123,44 @@ def check_table(entries: float, name: str, scale: float) -> None:
 
 
 def check_delta(value: object, name: str = "delta") -> float:
-    """A probability strictly between 0 and 1.
+    """A probability strictly between 0 and 1, and at least ``LEAST_DELTA``.
 
     Raises
     ------
-    DeltaError : not a number, NaN, or outside (0, 1).
+    DeltaError : not a number, NaN, or outside these.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise DeltaError(f"{name} must lie strictly between 0 and 1, got {value!r}. Take one well below 1 / records.")
+    if float(value) < LEAST_DELTA:
+        raise DeltaError(f"{name} {float(value):g} is below {LEAST_DELTA:g}, the least that is computed. Raise it.")
     return float(value)
 
 
 def check_count(value: object, name: str, least: int = 0, error: type[AccountingError] = EventError) -> int:
-    """A whole number of at least ``least``.
+    """A whole number of at least ``least`` and at most ``MOST_COUNT``.
 
     Raises
     ------
-    error : not an integer, or below ``least``.
+    error : not an integer, or outside these.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise error(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST_COUNT:
+        raise error(f"{name} must be a whole number from {least} to {MOST_COUNT:,}, got {value!r}.")
     return int(value)
 
 
 def check_votes_moved(value: object) -> int:
-    """How many votes one unit moves: a whole number of at least 1.
+    """How many votes one unit moves: a whole number from 1 to ``MOST_MOVED``.
 
     Raises
     ------
     UnitError : anything else.
     """
-    return check_count(value, "sensitivity_votes (votes that one unit moves)", 1, UnitError)
+    moved = check_count(value, "votes that one unit moves", 1, UnitError)
+    if moved > MOST_MOVED:
+        raise UnitError(
+            f"one unit moves {moved:,} votes, and at most {MOST_MOVED:,} are computed. Take fewer teachers for a party."
+        )
+    return moved
 
 
 def check_log_q(log_q: object) -> np.ndarray:
@@ -150,6 +176,19 @@ def check_log_q(log_q: object) -> np.ndarray:
     if np.any(np.isnan(array)) or np.any(array > 0.0):
         raise AccountingError("log_q holds NaN or a value above 0, so q is no probability. Recompute it.")
     return array
+
+
+def check_weights(weights: object, shape: tuple[int, ...]) -> np.ndarray:
+    """How much of its label each query pays, in [0, 1]: float64 of this shape; 1 everywhere if None.
+
+    Raises
+    ------
+    AccountingError : NaN, outside [0, 1], or of another shape.
+    """
+    found = np.ones(shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if found.shape != shape or not np.all((found >= 0) & (found <= 1)):
+        raise AccountingError(f"weights must lie in [0, 1] and have shape {shape}. Pass a mask or probabilities.")
+    return found
 
 
 BLOCK_CELLS = 1 << 18
@@ -243,7 +282,7 @@ def check_same_total(votes: object, teachers: int | None = None, hint: str = "")
     >>> check_same_total(np.array([[3, 1], [2, 2]]))
     4
     """
-    array = np.asarray(votes)
+    array = as_array(votes)
     if teachers is not None:
         check_count(teachers, "teachers", 1, VotesError)
     totals = np.concatenate([block.sum(axis=1) for _, block in blocks(array, teachers)] or [np.zeros(0, np.int64)])

@@ -1,4 +1,4 @@
-"""``consilium accounting``: what given votes cost, and which parameters keep a run below a target.
+"""``consilium accounting``: what given votes cost, what may be promised, and the least noise for a target.
 
 Errors are told, and turned into exit codes, by `consilium.edge`.
 """
@@ -14,13 +14,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from consilium.accounting.checks import check_count
-from consilium.accounting.errors import UnitError
-from consilium.accounting.guarantee import rounded_up
+from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.units import MechanismName, Neighbouring, Noise, Unit
 
 if TYPE_CHECKING:
     from consilium.accounting.aggregators import Aggregator
+    from consilium.accounting.guarantees import Guarantee
 
 app = typer.Typer(
     name="accounting",
@@ -29,9 +28,9 @@ app = typer.Typer(
     # Local variables in a traceback would be votes.
     pretty_exceptions_show_locals=False,
 )
-Format = Literal["text", "json"]
+Format = Annotated[Literal["text", "json"], typer.Option(help="What goes to stdout; json: one object, errors too.")]
 MechanismOption = Annotated[
-    MechanismName, typer.Option(case_sensitive=False, help="What adds noise; with its numbers below.")
+    MechanismName, typer.Option("--mechanism", case_sensitive=False, help="What adds noise; with its numbers below.")
 ]
 ThresholdOption = Annotated[float | None, typer.Option(help="Confident, Interactive: votes that a query has to reach.")]
 SigmaOption = Annotated[
@@ -40,23 +39,23 @@ SigmaOption = Annotated[
 Sigma1Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the check's noise.")]
 Sigma2Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")]
 GammaOption = Annotated[float | None, typer.Option(help="LNMax: inverse scale of its noise.")]
+DeltaOption = Annotated[float, typer.Option(help="Probability that the guarantee may fail.")]
+QueriesOption = Annotated[int, typer.Option(help="Most queries that will be asked.")]
+AnswersOption = Annotated[
+    int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
+]
+UnitOption = Annotated[Unit, typer.Option(help="Whose data may change.")]
 NeighbouringOption = Annotated[
     Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
 ]
+TeachersOption = Annotated[int, typer.Option(help="k: votes that a party moves.")]
+NoiseOption = Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")]
 
 
 def _console() -> Console:
     # A table that is cut off loses numbers; a narrow terminal wraps its lines instead.
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     return console if console.width >= 110 else Console(file=sys.stdout, highlight=False, soft_wrap=True, width=110)
-
-
-def _unit(unit: Unit | None, teachers_per_party: int) -> Unit:
-    if unit is None and teachers_per_party != 1:
-        raise UnitError(
-            "--teachers-per-party above 1 needs --unit record, patient or party: they are different guarantees."
-        )
-    return unit or Unit.RECORD
 
 
 def _aggregator(name: MechanismName, **numbers: float | None) -> Aggregator:
@@ -73,7 +72,7 @@ def _print_json(value: dict[str, Any]) -> None:
 def epsilon(
     mechanism: MechanismOption,
     votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
-    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
+    delta: DeltaOption,
     threshold: ThresholdOption = None,
     sigma: SigmaOption = None,
     sigma1: Sigma1Option = None,
@@ -83,13 +82,11 @@ def epsilon(
     classes: Annotated[
         int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
     ] = None,
-    answers: Annotated[
-        int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
-    ] = None,
-    unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    answers: AnswersOption = None,
+    unit: UnitOption = Unit.PARTY,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
-    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
+    teachers_per_party: TeachersOption = 1,
+    noise: NoiseOption = Noise.DISCRETE,
     sanitised: Annotated[
         bool, typer.Option("--sanitised", help="Plan a sanitised epsilon, and release one where all are answered.")
     ] = False,
@@ -97,12 +94,12 @@ def epsilon(
         Path | None,
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
+    format: Format = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
 
-    The worst case is of what leaves; below it stands what the papers charge, for the whole noisy histogram. What the
-    votes decide is marked as secret: keep it to yourself. With --sanitised each call is one more release.
+    The worst case is of all that leaves; below it stands what the papers charge, for the whole noisy histogram. What
+    the votes decide is marked as secret: keep it to yourself. With --sanitised each call is one more release.
     """
     from consilium.accounting import vote_costs as costs
     from consilium.accounting.vote_files import load_votes
@@ -111,7 +108,7 @@ def epsilon(
         load_votes(votes, queries, classes),
         _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
         delta,
-        _unit(unit, teachers_per_party),
+        unit,
         teachers_per_party,
         neighbouring=neighbouring,
         noise=noise,
@@ -123,10 +120,7 @@ def epsilon(
         _print_json(result.to_json())
         return
     console = _console()
-    console.print(
-        f"{result.mechanism}, {result.queries} queries, {result.classes} classes, {result.teachers} teachers,"
-        f" {noise} noise; expected answers {result.answered:.1f}"
-    )
+    console.print(f"{result.mechanism}, {result.shape}, {noise} noise; expected answers {result.answered:.1f}")
     table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
     for name, value, publishable in result.rows():
         shown = "none" if value is None else rounded_up(value)
@@ -137,23 +131,57 @@ def epsilon(
     console.print(str(result.guarantee))
 
 
-@app.command("calibrate")
-def calibrate_command(
+def _print_promise(mechanism: Aggregator, guarantee: Guarantee, format: str) -> None:
+    if format == "json":
+        _print_json({"mechanism": str(mechanism), **dict(mechanism.parameters), "guarantee": guarantee.to_json()})
+        return
+    console = _console()
+    console.print(str(mechanism))
+    console.print(str(guarantee))
+
+
+@app.command("guarantee")
+def guarantee_command(
     mechanism: MechanismOption,
-    epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
-    delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
-    queries: Annotated[int, typer.Option(help="Most queries that will be asked.")],
+    delta: DeltaOption,
+    queries: QueriesOption,
     threshold: ThresholdOption = None,
     sigma: SigmaOption = None,
     sigma1: Sigma1Option = None,
     sigma2: Sigma2Option = None,
     gamma: GammaOption = None,
-    answers: Annotated[int | None, typer.Option(help="Most labels that may leave; left out: all queries.")] = None,
-    unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
+    answers: AnswersOption = None,
+    unit: UnitOption = Unit.PARTY,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
-    noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
-    format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
+    teachers_per_party: TeachersOption = 1,
+    noise: NoiseOption = Noise.DISCRETE,
+    format: Format = "text",
+) -> None:
+    """What may be promised for so many queries before there are any votes."""
+    from consilium.accounting import vote_costs as costs
+
+    given = _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
+    claim = costs.claim_of(unit, teachers_per_party, neighbouring, noise)
+    _print_promise(given, costs.guarantee(given, queries, answers, delta, **claim), format)
+
+
+@app.command("calibrate")
+def calibrate_command(
+    mechanism: MechanismOption,
+    epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
+    delta: DeltaOption,
+    queries: QueriesOption,
+    threshold: ThresholdOption = None,
+    sigma: SigmaOption = None,
+    sigma1: Sigma1Option = None,
+    sigma2: Sigma2Option = None,
+    gamma: GammaOption = None,
+    answers: AnswersOption = None,
+    unit: UnitOption = Unit.PARTY,
+    neighbouring: NeighbouringOption = Neighbouring.REPLACE,
+    teachers_per_party: TeachersOption = 1,
+    noise: NoiseOption = Noise.DISCRETE,
+    format: Format = "text",
 ) -> None:
     """The least noise whose worst-case epsilon meets a target; a threshold and the ratio of two noises stay as given.
 
@@ -162,17 +190,8 @@ def calibrate_command(
     that.
     """
     from consilium.accounting import vote_costs as costs
-    from consilium.accounting.label_costs import worst_case
 
-    counts = check_count(queries, "--queries", 1), answers
-    claim: dict[str, Any] = {"unit": _unit(unit, teachers_per_party), "teachers_per_party": teachers_per_party}
-    claim |= {"neighbouring": neighbouring, "noise": noise}
     given = _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    result = costs.calibrate(given, epsilon, delta, asked=counts[0], answered=answers, **claim)
-    guarantee = worst_case(result.event(*counts, **claim), delta)
-    if format == "json":
-        _print_json({"mechanism": str(result), **dict(result.parameters), "guarantee": guarantee.to_json()})
-        return
-    console = _console()
-    console.print(str(result))
-    console.print(str(guarantee))
+    claim = costs.claim_of(unit, teachers_per_party, neighbouring, noise)
+    found = costs.calibrate(given, epsilon, delta, asked=queries, answered=answers, **claim)
+    _print_promise(found, costs.guarantee(found, queries, answers, delta, **claim), format)

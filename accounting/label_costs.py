@@ -1,26 +1,18 @@
-"""What an event costs where nothing but labels leaves: its worst case, and its cost at the votes at hand.
-
-Three numbers stand beside each other wherever a researcher asks: the worst case as the papers charge it (for the noisy
-histogram, which nobody sees), the worst case of what leaves, and the costs at the votes at hand, published and exact.
-"""
+"""What an event costs where nothing but labels leaves, at the votes at hand: by the papers' bounds, and exactly."""
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from consilium.accounting.accountant import Accountant
 from consilium.accounting.checks import check_orders
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.curves.discrete import slack_rdp
 from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.gdp import exact_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, NoDataDependentBoundError
 from consilium.accounting.events import ReleaseEvent, Step
-from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.outcome import argmax, check
 from consilium.accounting.units import Noise
 
@@ -56,24 +48,6 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
     return total
 
 
-def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
-    """What may be promised of it, whatever the votes are; see ``Accountant.guarantee``."""
-    accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(event)
-    return accountant.guarantee(delta, Kind.WORST_CASE, method, numerical=numerical)
-
-
-def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:
-    """The same if the whole noisy histogram were seen, of which a label is a part: what the papers charge.
-
-    By the Renyi curve, or exactly where that is known and less (``method`` "classic" is for comparison, and does not).
-    """
-    left, parts = delta - event.added_delta(), event.gaussian_parts()
-    bound = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, left, method)
-    exact = exact_epsilon(parts, event.noise, event.votes_moved, left) if parts and method == "cks" else None
-    return bound if exact is None or exact >= bound.epsilon else EpsilonBound(exact, math.nan)
-
-
 def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
     """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
 
@@ -93,29 +67,33 @@ def exact_rdp(
     """What leaves costs at these votes: float64 (orders,). Secret.
 
     both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
-    Where a unit moves several votes in more ways than are tried (`exactly` says so), a label is charged the published
-    bound. Where votes decide nothing of what is charged: the worst case.
+    Labels that ``bounded_rdp`` names are charged a bound, of both directions. Where votes decide nothing of what is
+    charged: the worst case.
     """
     steps = _steps(event, batch)
     if steps is None:
         return event.worst_case_rdp(orders)
-    total = np.zeros(check_orders(orders).size)
+    total, moved = np.zeros(check_orders(orders).size), event.votes_moved
     for step in steps:
-        weights, moved = batch.weights if step.only_answered else None, event.votes_moved
+        weights = batch.weights if step.only_answered else None
         if step.kind == "scalar":
             total += check.sum_rdp(*_compared(event, batch), orders, weights, both, votes_moved=moved)
-        elif argmax.tried(batch.votes, moved):
-            law = _LAW[step.kind]
-            total += argmax.sum_rdp(batch.votes, step.scale, event.noise, law, orders, weights, both, votes_moved=moved)
         else:
-            total += step.sum_rdp(orders, moved, event.noise, weights)
+            given = batch.votes, step.scale, event.noise, _LAW[step.kind], orders
+            total += argmax.sum_rdp(*given, weights, both, votes_moved=moved)
     return total
 
 
-def exactly(event: ReleaseEvent, batch: VoteBatch) -> bool:
-    """Whether ``exact_rdp`` is one, and no bound in one direction stands in it: votes may move in few enough ways."""
-    steps = _steps(event, batch) or ()
-    return all(step.kind == "scalar" or argmax.tried(batch.votes, event.votes_moved) for step in steps)
+def bounded_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
+    """The part of ``exact_rdp`` that is a bound, since the law of these labels is not computed: float64 (orders,)."""
+    total = np.zeros(check_orders(orders).size)
+    for step in _steps(event, batch) or ():
+        if step.kind != "scalar":
+            kind = _LAW[step.kind]
+            rows = ~argmax.computed(batch.votes, step.scale, event.noise, kind, event.votes_moved)
+            given = batch.votes[rows], step.scale, event.noise, kind, orders, batch.weights[rows]
+            total += argmax.sum_rdp(*given, votes_moved=event.votes_moved)
+    return total
 
 
 def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
@@ -123,16 +101,12 @@ def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = 
     steps = _steps(event, batch)
     if steps is None:
         return np.tile(event.worst_case_rdp(orders) / max(event.asked, 1), (event.asked, 1))
-    total = np.zeros((event.asked, check_orders(orders).size))
+    total, moved = np.zeros((event.asked, check_orders(orders).size)), event.votes_moved
     for step in steps:
-        moved = event.votes_moved
         if step.kind == "scalar":
             cost = check.per_query(*_compared(event, batch), orders, votes_moved=moved)
-        elif argmax.tried(batch.votes, moved):
-            law = _LAW[step.kind]
-            cost = argmax.per_query(batch.votes, step.scale, event.noise, law, orders, votes_moved=moved)
         else:
-            cost = step.rdp(orders, moved, event.noise)
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], orders, votes_moved=moved)
         total += batch.weights[:, None] * cost if step.only_answered else cost
     return total
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from numbers import Real
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.label_costs import histogram_rdp
 
 _LEAST, _MOST = 1e-3, 1e5
@@ -29,32 +30,37 @@ _FAR = 50.0
 """Logarithm of a cost, in units of the target, that stands for an infinite one."""
 
 
-def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
-    """The worst case of all these releases together.
-
-    Raises
-    ------
-    AccountingError : they cannot be charged at this delta.
-    """
+def _released(events: Iterable[ReleaseEvent]) -> Accountant:
     accountant = Accountant(DEFAULT_ORDERS)
     for event in events:
         accountant.commit(event)
-    return accountant.guarantee(delta, Kind.WORST_CASE)
+    return accountant
 
 
-def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:
-    """An epsilon that is not below the worst case and takes less time: as if noisy histograms left whole.
+def worst_case(events: Iterable[ReleaseEvent], delta: float, *, numerical: bool = True) -> Guarantee:
+    """The worst case of all these releases together; ``numerical`` as in ``Accountant.least_worst_case_epsilon``.
 
     Raises
     ------
     AccountingError : they cannot be charged at this delta.
     """
+    return _released(events).guarantee(delta, Kind.WORST_CASE, numerical=numerical)
+
+
+def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:
+    """An epsilon that is not below the worst case and takes less time: as if noisy histograms left whole."""
     listed = list(events)
     left = delta - sum(event.added_delta() for event in listed)
     if left <= 0:
         return math.inf
     total = np.sum([histogram_rdp(event) for event in listed], axis=0)
     return rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+
+
+def worst_case_as_histogram(events: Sequence[ReleaseEvent], delta: float) -> float:
+    """What the papers charge, as if noisy histograms left whole: by Renyi curves, or exactly where that is less."""
+    exact = _released(events).exact_worst_case_epsilon(delta)
+    return min(as_histograms(events, delta), math.inf if exact is None else exact)
 
 
 def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | None = None) -> float:
@@ -72,8 +78,8 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
     >>> least_noise(lambda sigma: 30 / sigma**2, 1.0)
     5.478
     """
-    if not epsilon > 0 or math.isinf(epsilon):
-        raise CalibrationError(f"epsilon must be finite and above 0, got {epsilon!r}.")
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 < epsilon < math.inf:
+        raise CalibrationError(f"epsilon must be finite and above 0, got {epsilon!r}. Name the most that may be spent.")
 
     @cache
     def price(amount: float) -> float:

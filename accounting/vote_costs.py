@@ -1,10 +1,10 @@
-"""What votes cost under a mechanism: every bound beside every other, and the least noise for a target."""
+"""The three doors: what votes cost, what may be promised before there are any, and the least noise for a target."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -13,15 +13,8 @@ from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, ThresholdError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, rounded_up
-from consilium.accounting.label_costs import (
-    VoteBatch,
-    exact_rdp,
-    exactly,
-    published_rdp,
-    worst_case,
-    worst_case_as_histogram,
-)
+from consilium.accounting.guarantees import Guarantee, rounded_up
+from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
 from consilium.accounting.sanitise.release import (
     Answered,
     SanitisedPlan,
@@ -29,9 +22,9 @@ from consilium.accounting.sanitise.release import (
     forecast_sanitised,
     sanitise,
 )
-from consilium.accounting.target import least_noise
+from consilium.accounting.target import least_noise, worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.accounting.vote_files import as_histograms, typical_votes
+from consilium.accounting.vote_files import as_histograms, as_predictions, typical_votes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -41,12 +34,12 @@ class EpsilonResult:
     Fields
     ------
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
-    guarantee : the worst case of what leaves, with everything that it means; the number that may be published.
-    worst_case_as_histogram : the same if the whole noisy histogram left, as the papers charge it.
-    exact : secret; of the votes, the larger of both directions, every move tried; where votes decide nothing, the worst
-        case. exact_known : False where the unit moves several votes in too many ways to try: labels are then charged
-        the published bound, of one direction.
-    order : secret; the Renyi order of ``exact``.
+    guarantee : the worst case of all that this call released, with everything that it means; it may be published.
+    worst_case_of_labels : the same without the sanitised number; ``worst_case`` where none was released.
+    worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
+    exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
+        ``worst_case``. None where it cannot be computed: a unit moves votes in too many ways, or noise and leads are
+        too far apart. order : secret; the Renyi order of ``exact``.
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
@@ -61,10 +54,10 @@ class EpsilonResult:
     teachers: int
     answers: int
     guarantee: Guarantee
+    worst_case_of_labels: float
     worst_case_as_histogram: float
-    exact: float
-    exact_known: bool
-    order: float
+    exact: float | None
+    order: float | None
     published: float | None
     published_classic: float | None
     sanitised_plan: SanitisedPlan | None
@@ -78,21 +71,28 @@ class EpsilonResult:
         return self.guarantee.epsilon
 
     @property
+    def exact_known(self) -> bool:
+        """Whether there is an ``exact``."""
+        return self.exact is not None
+
+    @property
     def delta(self) -> float:
         """Probability that the guarantee may fail."""
         return self.guarantee.delta
 
     def rows(self) -> list[tuple[str, float | None, bool]]:
         """(name, epsilon or None where there is none, whether it may be published) in reading order."""
-        cap = f"{self.answers} labels for {self.queries} queries"
+        cap = f"at most {self.answers} labels for {self.queries} queries"
         rows: list[tuple[str, float | None, bool]] = [
-            (f"worst case, at most {cap}", self.worst_case, True),
+            (f"worst case, {cap}", self.worst_case, True),
             ("worst case, as if the histogram left", self.worst_case_as_histogram, True),
-            ("exact, both directions" if self.exact_known else "bound, one direction", self.exact, False),
+            ("exact, both directions", self.exact, False),
             ("published bound, one direction", self.published, False),
             ("published bound, classic conversion", self.published_classic, False),
         ]
         if self.sanitised is not None:
+            rows[0] = (f"worst case, {cap} and the sanitised number", self.worst_case, True)
+            rows.insert(1, ("worst case, of the labels alone", self.worst_case_of_labels, True))
             rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
         return rows
 
@@ -119,6 +119,7 @@ class EpsilonResult:
             "answers": self.answers,
             "guarantee": self.guarantee.to_json(),
             "exact_known": self.exact_known,
+            "worst_case_of_labels": self.worst_case_of_labels,
             "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict(secret),
         }
@@ -133,9 +134,14 @@ class EpsilonResult:
             table["sanitised"] = sanitised
         return _strict(table)
 
+    @property
+    def shape(self) -> str:
+        """How the votes were read: a transposed array shows here."""
+        return f"{self.teachers} teachers, {self.queries} queries, {self.classes} classes"
+
     def __repr__(self) -> str:
         return (
-            f"EpsilonResult({self.mechanism}, {self.queries} queries, delta {self.delta:g}, "
+            f"EpsilonResult({self.mechanism}, {self.shape}, delta {self.delta:g}, "
             f"worst case {rounded_up(self.worst_case)}; exact, published: secret)"
         )
 
@@ -188,7 +194,7 @@ def epsilon(
     Raises
     ------
     VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
-    EventError : an ``answered`` that does not fit. ThresholdError : a threshold so far
+    EventError : an ``answered`` that does not fit, or marks more than ``answers``. ThresholdError : a threshold so far
         above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
         out of range.
 
@@ -198,39 +204,35 @@ def epsilon(
     >>> round(found.published or 0, 4), round(found.worst_case_as_histogram, 4), found.answered
     (0.4003, 0.4249, 3.0)
     """
-    check_delta(delta)
+    delta, mechanism = check_delta(delta), _mechanism(mechanism)
     histograms, count = as_histograms(votes, classes, teachers)
     _check_reach(mechanism, count)
     queries = len(histograms)
-    claim: dict[str, Any] = {
-        "unit": unit,
-        "neighbouring": neighbouring,
-        "teachers_per_party": teachers_per_party,
-        "noise": noise,
-    }
+    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
     cap = queries if answers is None else check_count(answers, "answers")
-    event = mechanism.event(queries, **claim)
-    given = None if predictions is None else np.asarray(predictions, dtype=np.float64)
-    mask = None if answered is None else _mask(answered, queries)
+    event, promised = mechanism.event(queries, **claim), mechanism.event(queries, cap, **claim)
+    given = None if predictions is None else as_predictions(predictions)
+    mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(histograms, count, weights, given)
     published, exact = published_rdp(event, batch), exact_rdp(event, batch)
-    found = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta)
-    promised = mechanism.event(queries, cap, **claim)
-    # what holds for all votes holds for these; the exact composition of Gaussian noise may be below a Renyi curve
-    least = min(found.epsilon, worst_case(event, delta, numerical=False).epsilon)
+    found, labels = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta), worst_case([promised], delta)
+    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
+    known = math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon
     plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
+    left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
         mechanism=mechanism,
         queries=queries,
         classes=histograms.shape[1],
         teachers=count,
         answers=cap,
-        guarantee=worst_case(promised, delta),
-        worst_case_as_histogram=worst_case_as_histogram(promised, delta).epsilon,
-        exact=least,
-        exact_known=exactly(event, batch),
-        order=found.order,
+        guarantee=labels if release is None else worst_case(left, delta),
+        worst_case_of_labels=labels.epsilon,
+        worst_case_as_histogram=worst_case_as_histogram(left, delta),
+        # what holds for all votes holds for these; composed without Renyi curves it may be below
+        exact=min(found.epsilon, labels.epsilon) if known else None,
+        order=found.order if known else None,
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
         sanitised_plan=plan,
@@ -238,6 +240,53 @@ def epsilon(
         sanitised_refusal=refusal,
         answered=float(weights.sum()),
     )
+
+
+_SAME = 1e-6
+"""Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
+
+
+def _mechanism(mechanism: object) -> Aggregator:
+    if not isinstance(mechanism, Aggregator):
+        raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
+    return mechanism
+
+
+class Claim(TypedDict):
+    """Whose data may change, how, and which noise is drawn; see ``units``."""
+
+    unit: Unit | str
+    teachers_per_party: int
+    neighbouring: Neighbouring | str
+    noise: Noise | str
+
+
+def claim_of(unit: Unit | str, teachers_per_party: int, neighbouring: Neighbouring | str, noise: Noise | str) -> Claim:
+    """As one mapping, for the doors and for ``Aggregator.event``."""
+    return {"unit": unit, "teachers_per_party": teachers_per_party, "neighbouring": neighbouring, "noise": noise}
+
+
+def guarantee(
+    mechanism: Aggregator,
+    asked: int,
+    answered: int | None = None,
+    delta: float = 1e-5,
+    *,
+    unit: Unit | str = Unit.PARTY,
+    teachers_per_party: int = 1,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+    noise: Noise | str = Noise.DISCRETE,
+) -> Guarantee:
+    """What may be promised for these numbers of queries before there are any votes: the worst case of what leaves.
+
+    Arguments and errors as in ``calibrate``.
+
+    >>> from consilium.accounting.aggregators import Histogram
+    >>> guarantee(Histogram(sigma=52.76), asked=100, noise="continuous")
+    Guarantee(epsilon=1.0000, delta=1e-05, unit=party, kind=worst_case)
+    """
+    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
+    return worst_case([_mechanism(mechanism).event(asked, answered, **claim)], check_delta(delta))
 
 
 def _check_reach(mechanism: Aggregator, teachers: int) -> None:
@@ -256,12 +305,17 @@ def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float 
     return None if curve is None else rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, method).epsilon
 
 
-def _mask(answered: object, queries: int) -> np.ndarray:
+def _mask(answered: object, queries: int, cap: int) -> np.ndarray:
     mask = np.asarray(answered)
     if mask.dtype != np.bool_ or mask.shape != (queries,):
         raise EventError(
             f"answered must be a bool mask of shape ({queries},), got {mask.dtype} {mask.shape}. For a cap on"
             " labels pass answers."
+        )
+    if mask.sum() > cap:
+        raise EventError(
+            f"answered marks {int(mask.sum())} labels, but at most {cap} may leave (answers). What was promised for"
+            f" {cap} does not hold: raise answers to what was agreed before, or leave it out."
         )
     return mask
 
@@ -318,23 +372,15 @@ def calibrate(
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
     Histogram(sigma=52.76)
     """
-    check_delta(delta)
-    event = mechanism.event(
-        asked, answered, unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise
-    )
+    delta, mechanism = check_delta(delta), _mechanism(mechanism)
+    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
 
-    def released(amount: float) -> ReleaseEvent:
-        return mechanism.with_noise(amount).event(
-            asked,
-            answered,
-            unit=event.unit,
-            teachers_per_party=teachers_per_party,
-            neighbouring=event.neighbouring,
-            noise=event.noise,
-        )
+    def released(amount: float) -> list[ReleaseEvent]:
+        return [mechanism.with_noise(amount).event(asked, answered, **claim)]
 
+    mechanism.event(check_count(asked, "asked", 1), answered, **claim)  # a mistake in the counts is told at once
     # the first bound takes no time and is never below the other, so what it needs is enough
-    enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
+    enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta), epsilon)
     return mechanism.with_noise(
         least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough)
     )

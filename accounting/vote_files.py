@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_same_total, check_votes
-from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
+from consilium.accounting.checks import as_array, check_count, check_same_total, check_votes
+from consilium.accounting.errors import AccountingError, ThresholdError, VotesError, VotesPathError
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
@@ -122,12 +122,20 @@ def as_histograms(votes: object, classes: int | None = None, teachers: int | Non
     if isinstance(votes, str | os.PathLike):
         histograms = load_votes(Path(votes), classes=classes)
     else:
-        array = np.asarray(votes)
+        array = as_array(votes)
         histograms = array if classes is None else votes_of_teachers(array, classes)
     found = check_same_total(histograms, teachers, _OF_TEACHERS if classes is None else "")
     if not len(histograms) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
     return histograms.astype(np.int64, copy=False), found
+
+
+def as_predictions(predictions: object) -> np.ndarray:
+    """A student's class probabilities as float64 (queries, classes); errors as ``curves.gaussian.public_offsets``."""
+    try:
+        return np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ThresholdError("predictions are no (queries, classes) matrix of probabilities. Pass one.") from None
 
 
 _TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)

@@ -27,14 +27,8 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.label_costs import (
-    VoteBatch,
-    exact_rdp,
-    histogram_rdp,
-    published_rdp,
-    worst_case,
-    worst_case_as_histogram,
-)
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, histogram_rdp, published_rdp
+from consilium.accounting.target import worst_case, worst_case_as_histogram
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.report.disclosure import epsilon_text
@@ -152,10 +146,10 @@ def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
         converted(exact_rdp(event, batch, both=False)),
         converted(exact_rdp(event, batch)),
         converted(histogram_rdp(cap)),
-        worst_case_as_histogram(cap, row.delta).epsilon,
+        worst_case_as_histogram([cap], row.delta),
         converted(cap.worst_case_rdp(DEFAULT_ORDERS)),
         composed(cap, row.delta),
-        worst_case(cap, row.delta).epsilon,
+        worst_case([cap], row.delta).epsilon,
     ]
 
 
@@ -217,7 +211,7 @@ def promises() -> Iterator[list[str]]:
     for name, (labels, changes) in LABELLED.items():
         federation = load_scenario(name, changes).federation
         (event,) = federation.promised_events()
-        before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
+        before = worst_case_as_histogram([event], federation.privacy.delta)
         now, student = promised(federation), promised_to_student(federation)
         seen = epsilon_text(now.epsilon) if now.towards is Towards.COORDINATOR else "none"
         yield [name, labels, epsilon_text(before), seen, epsilon_text(student.epsilon)]

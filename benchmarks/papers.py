@@ -25,7 +25,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, NoiseError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram

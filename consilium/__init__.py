@@ -17,7 +17,7 @@ if not os.path.isdir(os.path.join(os.path.dirname(__file__), "accounting")):
 
 if TYPE_CHECKING:
     from consilium.accounting.accountant import Accountant
-    from consilium.accounting.guarantee import Guarantee
+    from consilium.accounting.guarantees import Guarantee
     from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     from consilium.coordinator.distinguish import audit_mechanism
     from consilium.coordinator.mechanisms import (
@@ -75,7 +75,7 @@ __all__ = [
 
 _MODULES = {
     "accounting.accountant": ("Accountant",),
-    "accounting.guarantee": ("Guarantee",),
+    "accounting.guarantees": ("Guarantee",),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
     "coordinator.verify": ("find_run", "verify_run"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import numpy as np
 
 from consilium.accounting.events import Evidence, ReleaseEvent
-from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.admission import SeenPositions
 from consilium.coordinator.collection.clear import Collector, Histogram, seen
 from consilium.coordinator.config import FederationConfig

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for

@@ -112,7 +112,7 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
     NoiseError : sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``).
     VotesError : max_value above ``checks.MOST_GAP``.
     """
-    return _tails_of(check_scale(sigma, "sigma")).up_to(check_gap(check_count(max_value, "max_value")) + 1)
+    return _tails_of(check_scale(sigma, "sigma")).up_to(check_count(check_gap(max_value), "max_value") + 1)
 
 
 @lru_cache(maxsize=64)
@@ -141,7 +141,7 @@ def log_pr_loss_table(sigma: float, max_gap: int) -> np.ndarray:
     >>> float((np.exp(log_pr_loss_table(40.0, 100)[100]) / (erfc(100 / 80) / 2)).round(4))
     1.0193
     """
-    return _gaussian_loss(check_scale(sigma, "sigma"), check_gap(check_count(max_gap, "max_gap")))
+    return _gaussian_loss(check_scale(sigma, "sigma"), check_count(check_gap(max_gap), "max_gap"))
 
 
 def log_pr_loss_laplace(gamma: float, gaps: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     >>> float(np.exp(log_pr_loss_table_laplace(0.05, 0)[0]).round(6))
     0.506253
     """
-    return _laplace_loss(check_scale(gamma, "gamma"), check_gap(check_count(max_gap, "max_gap")))
+    return _laplace_loss(check_scale(gamma, "gamma"), check_count(check_gap(max_gap), "max_gap"))
 
 
 @lru_cache(maxsize=64)

@@ -27,10 +27,11 @@ from consilium.accounting.checks import (
     check_orders,
     check_scale,
     check_votes_moved,
+    check_weights,
 )
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
 from consilium.accounting.curves.near_zero import LEAST, ROUNDING, log1mexp, log_expm1
-from consilium.accounting.errors import AccountingError, ThresholdError, VotesError
+from consilium.accounting.errors import ThresholdError, VotesError
 from consilium.accounting.units import Noise
 
 _BLOCK = 128
@@ -132,23 +133,6 @@ def _theorem6(
     return first
 
 
-def theorem6_at(log_q: np.ndarray, parts: tuple[np.ndarray, ...], alpha: np.ndarray, variance: float) -> np.ndarray:
-    """The same bound pair by pair: log_q, ``parts`` from ``ingredients`` and alpha have one shape; alpha is not
-    checked.
-
-    variance : (sigma / k)^2 for a histogram, twice that for a scalar.
-    """
-    top, log_1mq, log_a, log_b = parts
-    x = alpha - 1.0
-    first = log_1mq + log_a * x
-    second = log_q + log_b * x
-    shared = np.exp(-np.abs(second - first))
-    value = np.maximum(first, second) + np.log1p(shared)
-    value += _rounding(log_q, log_1mq, first, second, np.where(second > first, 1.0, shared))
-    baseline = alpha / variance
-    return np.where(alpha <= top, np.minimum(np.maximum(value / x, LEAST), baseline), baseline)
-
-
 def rdp_data_dependent(
     log_q: object, sigma: float, orders: object, sensitivity_votes: int = 1, *, scalar: bool = False
 ) -> np.ndarray:
@@ -208,9 +192,7 @@ def sum_rdp_data_dependent(
     alpha = check_orders(orders)
     lq = check_log_q(log_q)
     variance = _effective_sigma(sigma, sensitivity_votes, scalar) ** 2
-    w = np.ones(lq.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != lq.shape or np.any(np.isnan(w)) or np.any((w < 0) | (w > 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {lq.shape}. Pass a mask or probabilities.")
+    w = check_weights(weights, lq.shape)
     keep = np.isfinite(lq) & (w > 0)
     lq, inverse = np.unique(lq[keep], return_inverse=True)
     w = np.bincount(inverse, weights=w[keep], minlength=lq.size)

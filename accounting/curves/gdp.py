@@ -213,26 +213,27 @@ def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) 
 def exact_epsilon(parts: Sequence[GaussianPart], noise: Noise, votes_moved: int, delta: float) -> float | None:
     """Least epsilon of a composition of Gaussian releases, or None where no exact form is known.
 
-    Continuous noise: always. Integer noise: one sigma, one vote that moves (or numbers only), shares that are
-    fine enough, and a lattice of at most `MOST_LATTICE` points. Otherwise take the Renyi curve.
+    Shares have to be fine enough. Integer noise: one sigma, one vote that moves (or numbers only), and a lattice of at
+    most `MOST_LATTICE` points. Otherwise take the Renyi curve.
 
     >>> round(exact_epsilon([GaussianPart(640, 40.0, False)], Noise.DISCRETE, 1, 1e-5) or 0, 4)
     3.8486
     """
     used = [part for part in parts if part.releases]
+    # Each probability is off by a factor within e^(+-slack): delta grows by one such factor, the loss by two.
+    slack = sum(part.slack * part.releases * (1 if part.scalar else 2 * votes_moved) for part in used)
+    if slack > _LARGEST_SLACK:
+        return None
+    within, beyond = delta * math.exp(-slack), 2 * slack
     if noise is Noise.CONTINUOUS:
         squared = sum(mu_squared(part.releases, part.sigma, votes_moved, scalar=part.scalar) for part in used)
-        return epsilon_of(squared, delta)
+        return epsilon_of(squared, within) + beyond
     if not used:
         return 0.0
     if len({part.sigma for part in used}) > 1 or (votes_moved > 1 and not all(part.scalar for part in used)):
         return None
     sigma = used[0].sigma
     coordinates = sum(part.releases * (1 if part.scalar else 2) for part in used)
-    if _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
+    if sigma < 1 or _far(sigma * math.sqrt(coordinates), coordinates * votes_moved) > MOST_LATTICE:
         return None
-    slack = sum(part.slack * part.releases * (1 if part.scalar else 2) for part in used)
-    if sigma < 1 or slack > _LARGEST_SLACK:
-        return None
-    # Each probability is off by a factor within e^(+-slack): delta grows by one such factor, the loss by two.
-    return discrete_epsilon(coordinates, sigma, votes_moved, delta * math.exp(-slack)) + 2 * slack
+    return discrete_epsilon(coordinates, sigma, votes_moved, within) + beyond

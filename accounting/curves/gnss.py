@@ -1,13 +1,10 @@
 """Gaussian noise scaled to smooth sensitivity: what the release of f + SS * sigma_ss * N(0, 1) costs.
 
-The cost formula published with PATE 2018 (its Theorem 23) is too small where it is used. On the path f = (0, 1, 1 +
-e^beta) at order 14, alpha beta = .45, sigma_ss = 8 the true divergence is .8437, the formula says .3565. It is kept
-below under its own name, to compare with published numbers only.
-
-The sound cost, proved in docs/laboratory/accounting.md: two neighbours release Gaussians whose scales differ by a
-factor e^t with |t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. The
-divergence of such a pair is largest when the second scale is smaller by e^beta and the means are as far apart as
-they may be. It is attained on the path above, so no smaller formula is sound.
+The cost formula published with PATE 2018 (its Theorem 23) is too small where it is used: on the path f = (0, 1, 1 +
+e^beta) at order 14, alpha beta = .45, sigma_ss = 8 the true divergence is .8437, the formula says .3565. The sound
+cost, proved in docs/laboratory/accounting.md: two neighbours release Gaussians whose scales differ by a factor e^t with
+|t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. It is attained on that path,
+so no smaller formula is sound.
 """
 
 from __future__ import annotations
@@ -54,20 +51,6 @@ def gnss_cost(orders: object, beta: object, sigma_ss: object) -> np.ndarray:
     return np.where(c > 0, alpha * np.exp(-2 * b) / (2 * s**2 * safe) + scales, math.inf)
 
 
-def gnss_cost_published(order: float, beta: float, sigma_ss: float) -> float:
-    """Theorem 23 of PATE 2018. NOT a bound; for comparison with published numbers.
-
-    alpha e^(2 beta) / sigma_ss^2 + (alpha beta - ln(1 - 2 alpha beta) / 2) / (alpha - 1), for alpha beta < 1/2.
-
-    >>> round(gnss_cost_published(14.0, 0.45 / 14, 8.0), 4)
-    0.3565
-    """
-    if not 0 < 2 * order * beta < 1:
-        raise NoiseError(f"the published formula needs 0 < 2 order beta < 1, got {2 * order * beta:g}.")
-    first = order * math.exp(2 * beta) / sigma_ss**2
-    return first + (order * beta - math.log1p(-2 * order * beta) / 2) / (order - 1)
-
-
 def group_smooth_sensitivity(smooth: float, beta: float, k: int) -> tuple[float, float]:
     """(SS, beta) for neighbours that differ in k votes per query, from those for one vote.
 
@@ -80,8 +63,8 @@ def group_smooth_sensitivity(smooth: float, beta: float, k: int) -> tuple[float,
     return smooth * math.expm1(steps * beta) / math.expm1(beta), steps * beta
 
 
-def best_sigma_ss(order: float, beta: float, smooth: float, deviations: float = 2.0) -> float:
-    """sigma_ss that minimises cost + ``deviations`` standard deviations of the noise, for a PUBLIC smooth sensitivity.
+def best_sigma_ss(order: float, beta: float, smooth: float) -> float:
+    """sigma_ss that minimises cost + 2 standard deviations of the noise, for a PUBLIC smooth sensitivity.
 
     To plan a run on public or simulated votes; never call it with the smooth sensitivity of private votes.
 
@@ -92,7 +75,7 @@ def best_sigma_ss(order: float, beta: float, smooth: float, deviations: float = 
 
     def total(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
-        return float(gnss_cost([order], beta, sigma)[0]) + deviations * smooth * sigma
+        return float(gnss_cost([order], beta, sigma)[0]) + 2 * smooth * sigma
 
     from scipy.optimize import minimize_scalar  # as in `gdp`
 

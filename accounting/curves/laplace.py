@@ -4,8 +4,7 @@ Source: Papernot et al. 2017 (arXiv 1610.05755), Theorems 2 and 3, Lemma 4. Thei
 bound at order l + 1. Noise Lap(1/gamma) on a count; one moved vote changes two counts, so argmax is (2 gamma, 0)-DP,
 and (2 gamma k, 0)-DP when k votes move.
 
-The code published with that paper applies Theorem 3 whenever q < 1/2. The theorem needs q < 1 / (e^(2 gamma) + 1);
-beyond it the formula can fall below the true cost, even below 0. Here it is not used there.
+Theorem 3 needs q < 1 / (e^(2 gamma) + 1); beyond it the formula, which the published code uses, can be below the truth.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from consilium.accounting.checks import (
     check_orders,
     check_scale,
     check_votes_moved,
+    check_weights,
 )
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
 from consilium.accounting.curves.gaussian import log_q_cap, log_q_from_tails
@@ -156,9 +156,7 @@ def sum_rdp_lnmax(
 ) -> np.ndarray:
     """Sum over queries of ``rdp_lnmax``: float64 (orders,), in memory that does not grow with queries."""
     lq = check_log_q(log_q)
-    w = np.ones(lq.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != lq.shape or np.any(np.isnan(w)) or np.any((w < 0) | (w > 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {lq.shape}. Pass a mask or probabilities.")
+    w = check_weights(weights, lq.shape)
     unique, inverse = np.unique(lq, return_inverse=True)
     total_weight = np.bincount(inverse, weights=w, minlength=unique.size)
     total = np.zeros(check_orders(orders).size)

@@ -1,9 +1,8 @@
 """Bounds of very weak releases: sums near 1 taken so that what is left of them is never lost.
 
 A Renyi bound is log(1 + x) / (alpha - 1). Where the noise is large or q small, x is far below the spacing of doubles at
-1, so a sum that is formed at 1 first gives a log of 0, or one below the truth: 1,000,000 queries of LNMax at gamma
-3e-8 were once claimed to cost nothing. Here x is a sum of positive terms. What rounding is left is charged
-(``ROUNDING``), and what no double can hold becomes ``LEAST``, because 0 is a claim of its own: it says that the release
+1, so a sum that is formed at 1 first gives a log of 0, or one below the truth. Here x is a sum of positive terms. What
+rounding is left is charged (``ROUNDING``), and what no double can hold becomes ``LEAST``: 0 would say that the release
 is independent of the data.
 """
 
@@ -91,7 +90,8 @@ def rdp_laplace_shift(shift: float, alpha: np.ndarray) -> np.ndarray:
 
 def log1mexp(x: np.ndarray) -> np.ndarray:
     """log(1 - e^x) for x < 0, exact to rounding at both ends."""
-    return np.where(x > -0.6931471805599453, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+    half = -0.6931471805599453
+    return np.where(x > half, np.log(-np.expm1(x)), np.log1p(-np.exp(np.minimum(x, half))))
 
 
 def log_expm1(x: np.ndarray) -> np.ndarray:

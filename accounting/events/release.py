@@ -16,16 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_log_q, check_orders, check_same_total
+from consilium.accounting.checks import check_count, check_log_q, check_orders, check_same_total, check_votes_moved
 from consilium.accounting.curves.discrete import NO_SLACK, slack_rdp
-from consilium.accounting.curves.gaussian import (
-    log_pr_answered,
-    log_q_threshold,
-    rdp_data_dependent,
-    sum_rdp_data_dependent,
-)
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_threshold, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import GaussianPart
-from consilium.accounting.curves.laplace import rdp_lnmax, sum_rdp_lnmax
+from consilium.accounting.curves.laplace import sum_rdp_lnmax
 from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 from consilium.accounting.worst.compose import Composed
@@ -51,12 +46,6 @@ class Step(NamedTuple):
     kind: Literal["histogram", "scalar", "laplace"]
     scale: float
     only_answered: bool
-
-    def rdp(self, orders: object, votes_moved: int, noise: Noise) -> np.ndarray:
-        """Data-dependent cost of each query: float64 (queries, orders). Secret."""
-        if self.kind == "laplace":
-            return rdp_lnmax(self.log_q, self.scale, orders, votes_moved, noise=noise)
-        return rdp_data_dependent(self.log_q, self.scale, orders, votes_moved, scalar=self.kind == "scalar")
 
     def sum_rdp(self, orders: object, votes_moved: int, noise: Noise, weights: np.ndarray | None) -> np.ndarray:
         """Its sum over queries, each times its weight in [0, 1]: float64 (orders,). Secret."""
@@ -153,12 +142,18 @@ class ReleaseEvent:
                 allowed = ", ".join(repr(str(member)) for member in enum)
                 error = UnitError if enum in (Unit, Neighbouring) else EventError
                 raise error(f"{name} must be one of {allowed}, got {value!r}. State it; it has no default.") from None
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # JSON and messages have none
+                object.__setattr__(self, field.name, value.item())
         check_count(self.asked, "asked")
         check_count(self.answered, "answered")
         if self.answered > self.asked:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
-        if not 0 <= self.slack <= (1 if self.takes_slack else 0):
+        check_votes_moved(self.votes_moved)
+        known = isinstance(self.slack, int | float) and not isinstance(self.slack, bool)
+        if not known or not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
 

@@ -6,6 +6,8 @@ than the noise alone allows. The release is one label, so nothing less can be cl
 that are all rounded up (``winners``, ``divergence``). docs/laboratory/accounting.md has the statement and its proof.
 
 Where a unit moves k votes, a neighbour has any of them in other classes, and the law of each neighbour is computed.
+Queries for which that is too much (``computed``) are charged the papers' bounds at the neighbour that is nearest to a
+tie, which hold in both directions, and are tight where the plurality leads by far.
 
 All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
 are those whose chord between the few orders passes above them. The others are below, as moments are convex. With more
@@ -20,11 +22,11 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved
-from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved, check_weights
+from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.errors import AccountingError, NoDataDependentBoundError
+from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence
 from consilium.accounting.outcome.left_out import families, groups, merged
 from consilium.accounting.outcome.winners import (
@@ -191,24 +193,23 @@ def _log_laws(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> np.nd
     return out
 
 
-def _moments_of_several(
+def _of_several(
     votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
 ) -> np.ndarray:
     """``_moments`` where several votes move: the law of every neighbour is computed by itself."""
     ways = displacements(votes.shape[1], moved)
     cap, few = _worst_case(kind, scale, noise, orders, moved), divergence.few_orders(orders)
-    out = np.tile(cap, (votes.shape[0], 1))
-    # a ratio of k moved votes is a product of k, and has to fit too
-    rows = np.nonzero(fits(scale, moved * (votes.max(axis=1) - votes.min(axis=1) + 2 * moved), kind))[0]
+    out = np.empty((len(votes), orders.size))
     size = max(1, _CELLS // ways.size)
-    for part in (rows[start : start + size] for start in range(0, rows.size, size)):
-        beside = votes[part][:, None] + ways
+    for part in (slice(start, start + size) for start in range(0, len(votes), size)):
+        block = votes[part]
+        beside = block[:, None] + ways
         query, way = np.nonzero((beside >= 0).all(axis=2))
-        laws, which = np.unique(np.vstack([votes[part], beside[query, way]]), axis=0, return_inverse=True)
+        laws, which = np.unique(np.vstack([block, beside[query, way]]), axis=0, return_inverse=True)
         log_law = _log_laws(laws, kind, scale, noise)[which.ravel()]
-        log_p = log_law[: part.size][query]
-        change = divergence.outward(log_p, divergence.close(log_p, log_law[part.size :] - log_p))
-        out[part] = np.minimum(_worst(query, log_p, change, part.size, orders, few, cap, both), cap)
+        log_p = log_law[: len(block)][query]
+        change = divergence.outward(log_p, divergence.close(log_p, log_law[len(block) :] - log_p))
+        out[part] = np.minimum(_worst(query, log_p, change, len(block), orders, few, cap, both), cap)
     return out
 
 
@@ -216,13 +217,14 @@ def _moments(
     votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
 ) -> np.ndarray:
     """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
+    known = computed(votes, scale, noise, kind, moved)
+    out, rows = np.empty((len(votes), orders.size)), np.flatnonzero(known)
+    out[~known] = _bounded(votes[~known], kind, scale, noise, orders, moved)
+    if moved > 1 and rows.size:
+        out[rows] = _of_several(votes[rows], kind, scale, noise, orders, both, moved)
     if moved > 1:
-        return _moments_of_several(votes, kind, scale, noise, orders, both, moved)
-    classes = votes.shape[1]
-    cap = _worst_case(kind, scale, noise, orders, 1)
-    out = np.tile(cap, (votes.shape[0], 1))
-    few = divergence.few_orders(orders)
-    rows = np.nonzero(fits(scale, votes.max(axis=1) - votes.min(axis=1), kind))[0]
+        return out
+    classes, cap, few = votes.shape[1], _worst_case(kind, scale, noise, orders, 1), divergence.few_orders(orders)
     for active in (classes,) if classes <= _ALL_ACTIVE else _ACTIVE:
         again = []
         for part, state in _batches(votes[rows], kind, scale, noise, active):
@@ -232,23 +234,43 @@ def _moments(
     return out
 
 
-def tried(votes: np.ndarray, votes_moved: int) -> bool:
-    """Whether all neighbours of int64 (queries, classes) are tried: one vote moves, or several in few enough ways."""
-    return votes_moved == 1 or _neighbours(votes, votes_moved) <= MOST_NEIGHBOURS
+def computed(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: int) -> np.ndarray:
+    """Queries of which every neighbour's law is computed: bool (queries,), for int64 (queries, classes).
+
+    One vote moves, or several in few enough ways; factors fit into doubles and tables into memory (``winners.fits``).
+    """
+    ways = len(votes) * math.comb(votes.shape[1] + votes_moved - 1, votes_moved) ** 2
+    if votes_moved > 1 and ways > MOST_NEIGHBOURS:
+        return np.zeros(len(votes), dtype=bool)
+    gaps = votes.max(axis=1) - votes.min(axis=1)
+    # a ratio of k moved votes is a product of k, and has to fit too
+    gaps = gaps if votes_moved == 1 else votes_moved * (gaps + 2 * votes_moved)
+    return fits(scale, gaps, kind, noise, votes.shape[1])
 
 
-def _neighbours(votes: np.ndarray, votes_moved: int) -> int:
-    return votes.shape[0] * math.comb(votes.shape[1] + votes_moved - 1, votes_moved) ** 2
+def _bounded(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
+    """(alpha - 1) D_alpha, at most, in both directions: float64 (queries, orders).
+
+    The published bounds hold for any histogram and any class that wins but for a probability of at most q. So with the
+    q of the neighbour at which the plurality leads least, by 2 k votes less, they bound both directions.
+    """
+    ordered = np.sort(votes, axis=1)
+    far = ordered[:, -1] - ordered[:, -2] > 2 * moved
+    out = np.tile(_worst_case(kind, scale, noise, orders, moved), (len(votes), 1))
+    if far.any():
+        ordered[:, -1] -= 2 * moved
+        if kind == "gaussian":
+            found = rdp_data_dependent(log_q_gnmax(ordered[far], scale, noise), scale, orders, moved)
+        else:
+            found = rdp_lnmax(log_q_lnmax(ordered[far], scale, noise), scale, orders, moved, noise=noise)
+        out[far] = np.minimum(out[far], np.maximum((orders - 1) * found, LEAST))
+    return out
 
 
 def _checked(
-    votes: np.ndarray, scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
+    scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
 ) -> tuple[float, Noise, np.ndarray]:
-    if check_votes_moved(votes_moved) > 1 and votes.ndim == 2 and not tried(votes, votes_moved):
-        raise NoDataDependentBoundError(
-            f"{votes_moved} votes can move in up to {_neighbours(votes, votes_moved)} ways in {votes.shape[0]} queries"
-            f" of {votes.shape[1]} classes, and at most {MOST_NEIGHBOURS} are tried. Use the bound of Theorem 6."
-        )
+    check_votes_moved(votes_moved)
     if kind not in ("gaussian", "laplace"):
         raise AccountingError(f"kind must be 'gaussian' or 'laplace', got {kind!r}.")
     return check_scale(scale, "scale"), check_noise(noise), check_orders(orders)
@@ -278,8 +300,7 @@ def per_query(
 
     Raises
     ------
-    VotesError, NoiseError, OrdersError. NoDataDependentBoundError : several votes move in more ways than are tried.
-    AccountingError : another kind.
+    VotesError, NoiseError, OrdersError, UnitError. AccountingError : another kind.
 
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 
@@ -289,7 +310,7 @@ def per_query(
     [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
     array = np.asarray(votes)
-    scale, noise, alpha = _checked(array, scale, noise, kind, orders, votes_moved)
+    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     sorted_orders, place = np.unique(alpha, return_inverse=True)
     out = np.empty((array.shape[0] if array.ndim else 0, alpha.size))
     for part, block in blocks(array, None):
@@ -317,11 +338,9 @@ def sum_rdp(
         expectation is wanted. Arguments and errors else as in ``per_query``.
     """
     array = np.asarray(votes)
-    scale, noise, alpha = _checked(array, scale, noise, kind, orders, votes_moved)
+    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     queries = array.shape[0] if array.ndim else 0
-    w = np.ones(queries) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (queries,) or not np.all((w >= 0) & (w <= 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {(queries,)}. Pass a mask or probabilities.")
+    w = check_weights(weights, (queries,))
     sorted_orders, place = np.unique(alpha, return_inverse=True)
     total = np.zeros(sorted_orders.size)
     for part, block in blocks(array, None):

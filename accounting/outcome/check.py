@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved, check_weights
 from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence
 from consilium.accounting.units import Noise
 
@@ -92,9 +91,7 @@ def sum_rdp(
     """
     alpha = check_orders(orders)
     array = np.atleast_1d(np.asarray(numbers))
-    w = np.ones(array.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != array.shape or not np.all((w >= 0) & (w <= 1)):
-        raise AccountingError(f"weights must lie in [0, 1] and have shape {array.shape}. Pass a mask or probabilities.")
+    w = check_weights(weights, array.shape)
     distinct, which = np.unique(array, return_inverse=True)
     weight = np.bincount(which.ravel(), weights=w, minlength=distinct.size)
     return weight @ per_query(distinct, threshold, sigma, noise, alpha, both=both, votes_moved=votes_moved)

@@ -59,6 +59,7 @@ _FAR = 3.0
 _LOW, _HIGH = 6.5, 8.0
 _DEEPER = 3.0
 _LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
+_MOST_ACTIVE = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +143,26 @@ MOST_EXPONENT = 690.0
 """Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
 
 
-def fits(scale: float, gaps: np.ndarray, kind: str) -> np.ndarray:
+MOST_CELLS = 1 << 23
+"""Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
+
+
+def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
     """Queries whose factors fit into doubles, and whose tables into memory: bool (queries,); gaps int64 (queries,).
 
-    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2). The rest is charged the worst case.
+    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2).
     """
-    if kind == "laplace":
-        return np.full(gaps.shape, 1e-4 <= scale <= 20.0)
-    if scale > 2e4:
+    if not (1e-4 <= scale <= 20.0 if kind == "laplace" else scale <= 2e4):
         return np.zeros(gaps.shape, dtype=bool)
-    return (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT
+    nodes = rule(kind, scale, noise, classes, classes)
+    low, high = (
+        (-np.floor(gaps + _LAPLACE_LOW / scale), _LAPLACE_HIGH / scale)
+        if kind == "laplace"
+        else (-np.floor(gaps / 2 + _LOW * scale), _HIGH * scale)
+    )
+    cells = (high - low) / nodes.stride * len(nodes.offsets) * classes * min(classes, _MOST_ACTIVE)
+    small = (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT if kind == "gaussian" else True
+    return (cells < MOST_CELLS) & small
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,8 @@ is the released number plus that cost plus the conversion. Order, beta, sigma_ss
 fixed without a look at private votes: plan them on public or simulated ones (``forecast_sanitised``).
 
 The result is an unbiased estimate before clipping, not a ceiling. Its standard deviation is SS sigma_ss, which is
-private too. With ``log_scale_sigma`` ln SS is released as well (it moves by at most beta between neighbours, so that
-is an ordinary Gaussian release), and an upper confidence limit can be stated.
-
-Planning
---------
-Order, beta and sigma_ss may not depend on private votes, not even through the private epsilon they would give. So they
-are chosen on votes that stand in for them, and then fixed.
+private too. With ``log_scale_sigma`` ln SS, which moves by at most beta, is released as well, for an upper confidence
+limit.
 """
 
 from __future__ import annotations
@@ -27,11 +22,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from consilium.accounting.checks import check_delta, check_orders, check_scale
-from consilium.accounting.curves.conversion import REFERENCE_ORDERS, Method, conversion_cost
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import CalibrationError, DeltaError, EventError, NoiseError, UnitError
 from consilium.accounting.events import ReleaseEvent, SanitisedEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.sanitise.gap import envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
@@ -231,7 +226,6 @@ def sanitise(
     delta: float,
     teachers: int,
     normal: Callable[[], float] | None = None,
-    method: Method = "cks",
 ) -> SanitisedRelease:
     """Release the data-dependent epsilon of ``batches`` once. Calling it again is another release and costs again.
 
@@ -240,7 +234,6 @@ def sanitise(
     batches : every release on the same data, all with the same unit and audience.
     teachers : the most votes that a query got; a batch may have fewer, the same number for each of its queries.
     normal : draws N(0, 1); the operating system's entropy if None. Give a seeded one in simulations only.
-    method : how the curve is converted, as in ``accounting.curves.conversion``.
 
     Raises
     ------
@@ -264,7 +257,7 @@ def sanitise(
     worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
     noisy = secret.rdp + smooth * plan.sigma_ss * draw()
     released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
-    converted = float(conversion_cost([plan.order], delta - added, method)[0])
+    converted = float(conversion_cost([plan.order], delta - added)[0])
     limit = None
     if plan.log_scale_sigma is not None:
         # Two one-sided misses share the failure probability.
@@ -282,7 +275,7 @@ def sanitise(
             teachers_per_party=first.teachers_per_party,
             towards=first.towards,
             kind=Kind.SANITISED,
-            method=f"{BOUND} (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",
+            method=f"{BOUND} (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), cks conversion",
         ),
         plan=plan,
         released_rdp=released,
@@ -309,15 +302,9 @@ class Forecast(NamedTuple):
 
 
 def forecast_sanitised(
-    event: ReleaseEvent,
-    public_votes: np.ndarray,
-    teachers: int,
-    delta: float,
-    orders: np.ndarray = REFERENCE_ORDERS,
-    deviations: float = 2.0,
-    method: Method = "cks",
+    event: ReleaseEvent, public_votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray = REFERENCE_ORDERS
 ) -> Forecast:
-    """Plan that minimises epsilon + ``deviations`` noise standard deviations on public votes.
+    """Plan that minimises epsilon + 2 standard deviations of its noise on public votes.
 
     Parameters
     ----------
@@ -336,16 +323,16 @@ def forecast_sanitised(
     for share in _SHARES:
         betas = share / (alpha * k)
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
-        for at in np.argsort(rho + conversion_cost(alpha, delta, method))[:60]:
+        for at in np.argsort(rho + conversion_cost(alpha, delta))[:60]:
             order, beta = float(alpha[at]), float(betas[at])
             scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
-            sigma_ss = best_sigma_ss(order, group_beta, max(scale, 1e-300), deviations)
+            sigma_ss = best_sigma_ss(order, group_beta, max(scale, 1e-300))
             cost = float(gnss_cost([order], group_beta, sigma_ss)[0])
-            epsilon = float(rho[at] + cost + conversion_cost([order], delta, method)[0])
+            epsilon = float(rho[at] + cost + conversion_cost([order], delta)[0])
             std = scale * sigma_ss
-            if best is None or epsilon + deviations * std < best[0]:
+            if best is None or epsilon + 2 * std < best[0]:
                 plan = SanitisedPlan(order=order, beta=beta, sigma_ss=sigma_ss)
-                best = (epsilon + deviations * std, Forecast(plan, max(0.0, epsilon), std, cost, scale))
+                best = (epsilon + 2 * std, Forecast(plan, max(0.0, epsilon), std, cost, scale))
     if best is None or not np.isfinite(best[0]):
         raise CalibrationError("no sanitised release has a finite cost here. Publish the worst case.")
     return best[1]

@@ -6,15 +6,11 @@ beside it, each chosen in view of the ones before, are at most as telling as one
 n eta). For winners s is .64 to .7 of the histogram's 2 / sigma^2, which the histogram's own composition cannot give;
 mu_0 costs as much as a few releases. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
 
-The privacy profile of one release alone is no use here: its supremum over leads is the histogram's, and its numerical
-convolution returns the exact value of the histogram.
-
 Profile of one release beside a Gaussian release
 ------------------------------------------------
 Alone, the profile of a winner (the largest hockey-stick divergence over all leads) is that of the histogram: for every
 epsilon there is a lead at which the winner is the very event that tells most. No single lead is bad at every epsilon,
-and this is where the gain is; it shows as soon as something smooths the profile. So each release is looked at together
-with an imagined Gaussian release of parameter ``beside``.
+so each release is looked at together with an imagined Gaussian release of parameter ``beside``.
 
 With V(gamma) the profile of that Gaussian, gamma = e^epsilon, the profile of both together is sum_j p_j V(gamma q_j /
 p_j): jointly convex in (p, q), increasing in p by at most 1 and decreasing in q by at most gamma, so the same places of

@@ -18,7 +18,7 @@ from typing import cast
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.plan import read_plan, read_pool, read_reference, remarks

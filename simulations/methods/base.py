@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.guarantees import Guarantee
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.privacy import promised
 from consilium.protocol.models import Frozen

@@ -11,7 +11,7 @@ import numpy as np
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.label_costs import worst_case
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
@@ -234,4 +234,4 @@ def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: 
         curve = event.data_dependent_rdp(mechanism.evidence(event, votes), known, DEFAULT_ORDERS)
         epsilon = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, "classic").epsilon
     # by the curves alone: a composition beside a Gaussian takes minutes where thousands are asked
-    return {"epsilon": epsilon, "worst": worst_case(event, delta, numerical=False).epsilon}
+    return {"epsilon": epsilon, "worst": worst_case([event], delta, numerical=False).epsilon}

@@ -46,7 +46,7 @@ class ReportData:
 
     guarantees: "guarantee" (the whole query budget used up), "spent" (at the released counts, secret) and
     "data_dependent" (secret),
-        each as `accounting.guarantee.Guarantee.to_json()`.
+        each as `accounting.guarantees.Guarantee.to_json()`.
     votes: how they were collected. release: what the student got for a query.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
         claims of a mechanism that has no guarantee, to be shown struck through.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Towards
 from consilium.coordinator.privacy import NODES
 from consilium.protocol.errors import DataError
@@ -64,7 +64,7 @@ class GuaranteeRow:
 
     @classmethod
     def from_json(cls, name: str, values: dict[str, Any]) -> GuaranteeRow:
-        """`values` as `accounting.guarantee.Guarantee.to_json` gives them.
+        """`values` as `accounting.guarantees.Guarantee.to_json` gives them.
 
         Raises
         ------

@@ -92,7 +92,6 @@ def test_what_cannot_be_sanitised_is_a_refusal_not_a_failure(votes_file):
     [
         (["--delta", "2"], "delta"),
         (["--queries", "1000"], "between 1 and the 60 queries"),
-        (["--teachers-per-party", "3"], "needs --unit"),
         (["--answers", "-1"], "answers"),
         (["--sigma1", "0"], "sigma1"),
         (["--threshold", "-5"], "threshold"),
@@ -112,6 +111,9 @@ def test_calibrate_meets_its_target(more):
     command = ["calibrate", *HISTOGRAM, "--epsilon", 1, "--queries", 40, *more]
     found = json.loads(invoke(*command, *JSON).stdout)
     assert 0.99 < found["guarantee"]["epsilon"] <= 1.0
+    options = ["--mechanism", "histogram", "--delta", "1e-5", "--queries", 40, *more]
+    assert json.loads(invoke("guarantee", "--sigma", found["sigma"], *options, *JSON).stdout) == found
+    assert "at delta 1e-05 towards" in invoke("guarantee", "--sigma", found["sigma"], *options).stdout
     shown = invoke(*command).stdout
     assert found["mechanism"] in shown and "Unit:" in shown
 

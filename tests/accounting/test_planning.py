@@ -28,7 +28,7 @@ from consilium.accounting.events.mechanisms import (
     LNMaxEvent,
     StableEvent,
 )
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.sanitise.release import forecast_sanitised, label_costs
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.target import as_histograms, least_noise

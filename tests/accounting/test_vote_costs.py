@@ -23,9 +23,9 @@ from consilium.accounting.errors import (
     VotesError,
     VotesPathError,
 )
-from consilium.accounting.guarantee import rounded_up
-from consilium.accounting.label_costs import worst_case
+from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.outcome import check
+from consilium.accounting.target import worst_case
 from consilium.accounting.vote_files import load_votes, typical_votes
 
 PUBLISHED = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
@@ -64,7 +64,7 @@ def test_nothing_secret_is_shown(results):
             if secret is not None and secret != pytest.approx(found.worst_case, abs=1e-4):
                 assert f"{secret:.3f}" not in text
         assert not any(str(count) in text for count in (90, 34, 33))
-        assert rounded_up(found.worst_case) in text
+        assert rounded_up(found.worst_case) in text and "100 teachers, 4 queries" in text
 
 
 def test_answers_that_were_given_are_charged_instead_of_expected_ones(results):
@@ -94,16 +94,25 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path, results):
         assert (found.exact, found.teachers, found.classes) == (results["GNMax"].exact, 100, 3)
 
 
-@pytest.mark.parametrize(("k", "known"), [(2, True), (60, False)])
-def test_several_moved_votes_cost_what_is_tried_or_the_published_bound(k, known):
-    found = accounting.epsilon([[290, 7, 3]] * 4, GNMAX, teachers_per_party=k)
+@pytest.mark.parametrize(
+    ("votes", "mechanism", "k", "known"),
+    [
+        ([[290, 7, 3]] * 4, GNMAX, 2, True),
+        ([[290, 7, 3]] * 4, GNMAX, 60, False),  # too many ways to move
+        ([[30_000, 0, 0]] * 4, accounting.GNMax(sigma=4), 1, True),  # too far for doubles, and costs nothing
+        ([[250, 0, 0]] * 4, accounting.GNMax(sigma=0.05), 1, True),
+        ([[125, 125, 0]] * 4, accounting.GNMax(sigma=0.05), 1, False),
+        ([[10**6, 0, 0]] * 4, accounting.LNMax(gamma=0.05), 1, True),
+        ([[125, 125]] * 100, accounting.GNMax(sigma=40), 1, True),  # Renyi curves are above the worst case
+    ],
+)
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_exact_is_never_above_the_worst_case_and_absent_where_unknown(votes, mechanism, k, known, noise):
+    found = accounting.epsilon(votes, mechanism, teachers_per_party=k, noise=noise)
+    assert (found.exact is not None, found.order is not None) == (known, known)
     assert found.exact_known == found.to_json()["exact_known"] == known
-    assert (found.rows()[2][0] == "exact, both directions") == known
     if known:
-        assert found.exact < found.published < found.worst_case
-    else:
-        # no bound at hand is above what holds for all votes
-        assert found.exact == min(found.published, found.worst_case)
+        assert found.exact <= found.worst_case and found.exact <= found.published * 1.01
 
 
 def test_a_check_of_several_moved_votes_is_charged_both_ways():
@@ -134,6 +143,9 @@ def test_a_sanitised_release_of_answers_that_were_given():
     )
     assert found.sanitised is not None and public.sanitised is not None
     assert found.sanitised.guarantee.publishable
+    # what may be published counts the number that was released, too
+    assert found.worst_case > 1.001 * found.worst_case_of_labels == 1.001 * refused.worst_case
+    assert found.worst_case_as_histogram > 1.001 * refused.worst_case_as_histogram
     assert public.sanitised.plan != found.sanitised.plan
 
 
@@ -147,10 +159,10 @@ def test_a_sanitised_release_of_answers_that_were_given():
 )
 def test_calibration_is_the_least_noise(mechanism):
     found = accounting.calibrate(mechanism, 1.0, asked=200, answered=200)
-    assert worst_case(found.event(200), 1e-5).epsilon <= 1.0
+    assert worst_case([found.event(200)], 1e-5).epsilon <= 1.0
     noise = found.value("sigma2") or found.value("sigma") or 1 / found.value("gamma")
     less = found.with_noise(0.999 * noise)
-    assert worst_case(less.event(200), 1e-5).epsilon > 1.0
+    assert worst_case([less.event(200)], 1e-5).epsilon > 1.0
     if mechanism is CONFIDENT:
         assert (found.value("threshold"), found.value("sigma1") / noise) == (60, pytest.approx(3.0))
     with pytest.raises(CalibrationError):
@@ -193,6 +205,17 @@ def test_the_import_brings_nothing_heavy():
         ({"answers": 5}, EventError, "exceeds asked"),
         ({"answers": 2}, EventError, "answers every query"),
         ({"answered": [1, 0, 1, 0]}, EventError, "bool mask"),
+        (
+            {"mechanism": CONFIDENT, "answers": 2, "answered": np.ones(4, bool)},
+            EventError,
+            "marks 4 labels, but at most 2",
+        ),
+        ({"mechanism": "GNMax(sigma=40)"}, EventError, "Pass one as"),
+        ({"votes": [[3, 1], [4]]}, VotesError, "different lengths"),
+        ({"mechanism": accounting.Interactive(60, 9, 9), "predictions": "sure"}, ThresholdError, "matrix of prob"),
+        *(({"delta": delta}, DeltaError, "delta") for delta in (1e-320, math.nan, -1.0, 1.0, True, "1e-5", None)),
+        *(({"teachers_per_party": k}, UnitError, "") for k in (1001, 10**9, 10**30, True, 1.0)),
+        *(({"answers": most}, EventError, "answers") for most in (-1, True, 1.5, 10**30)),
     ],
 )
 def test_a_mistake_has_a_name(change, error, words):

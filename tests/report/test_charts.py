@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.report import charts, exhibits, page, words
 from consilium.report.charts import (
     FILE_STYLE,

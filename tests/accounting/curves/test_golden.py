@@ -31,9 +31,11 @@ from consilium.accounting.curves.gdp import (
     mu_squared,
     sigma_needed,
 )
-from consilium.accounting.curves.immutable import distance_to_instability, log_pr_pass, ptr_failure, ptr_threshold
+from consilium.accounting.curves.gnss import gnss_cost
+from consilium.accounting.curves.immutable import distance_to_instability, log_pr_pass, ptr_failure
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
 from consilium.accounting.units import Noise
+from tests.accounting.papers import gnss_cost_published, ptr_threshold
 
 close = pytest.approx
 
@@ -146,9 +148,6 @@ def test_published_mnist_votes(golden, mnist_votes):
     assert rdp_to_epsilon(total, DEFAULT_ORDERS, row["delta"]).epsilon == close(1.7117, abs=5e-4)
 
 
-close = pytest.approx
-
-
 def test_eight_moments_and_full_grid(golden, golden_votes):
     for case in golden("lnmax.json"):
         votes = golden_votes(case["label"].split()[0])[: case["n"]]
@@ -190,7 +189,6 @@ def test_the_unsound_region_of_the_2017_code_is_not_used(golden):
         assert mine >= true * (1 - 1e-9)
 
 
-close = pytest.approx
 WIDE = np.union1d(REFERENCE_ORDERS, np.arange(1.25, 60, 0.25))
 
 
@@ -256,12 +254,39 @@ def test_a_party_of_k_moves_k_votes_in_every_formula():
     assert ptr_failure(5, 30.0, 6.0, "continuous", 3) == close(5 * ndtr((2 - 30) / 6), rel=1e-12)
 
 
-def test_noise_made_of_shares_is_charged_twice_its_slack():
-    fine, rough = ([GaussianPart(20, 15.0, False, slack)] for slack in (0.0, 1e-6))
-    exact = exact_epsilon(fine, Noise.DISCRETE, 1, 1e-5)
-    assert exact is not None
-    total = 20 * 2 * 1e-6
-    shifted = discrete_epsilon(40, 15.0, 1, 1e-5 * np.exp(-total)) + 2 * total
-    assert exact_epsilon(rough, Noise.DISCRETE, 1, 1e-5) == close(shifted, rel=1e-12)
-    assert shifted > exact + 2 * total
-    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-3)], Noise.DISCRETE, 1, 1e-5) is None
+@pytest.mark.parametrize(("noise", "k"), [(Noise.DISCRETE, 1), (Noise.CONTINUOUS, 1), (Noise.CONTINUOUS, 3)])
+def test_noise_made_of_shares_is_charged_twice_its_slack(noise, k):
+    total = 20 * 2 * k * 1e-6
+    exact, within = (exact_epsilon([GaussianPart(20, 15.0, False)], noise, k, d) for d in (1e-5, 1e-5 * np.exp(-total)))
+    assert exact is not None and within is not None
+    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-6)], noise, k, 1e-5) == close(within + 2 * total, rel=1e-12)
+    assert within > exact
+    assert exact_epsilon([GaussianPart(20, 15.0, False, 1e-3)], noise, k, 1e-5) is None
+
+
+def test_sound_cost_against_golden(golden):
+    data = golden("gnss_check.json")
+    for row in data["counterexamples"]:
+        cost = gnss_cost([row["order"]], row["beta"], row["sigma"])[0]
+        assert cost == close(row["closed_form"], rel=1e-9)
+        assert cost == close(row["numeric_counterexample"], rel=1e-9)
+        published = gnss_cost_published(row["order"], row["beta"], row["sigma"])
+        assert published == close(row["theorem23_as_coded"], rel=1e-9)
+    for row in golden("theory_checks.json")["gnss_tightness"]:
+        cost = gnss_cost([row["order"]], row["beta"], row["sigma"])[0]
+        assert cost == close(row["exact_gauss"], rel=1e-9)
+        published = gnss_cost_published(row["order"], row["beta"], row["sigma"])
+        assert published == close(row["theorem23"], rel=1e-9)
+    for row in data["pipeline_effect"]:
+        true = gnss_cost([row["order"]], row["ref_beta"], row["ref_sigma"])[0]
+        assert true == close(row["true_cost_at_ref_params"], rel=1e-9)
+        found = row["exact_opt"]
+        assert gnss_cost([row["order"]], found["beta"], found["sigma"])[0] == close(found["cost"], rel=1e-9)
+        assert 2 * found["ss"] * found["sigma"] == close(found["two_std"], rel=1e-9)
+
+
+def test_where_the_published_cost_is_too_small(golden):
+    """The table says, for order times beta, below which sigma_ss the published formula lies; orders 3, 8, 20, 60."""
+    for share, cells in golden("more_checks.json")["gnss_violation_region"]:
+        for cell in cells:
+            assert cell == "never" or share >= 0.3

@@ -12,21 +12,15 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_pr_loss_table
 from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent
-from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
-from consilium.accounting.curves.immutable import (
-    actual_epsilon,
-    claimed_epsilon,
-    constant_for_gaussian,
-    constant_for_laplace,
-    distance_to_instability,
-    log_pr_flip,
-)
+from consilium.accounting.curves.gnss import gnss_cost, gnss_room, group_smooth_sensitivity
+from consilium.accounting.curves.immutable import claimed_epsilon, distance_to_instability
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.gap import envelope
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
+from tests.accounting.papers import actual_epsilon, constant_for, gnss_cost_published, log_pr_flip
 
 
 def binary_divergence(log_p, log_not_p, log_r, log_not_r, order):
@@ -309,19 +303,14 @@ def test_immutable_argmax_is_not_private():
 @pytest.mark.parametrize(("kind", "scale"), [("laplace", 0.05), ("gaussian", 40.0)])
 def test_constants_of_the_near_zero_cost_paper(kind, scale, tau, classes):
     """They do what their union bound says, tau; the label turns from a tie more often than tau; epsilon stays large."""
-    if kind == "laplace":
-        c = constant_for_laplace(classes, scale, tau)
-        assert classes * math.exp(-scale * c) == pytest.approx(tau, rel=1e-9)
-    else:
-        c = constant_for_gaussian(classes, scale, tau)
-        assert 2 * classes * math.exp(-(c**2) / (2 * scale**2)) == pytest.approx(tau, rel=1e-9)
-        # A Gaussian tail is below that bound: erfc(x / sqrt 2) <= 2 e^(-x^2 / 2).
-        assert math.erfc(c / scale / math.sqrt(2)) * classes < tau
-    turned = (classes - 1) * math.exp(log_pr_flip(math.ceil(c) - 1, scale, kind, "continuous"))
+    c = constant_for(kind, classes, scale, tau)
+    size = math.exp(-scale * c) if kind == "laplace" else 2 * math.exp(-(c**2) / (2 * scale**2))
+    assert classes * size == pytest.approx(tau, rel=1e-9)
     if classes > 2 and tau < 0.1:
-        assert turned > tau
-    # The larger tau's promise, the larger the true epsilon of one query at a tie: it is bounded by nothing.
-    smaller = (constant_for_laplace if kind == "laplace" else constant_for_gaussian)(classes, scale, tau / 1e6)
-    assert actual_epsilon(math.ceil(smaller), scale, kind, "continuous") > 1 + actual_epsilon(
-        math.ceil(c), scale, kind, "continuous"
-    )
+        assert (classes - 1) * math.exp(log_pr_flip(math.ceil(c) - 1, scale, kind, "continuous")) > tau
+    # The smaller tau, the larger the true epsilon of one query at a tie: it is bounded by nothing.
+    true = [
+        actual_epsilon(math.ceil(x), scale, kind, "continuous")
+        for x in (c, constant_for(kind, classes, scale, tau / 1e6))
+    ]
+    assert true[1] > 1 + true[0]

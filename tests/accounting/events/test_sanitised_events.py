@@ -13,7 +13,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, EventError, NoiseError, UnitError
 from consilium.accounting.events import InteractiveEvent, LNMaxEvent, StableEvent, event_from_json
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp
 from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.release import (

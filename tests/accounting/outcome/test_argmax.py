@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
-from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.errors import (
-    AccountingError,
-    NoDataDependentBoundError,
-    NoiseError,
-    OrdersError,
-    UnitError,
-    VotesError,
-)
+from consilium.accounting.curves.gaussian import log_pr_answered
+from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, UnitError, VotesError
 from consilium.accounting.outcome import argmax, check
 from tests.marks import third
 
@@ -54,30 +46,13 @@ def test_sums_add_queries_by_weight(kind: argmax.Kind, scale: float, noise: str)
     assert argmax.sum_rdp(votes, scale, noise, kind, ORDERS) == pytest.approx(each.sum(axis=0), rel=1e-12)
 
 
-@pytest.mark.parametrize("noise", ["discrete", "continuous"])
-def test_never_above_what_the_noise_allows(noise: str) -> None:
-    for sigma in (0.3, 1.0, 40.0, 1e5):
-        found = argmax.per_query(VOTES, sigma, noise, "gaussian", ORDERS)
-        assert (found > 0).all()
-        assert (found <= rdp_gaussian(sigma, ORDERS) * (1 + 1e-12)).all()
-    for gamma in (0.01, 1.0, 20.0):
-        found = argmax.per_query(VOTES, gamma, noise, "laplace", ORDERS)
-        assert (found > 0).all()
-        assert (found <= rdp_laplace(gamma, ORDERS, noise=noise) * (1 + 1e-12)).all()
-
-
-def test_factors_beyond_doubles_cost_what_the_noise_allows() -> None:
-    """sigma 1 and 5,000 unanimous votes: one vote changes the chance of staying below by e^2500."""
-    votes = np.array([[5000, 0, 0]])
-    found = argmax.per_query(votes, 1.0, "discrete", "gaussian", ORDERS)
-    assert found == pytest.approx(rdp_gaussian(1.0, ORDERS)[None], rel=1e-12)
-
-
 def test_five_thousand_votes_and_little_noise() -> None:
     votes = np.array([[5000, 0, 0], [2501, 2499, 0], [2500, 2500, 0]])
     found = argmax.per_query(votes, 2.0, "discrete", "gaussian", ORDERS)
     assert np.isfinite(found).all()
     assert (found[0] < 1e-250).all()
+    # one vote changes the chance of staying below by e^2500, beyond doubles
+    assert (argmax.per_query(votes[:1], 1.0, "discrete", "gaussian", ORDERS) < 1e-250).all()
     two = argmax.per_query(votes[1:, :2], 2.0, "discrete", "gaussian", ORDERS)
     assert found[1:] == pytest.approx(two, rel=1e-9)
 
@@ -99,7 +74,6 @@ def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
         ({"noise": "rounded"}, NoiseError),
         ({"orders": [1.0]}, OrdersError),
         ({"kind": "cauchy"}, AccountingError),
-        ({"votes": np.eye(40, dtype=int) * 130, "votes_moved": 3}, NoDataDependentBoundError),
         ({"votes_moved": 0}, UnitError),
         ({"weights": np.ones(2)}, AccountingError),
         ({"weights": np.full(len(VOTES), 2.0)}, AccountingError),

@@ -70,7 +70,7 @@ def test_all_histograms_cost_what_their_worst_neighbour_says(
     [("gaussian", 2.0, "discrete"), ("gaussian", 2.0, "continuous"), ("laplace", 0.5, "discrete")],
 )
 def test_several_votes_go_anywhere(
-    kind: argmax.Kind, scale: float, noise: str, classes: int, voters: int, moved: int
+    kind: argmax.Kind, scale: float, noise: str, classes: int, voters: int, moved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     votes = histograms(classes, voters)
     oracle = Oracle(kind, scale, noise, voters + 2)
@@ -80,6 +80,22 @@ def test_several_votes_go_anywhere(
     assert (found <= truth * (1 + 2e-9)).all()
     # it is more than any one vote, and what goes to one class is not all there is
     assert (found > argmax.per_query(votes, scale, noise, kind, ORDERS)).all()
+    monkeypatch.setattr(argmax, "computed", lambda votes, *rest: np.zeros(len(votes), dtype=bool))
+    assert (argmax.per_query(votes, scale, noise, kind, ORDERS, votes_moved=moved) >= truth).all()
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 2.0), ("gaussian", 0.7), ("laplace", 0.5), ("laplace", 2.0)])
+def test_votes_whose_law_is_not_computed_are_bounded_both_ways(
+    kind: argmax.Kind, scale: float, noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(argmax, "computed", lambda votes, *rest: np.zeros(len(votes), dtype=bool))
+    votes = np.array([[3, 3, 2], [6, 1, 1], [12, 1, 0], [2, 14, 2], [25, 0, 0], [0, 4, 25]])
+    oracle = Oracle(kind, scale, noise, 27)
+    truth = np.array([oracle.worst(row, ORDERS) for row in votes.tolist()])
+    found = argmax.per_query(votes, scale, noise, kind, ORDERS)
+    within = (truth > 1e-28) & np.isfinite(truth)  # of the oracle's digits
+    assert (found >= truth)[within].all() and (found[4:, 2] < 0.1 * found[0, 2]).all()
 
 
 @pytest.mark.parametrize(

@@ -328,11 +328,6 @@ def test_a_profile_too_small_is_seen(monkeypatch):
         adaptive._groups_of.cache_clear()
 
 
-def test_nothing_released_costs_nothing():
-    assert adaptive_epsilon([], 1e-5) == 0.0
-    assert adaptive_epsilon([Composed(0, "argmax", 40.0, DISCRETE)], 1e-5) == 0.0
-
-
 @pytest.mark.parametrize(
     "part",
     [

@@ -6,8 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, UnitError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import renyi as argmax
 from consilium.accounting.worst.channel import Pairs, Ties
@@ -96,21 +94,6 @@ def test_fisher_information_of_much_noise():
     assert np.all(value >= 0.63997)
 
 
-@pytest.mark.parametrize("noise", list(Noise))
-@pytest.mark.parametrize("sigma", [0.1, 0.6, 5.0])
-def test_never_above_the_histogram_and_convex(sigma, noise):
-    orders = DEFAULT_ORDERS[::20]
-    curve = rdp_argmax(sigma, orders, noise)
-    assert np.all(curve <= orders / sigma**2 * (1 + 1e-15))
-    assert np.all(curve > 0)
-    assert np.all(np.diff(curve) >= -1e-12 * curve[1:])
-
-
-def test_falls_with_the_noise():
-    curves = np.array([rdp_argmax(sigma, DEFAULT_ORDERS[::40], "continuous") for sigma in (9.0, 9.2)])
-    assert np.all(np.diff(curves, axis=0) < 0)
-
-
 @pytest.mark.parametrize(("bound", "histogram"), [(rdp_argmax, 1.0), (rdp_check, 0.5)])
 @pytest.mark.parametrize("noise", list(Noise))
 def test_much_noise_is_charged_as_less(bound, histogram, noise):
@@ -146,22 +129,6 @@ def test_several_moves(moves):
         p, q = winners(n, sigma), winners(several_moves(n, moves), sigma)
         for order, most in zip(ORDERS, bound, strict=True):
             assert max(renyi(p, q, order), renyi(q, p, order)) <= most
-
-
-@pytest.mark.parametrize(
-    ("error", "arguments"),
-    [
-        (NoiseError, (0.0, [2.0], "discrete")),
-        (NoiseError, (float("nan"), [2.0], "discrete")),
-        (OrdersError, (1.0, [1.0], "discrete")),
-        (OrdersError, (1.0, [], "discrete")),
-        (AccountingError, (1.0, [2.0], "pink")),
-        (UnitError, (1.0, [2.0], "discrete", 0)),
-    ],
-)
-def test_errors(error, arguments):
-    with pytest.raises(error):
-        rdp_argmax(*arguments)
 
 
 # -- planted mistakes: each makes the bound fall below a truth that the tests above compare with ----------------------

@@ -12,12 +12,11 @@ from scipy.stats import binom, norm
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
-from consilium.accounting.errors import DeltaError, EventError, NoiseError, UnitError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import compose
 from consilium.accounting.worst import compose as profiles
 from consilium.accounting.worst.channel import Pairs
-from consilium.accounting.worst.compose import Composed, composed_epsilon, gaussian_profile
+from consilium.accounting.worst.compose import Composed, composed_epsilon
 from consilium.accounting.worst.renyi import rdp_argmax
 from tests.accounting.worst.oracles import three_outcomes, winners
 from tests.marks import third
@@ -123,10 +122,6 @@ def test_one_release_beside_a_gaussian_at_40_digits(gamma):
     assert profiles.argmax_profile(40.0, CONTINUOUS, 1, 0.1, gammas, 7.0)[0] >= exact
 
 
-def test_profile_of_the_gaussian():
-    assert gaussian_profile(0.5, np.array([1.0])) == pytest.approx(ndtr(0.25) - ndtr(-0.25), rel=1e-13)
-
-
 def test_nothing_released_costs_nothing():
     assert composed_epsilon([], 1e-5) == 0.0
     assert composed_epsilon([Composed(0, "argmax", 40.0, DISCRETE)], 1e-5) == 0.0
@@ -177,21 +172,6 @@ def test_what_is_left_over_is_taken_from_delta(monkeypatch, moves):
     assert seen["beside"] > 0
     assert rest > 1e-10
     assert seen["given"] == (pytest.approx(moves**2 * total, rel=1e-12), pytest.approx(1e-5 - rest, rel=1e-12))
-
-
-@pytest.mark.parametrize(
-    ("error", "part", "delta"),
-    [
-        (DeltaError, Composed(1, "argmax", 40.0, DISCRETE), 0.0),
-        (NoiseError, Composed(1, "argmax", -1.0, DISCRETE), 1e-5),
-        (EventError, Composed(1, "vote", 40.0, DISCRETE), 1e-5),  # pyright: ignore[reportArgumentType]
-        (EventError, Composed(-1, "argmax", 40.0, DISCRETE), 1e-5),
-        (UnitError, Composed(1, "argmax", 40.0, DISCRETE, 0), 1e-5),
-    ],
-)
-def test_errors(error, part, delta):
-    with pytest.raises(error):
-        composed_epsilon([part], delta)
 
 
 def test_too_small_a_distance_is_seen(monkeypatch):

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.errors import NoiseError, OrdersError, UnitError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import channel, compose
 from consilium.accounting.worst import renyi as check
@@ -212,29 +210,7 @@ def test_all_real_thresholds_at_40_digits(sigma, votes, order, noise):
     assert bound <= 1.001 * truth
 
 
-@pytest.mark.parametrize("noise", list(Noise))
-def test_never_above_the_number_itself(noise):
-    for sigma in (0.1, 0.6, 5.0, 40.0, 1e6):
-        orders = DEFAULT_ORDERS[::20]
-        curve = rdp_check(sigma, orders, noise)
-        assert np.all(curve <= orders / (2 * sigma**2) * (1 + 1e-15))
-        assert np.all(curve > 0)
-
-
 def test_least_gain_is_two_over_pi():
     value = rdp_check(5000.0, [2.0], "continuous") * 5000.0**2
     assert value == pytest.approx(2 / np.pi, rel=1e-4)
     assert value >= 2 / np.pi
-
-
-@pytest.mark.parametrize(
-    ("error", "arguments"),
-    [
-        (NoiseError, (-1.0, [2.0], "discrete")),
-        (OrdersError, (1.0, [0.5], "discrete")),
-        (UnitError, (1.0, [2.0], "discrete", 0)),
-    ],
-)
-def test_errors(error, arguments):
-    with pytest.raises(error):
-        rdp_check(*arguments)

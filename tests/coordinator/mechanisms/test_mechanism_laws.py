@@ -12,7 +12,6 @@ from scipy import stats
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
-from consilium.accounting.curves.immutable import log_pr_flip
 from consilium.accounting.units import Noise
 from consilium.coordinator.mechanisms import (
     Confident,
@@ -122,7 +121,7 @@ def test_interactive() -> None:
 
 
 def test_immutable() -> None:
-    flips = np.exp(log_pr_flip(3, 0.2, "laplace", Noise.DISCRETE))
+    flips = np.exp(log_pr_loss_table_laplace(0.2, 4)[4])
     mechanism = Immutable(gamma=0.2, constant=3, unsafe_not_private=True)
     agrees(mechanism.draw(same(np.array([125, 126])), SeededNoise(9)), np.array([flips, 1 - flips]))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.models.evaluation import evaluate
 from consilium.protocol.releases import ReleaseKind

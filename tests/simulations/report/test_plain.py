@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Towards, Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Exhibit

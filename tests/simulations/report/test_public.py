@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.simulations.report.build import render
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import Page, figured, guarantee, run

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from consilium.accounting.guarantee import Kind
+from consilium.accounting.guarantees import Kind
 from consilium.accounting.units import Unit
 from consilium.protocol.errors import DataError
 from consilium.simulations.report.build import render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from enum import StrEnum
 
 from consilium.accounting.checks import check_count, check_delta
@@ -13,6 +13,8 @@ from consilium.accounting.units import Neighbouring, Towards, Unit, votes_moved
 
 MOST_DELTA = 1e-3
 """Above it a guarantee says in words what may happen with that probability."""
+_MANY = 1e9
+"""From here on an epsilon is printed with an exponent."""
 
 
 def rounded_up(epsilon: float) -> str:
@@ -24,7 +26,10 @@ def rounded_up(epsilon: float) -> str:
     """
     if not math.isfinite(epsilon):
         return str(epsilon)
-    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.0001"), ROUND_CEILING))
+    exact = Decimal(repr(float(epsilon)))
+    if epsilon >= _MANY:
+        return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.4e}"
+    return str(exact.quantize(Decimal("0.0001"), ROUND_CEILING))
 
 
 class Kind(StrEnum):

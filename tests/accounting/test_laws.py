@@ -1,0 +1,132 @@
+"""Laws that hold for every mechanism, unit and noise: of its worst case, and of its cost at votes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from consilium.accounting import Confident, GNMax, Histogram, Interactive, LNMax
+from consilium.accounting.aggregators import Aggregator
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
+from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, UnitError
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, histogram_rdp, published_rdp
+from consilium.accounting.target import as_histograms, worst_case, worst_case_as_histogram
+from consilium.accounting.units import Neighbouring, Noise, Unit
+from consilium.accounting.worst.laplace import rdp_argmax_laplace
+from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
+
+ORDERS = DEFAULT_ORDERS[::20]
+MECHANISMS = [GNMax(9.0), LNMax(0.05), Confident(30, 40.0, 12.0), Interactive(30, 12.0, 12.0), Histogram(9.0)]
+UNITS = [(Unit.PARTY, 1), (Unit.RECORD, 5), (Unit.PARTY, 5)]
+VOTES = np.random.default_rng(5).multinomial(60, [0.7, 0.2, 0.1], size=12)
+PREDICTIONS = np.full((12, 3), 1 / 3)
+each = pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+noises = pytest.mark.parametrize("noise", list(Noise))
+
+
+def epsilon(mechanism, asked=40, delta=1e-5, **claim):
+    """Without what is numerical, which is tried against adversaries."""
+    return worst_case([mechanism.event(asked, **claim)], delta, numerical=False).epsilon
+
+
+@each
+@noises
+@pytest.mark.parametrize(("unit", "k"), UNITS)
+class TestWorstCase:
+    def test_rises_with_queries_and_falls_with_noise_and_delta(self, mechanism: Aggregator, noise, unit, k):
+        claim = {"noise": noise, "unit": unit, "teachers_per_party": k}
+        base = epsilon(mechanism, **claim)
+        noisier = mechanism.with_noise(
+            1.01 * (mechanism.value("sigma2") or mechanism.value("sigma") or 1 / mechanism.value("gamma"))
+        )
+        assert epsilon(mechanism, 41, **claim) >= base >= epsilon(noisier, **claim)
+        assert epsilon(mechanism, delta=1e-9, **claim) >= base >= epsilon(mechanism, delta=1e-3, **claim) >= 0
+
+    def test_adds_up_and_is_never_above_the_histogram(self, mechanism: Aggregator, noise, unit, k):
+        claim = {"noise": noise, "unit": unit, "teachers_per_party": k}
+        one, two, both = (mechanism.event(n, **claim) for n in (3, 4, 7))
+        curves = [event.worst_case_rdp(ORDERS) for event in (one, two, both)]
+        assert curves[2] == pytest.approx(curves[0] + curves[1], rel=1e-12)
+        assert np.all(curves[0] > 0)
+        assert np.all(curves[0] <= histogram_rdp(one, ORDERS) * (1 + 1e-12))
+        together = worst_case([one, two], 1e-5, numerical=False).epsilon
+        assert together == pytest.approx(worst_case([both], 1e-5, numerical=False).epsilon, rel=1e-9)
+        assert together <= worst_case_as_histogram([one, two], 1e-5) <= as_histograms([both], 1e-5) * (1 + 1e-12)
+
+    def test_grows_with_the_votes_that_a_unit_moves(self, mechanism: Aggregator, noise, unit, k):
+        moved = {Unit.PARTY: k}.get(unit, min(2, k))
+        given = mechanism.event(5, noise=noise, unit=unit, teachers_per_party=k)
+        party = mechanism.event(5, noise=noise, unit=Unit.PARTY, teachers_per_party=moved)
+        assert given.worst_case_rdp(ORDERS).tolist() == party.worst_case_rdp(ORDERS).tolist()
+        single = mechanism.event(
+            5, noise=noise, unit=Unit.RECORD, teachers_per_party=k, neighbouring=Neighbouring.ADD_OR_REMOVE
+        )
+        assert np.all(single.worst_case_rdp(ORDERS) <= given.worst_case_rdp(ORDERS) * (1 + 1e-12))
+
+
+def at_votes(mechanism, votes, noise, k):
+    """Published and exact curves of these votes, all answered: float64 (2, orders)."""
+    event = mechanism.event(len(votes), noise=noise, teachers_per_party=k)
+    batch = VoteBatch(votes, 60, np.ones(len(votes)), PREDICTIONS[: len(votes)])
+    exact = exact_rdp(event, batch, ORDERS)
+    published = published_rdp(event, batch, ORDERS)
+    return np.stack((exact if published is None else published, exact))
+
+
+@each
+@noises
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_cost_at_votes_adds_up_and_hangs_on_no_name_of_a_class(mechanism: Aggregator, noise, k):
+    whole = at_votes(mechanism, VOTES, noise, k)
+    parts = at_votes(mechanism, VOTES[:5], noise, k) + at_votes(mechanism, VOTES[5:], noise, k)
+    assert whole == pytest.approx(parts, rel=1e-9)
+    turned = at_votes(mechanism, VOTES[:, ::-1], noise, k)
+    if noise is Noise.CONTINUOUS:  # of integer noise ties go to the lowest index, which the exact cost knows
+        assert turned[1] == pytest.approx(whole[1], rel=1e-9)
+    one_vote_more = VOTES + np.array([1, -1, 0])
+    if mechanism.name != "Histogram" and np.all(one_vote_more >= 0) and mechanism.value("threshold") is None:
+        assert np.all(at_votes(mechanism, one_vote_more, noise, k)[0] <= whole[0] * (1 + 1e-9))
+    ceiling = histogram_rdp(mechanism.event(len(VOTES), noise=noise, teachers_per_party=k), ORDERS)
+    assert np.all(whole > 0) and np.all(whole <= ceiling * (1 + 1e-9))
+
+
+BITS = [
+    (rdp_argmax, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k)),
+    (rdp_check, lambda scale, orders, k, noise: rdp_gaussian(scale, orders, k, scalar=True)),
+    (
+        rdp_argmax_laplace,
+        lambda scale, orders, k, noise: np.minimum(rdp_laplace(scale, orders, k, noise=noise), 2 * scale * k),
+    ),
+]
+
+
+@pytest.mark.parametrize(("leaves", "whole"), BITS, ids=lambda f: f.__name__)
+@noises
+@pytest.mark.parametrize("k", [1, 3])
+def test_what_leaves_costs_no_more_than_what_it_is_made_of(leaves, whole, noise, k):
+    for scale in (1e-3, 0.1, 0.6, 3.0, 40.0, 1e6):
+        curve = leaves(scale, ORDERS, noise, k)
+        assert np.all((curve > 0) & (curve <= whole(scale, ORDERS, k, noise) * (1 + 1e-14)))
+        assert k > 1 or np.all(np.diff(curve) >= -1e-12 * curve[1:])
+
+
+REFUSED = [
+    (NoiseError, (0.0, [2.0], "discrete")),
+    (NoiseError, (float("nan"), [2.0], "discrete")),
+    (OrdersError, (1.0, [1.0], "discrete")),
+    (OrdersError, (1.0, [], "discrete")),
+    (AccountingError, (1.0, [2.0], "pink")),
+    (UnitError, (1.0, [2.0], "discrete", 0)),
+    (UnitError, (1.0, [2.0], "discrete", 1001)),
+]
+
+
+@pytest.mark.parametrize(("leaves", "case"), list(itertools.product([leaves for leaves, _ in BITS], REFUSED)))
+def test_refused(leaves, case):
+    error, arguments = case
+    with pytest.raises(error):
+        leaves(*arguments)
