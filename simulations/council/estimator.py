@@ -119,7 +119,8 @@ class Council(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn; `classes_` is sorted as numpy sorts,
+        whatever the order of `classes`.
     privacy_ : `PrivacyStatement`, what was promised.
     run_ : the `Run`. report_ : its report. labels_ : what was released. student_ : the published student.
     spread_ : how far noise of the same scale moves the student, found from what was released, at no cost of privacy: a
@@ -251,7 +252,8 @@ class Council(ClassifierMixin, BaseEstimator):
             if warning["code"] in _TOLD_AT_ONCE:
                 warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
         self.student_ = load_own(folder.path)
-        self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
+        meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
+        self.classes_, self._columns = np.unique(meant, return_index=True)
         self.n_owners_ = int(summary["parties"])
         self.spread_ = summary["noise_spread"]
         self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before(charge))
@@ -266,7 +268,7 @@ class Council(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         with value_errors():
-            return self.student_.predict_proba(self._filled(X))
+            return self.student_.predict_proba(self._filled(X))[:, self._columns]
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""
