@@ -39,10 +39,14 @@ _SAME = 1e-6
 
 @dataclass
 class OwnCodeTeacher:
-    """Wraps a trained classifier; has scikit-learn's methods, and never raises."""
+    """Wraps a trained classifier; has scikit-learn's methods, and never raises.
+
+    silent: names of exceptions, or "no probabilities", for which it said its most frequent class so far.
+    """
 
     trained: GuardedClassifier = field(repr=False)
     title: str
+    silent: set[str] = field(default_factory=set, repr=False)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -60,6 +64,7 @@ class OwnCodeTeacher:
         silent = np.isnan(found).any(axis=1)
         if silent.any():
             log.warning("[teacher] %s gave no probabilities for %d of %d questions", self.title, silent.sum(), len(x))
+            self.silent |= errors or {"no probabilities"}
             if errors:
                 log.warning("[teacher] %s raises %s", self.title, ", ".join(sorted(errors)))
             found[silent] = self.classes_ == self.trained.usual

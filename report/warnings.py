@@ -16,6 +16,7 @@ from typing import TypeVar
 class WarningCode(StrEnum):
     """What a warning is about, for programs and for the documentation."""
 
+    TEACHERS_FAILED = "teachers-failed"
     LARGE_EPSILON = "large-epsilon"
     NOISE_ABOVE_UNANIMITY = "noise-above-unanimity"
     NOISE_ABOVE_TYPICAL_VOTE = "noise-above-typical-vote"
@@ -47,6 +48,7 @@ class WarningCode(StrEnum):
 
 SECRET = frozenset(
     {
+        WarningCode.TEACHERS_FAILED,
         WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BELOW_ONE_PARTY,
         WarningCode.PARTIES_LEFT_OUT,

@@ -25,7 +25,6 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import SEEDED
-from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
 from consilium.simulations.council.defaults import completed
 from consilium.simulations.council.frames import (
@@ -42,7 +41,7 @@ from consilium.simulations.council.frames import (
     value_errors,
 )
 from consilium.simulations.council.pages import Report
-from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
+from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, warn_of, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.base import Source
@@ -53,9 +52,6 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario
-
-_TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, WarningCode.BUDGET_ABOVE_ROWS)
-"""Of a run's warnings: that another federation ran than was meant. All stand in the report."""
 
 
 @contextmanager
@@ -248,9 +244,7 @@ class Council(ClassifierMixin, BaseEstimator):
         run = Run(folder.path, source)
         folder.kept_by(run)
         self.run_ = run
-        for warning in run.warnings:
-            if warning["code"] in _TOLD_AT_ONCE:
-                warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
+        warn_of(run, in_python)
         self.student_ = load_own(folder.path)
         meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.classes_, self._columns = np.unique(meant, return_index=True)

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -78,6 +79,18 @@ class TestFit:
         assert council.run_.audit()
         everybody = fitted(few, least_rows=1, public=["H06", "H07"])
         assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
+
+    def test_python_hears_all_that_a_run_warns_of_first_that_most_teachers_fail(self) -> None:
+        with pytest.warns(UserWarning) as heard:
+            council = fitted(teacher=KNeighborsClassifier(21))
+        kept = council.run_.warnings
+        told = "6 of 6: ValueError: Expected n_neighbors <= n_samples_fit"
+        assert kept[0]["code"] == "teachers-failed"
+        assert told in kept[0]["text"]
+        assert [str(each.message).split(":")[0] for each in heard if each.category is UserWarning] == [
+            each["code"] for each in kept
+        ]
+        assert council.run_.audit()
 
     def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
         council = fitted(mechanism={"name": "gnmax", "sigma": 1.5})
