@@ -174,10 +174,7 @@ BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[Con
         r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1",
     ),
     "another kind of file": (
-        lambda folder, pillow: (
-            paint(pillow, folder / "scans/a/1.png", 3),
-            (folder / "scans/a/2.dcm").write_bytes(b"x"),
-        ),
+        lambda folder, pillow: [paint(pillow, folder / f"scans/a/{name}", 3) for name in ("1.png", "2.tif")],
         {},
         DataError,
         r"1 files beside 1 images .*: a/2.tif",
