@@ -91,10 +91,10 @@ def run_warnings(
         noise_spread=card["noise_spread"],
     )
     found = [*after_run(reached), *of_rows(looked), *before_run(known)]
-    failures, teachers = summary.get("teachers_failed", {}), summary["teachers"]
-    if (text := teachers_failed(failures, teachers)) is None:
+    if not (failures := summary.get("teachers_failed")):
         return found
-    failed = [RunWarning(WarningCode.TEACHERS_FAILED, text)]
+    teachers = summary["teachers"]
+    failed = [RunWarning(WarningCode.TEACHERS_FAILED, teachers_failed(failures, teachers))]
     return [*failed, *found] if 2 * sum(failures.values()) > teachers else [*found, *failed]
 
 
