@@ -1,4 +1,4 @@
-"""Where and how networks are trained: the device, the floats, and one thread for numerical libraries."""
+"""Where networks are trained: the device, and one thread for numerical libraries."""
 
 from __future__ import annotations
 
@@ -67,48 +67,6 @@ def using_device(name: Device) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
-
-
-Floats = Literal["float32", "bfloat16"]
-
-FLOATS_VARIABLE = "CONSILIUM_FLOATS"
-"""auto, float32 or bfloat16: what convolutions and dense layers multiply while they are trained. Weights, losses and
-what a trained network computes are float32 all the same."""
-
-
-def training_floats(device: str) -> Floats:
-    """What `FLOATS_VARIABLE` asks for; by itself bfloat16 on a processor with matrix units for it (AMX), else float32.
-
-    Measured: without such units bfloat16 is no faster than float32, also where vectors have it (`avx512_bf16`).
-
-    Raises
-    ------
-    ConfigError : the variable is set to something else.
-    """
-    value = os.environ.get(FLOATS_VARIABLE, "auto")
-    for known in get_args(Floats):
-        if value == known:
-            return known
-    if value != "auto":
-        raise ConfigError(f"{FLOATS_VARIABLE} is {value!r}", f"Use one of auto, {', '.join(get_args(Floats))}")
-    return "bfloat16" if device == "cpu" and _multiplies_bfloat16() else "float32"
-
-
-def _multiplies_bfloat16() -> bool:
-    import torch
-
-    if not hasattr(torch.cpu, "get_capabilities"):  # torch before 2.11
-        return False
-    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
-
-
-@contextmanager
-def in_training_floats(device: str) -> Iterator[None]:
-    """Meanwhile layers multiply in the `training_floats` of this device, and give tensors of them."""
-    import torch
-
-    with torch.autocast(device, torch.bfloat16, enabled=training_floats(device) == "bfloat16"):
-        yield
 
 
 def _driver() -> bool:

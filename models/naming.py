@@ -126,14 +126,31 @@ def estimator_of(name: str, parameters: Mapping[str, Any], seed: int, group: str
     return seeded(checked(made, name), seed)
 
 
+def called(found: Any, name: str) -> Any:
+    """What a callable that is no estimator returns; else what is given. Raises UnusableModel if it raises."""
+    if not callable(found) or hasattr(found, "fit"):
+        return found
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise UnusableModel(f"{name} cannot be called: {told(error)}", "Let it take no arguments") from None
+
+
 def checked(made: Any, name: str) -> Any:
-    """`made`, if it is an untrained estimator. Raises UnusableModel."""
+    """`made`, if it is an untrained classifier, as far as it says what it is. Raises UnusableModel."""
     lacking = [method for method in ("fit", "predict") if not callable(getattr(made, method, None))]
     if inspect.isclass(made):
-        raise UnusableModel(f"{name} gives the class {made.__name__}, no estimator", "Name the class itself")
+        what = f"{name} is the class {made.__name__}, or gives it, and no estimator"
+        raise UnusableModel(what, f"Give an instance, {made.__name__}(...)")
     if lacking:
         what = f"{name} gives {type(made).__name__}, which has no {' and no '.join(lacking)}"
         raise UnusableModel(what, "A model needs the methods of a classifier of scikit-learn")
+    try:
+        kind = made.__sklearn_tags__().estimator_type
+    except Exception:  # it is of no scikit-learn, or of one before 1.6
+        kind = getattr(made, "_estimator_type", None)
+    if kind not in (None, "classifier"):
+        raise UnusableModel(f"{name} gives {type(made).__name__}, a {kind}, and no classifier", "Give a classifier")
     return made
 
 
@@ -195,9 +212,9 @@ def read_estimator(path: Path, sha256: str, seed: int) -> Any:
     if sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")
     try:
-        found = pickle.loads(content)
-        if inspect.isclass(found) or (callable(found) and not hasattr(found, "fit")):
-            found = found()
+        found = called(pickle.loads(content), path.name)
+    except UnusableModel:
+        raise
     except (Exception, SystemExit) as error:
         action = "Write it with cloudpickle, and install here what it needs"
         raise UnusableModel(f"{path} cannot be read as an estimator: {told(error)}", action) from None

@@ -2,7 +2,7 @@
 
 Teachers of one specification differ in weights and rows only, so they are stacked and every step is one batched
 product for all of them (`torch.func.vmap`). On a CPU only small perceptrons gain from that: a convolution is fastest
-alone with channels last and in `devices.training_floats` (eight as groups of one convolution save a tenth of that), and
+alone with channels last (eight as groups of one convolution save a tenth of that), and
 a stack of wide layers does not fit the cache. Both give the same weights up to rounding.
 
 Only who trains or runs a network imports this module: torch takes two seconds. `torch.func.grad` and `torch.optim` take
@@ -12,7 +12,7 @@ another one at their first use, so stacks do without both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isqrt
 from typing import NamedTuple
@@ -22,7 +22,7 @@ import torch
 from torch.func import vmap
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, in_training_floats, resolve_device
+from consilium.models.devices import asked_device, resolve_device
 from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.teachers import DENSE, NetworkSpec
 
@@ -79,7 +79,7 @@ def train_networks(
 
     Raises
     ------
-    ConfigError : the environment asks for a GPU that is not there, or for floats that there are not.
+    ConfigError : the environment asks for a GPU that is not there.
     """
     device = resolve_device(asked_device())
     image = image_shape(x.shape[1]) if spec.of_images else None
@@ -213,8 +213,7 @@ def _train_alone(
     for step in range(len(batches)):
         optimiser.param_groups[0]["lr"] = float(_rate(spec, step, len(batches)))
         optimiser.zero_grad()
-        with in_training_floats(device.type) if spec.of_images else nullcontext():
-            loss = _loss(weights, mask, _channels_last(rows[batches[step]]), labels[step], shares[step])
+        loss = _loss(weights, mask, _channels_last(rows[batches[step]]), labels[step], shares[step])
         loss.backward()
         optimiser.step()
     return {name: value.detach().cpu().contiguous().numpy() for name, value in weights.items()}

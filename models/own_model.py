@@ -17,16 +17,7 @@ import numpy as np
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
-from consilium.models.tabular import (
-    Boosted,
-    Forest,
-    Linear,
-    among,
-    boosted_arrays,
-    forest_arrays,
-    linear_arrays,
-    weighted_labels,
-)
+from consilium.models.tabular import among, linear_arrays, weighted_labels
 from consilium.protocol.schema import Schema
 
 log = logging.getLogger("consilium.party")
@@ -39,10 +30,14 @@ _SAME = 1e-6
 
 @dataclass
 class OwnCodeTeacher:
-    """Wraps a trained classifier; has scikit-learn's methods, and never raises."""
+    """Wraps a trained classifier; has scikit-learn's methods, and never raises.
+
+    silent: names of exceptions, or "no probabilities", for which it said its most frequent class so far.
+    """
 
     trained: GuardedClassifier = field(repr=False)
     title: str
+    silent: set[str] = field(default_factory=set, repr=False)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -60,6 +55,7 @@ class OwnCodeTeacher:
         silent = np.isnan(found).any(axis=1)
         if silent.any():
             log.warning("[teacher] %s gave no probabilities for %d of %d questions", self.title, silent.sum(), len(x))
+            self.silent |= errors or {"no probabilities"}
             if errors:
                 log.warning("[teacher] %s raises %s", self.title, ", ".join(sorted(errors)))
             found[silent] = self.classes_ == self.trained.usual
@@ -179,24 +175,17 @@ def copied_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def in_arrays(model: OwnModel, x: np.ndarray) -> Model:
-    """The same model as plain arrays, where it is one of scikit-learn's that are arrays; else as it is.
+    """The same model as plain arrays, where it is scikit-learn's logistic regression; else as it is.
 
     A file of numbers can be checked as a whole, and read without the library. Held against the library's own
     probabilities for rows `x` float64 (n, inputs).
     """
-    from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
 
-    estimator, seen = model.classifier.estimator, len(model.classifier.seen)
-    makers: dict[type, Callable[[], Linear | Forest | Boosted]] = {
-        LogisticRegression: lambda: linear_arrays(estimator, seen),
-        RandomForestClassifier: lambda: forest_arrays(estimator, seen),
-        ExtraTreesClassifier: lambda: forest_arrays(estimator, seen),
-        GradientBoostingClassifier: lambda: boosted_arrays(estimator, x[:1], seen),
-    }
-    if type(estimator) not in makers:
+    estimator, seen = model.classifier.estimator, model.classifier.seen
+    if type(estimator) is not LogisticRegression:
         return model
-    arrays = makers[type(estimator)]()
+    arrays = linear_arrays(estimator, len(seen))
     if np.abs(arrays.predict_proba(x) - model.classifier.probabilities(x)).max() > _SAME:
-        return model  # another loss or link than the default one's
-    return replace(arrays, seen=model.classifier.seen, classes=model.classes)
+        return model  # another link than the default one's
+    return replace(arrays, seen=seen, classes=model.classes)

@@ -5,28 +5,23 @@ of teachers that a coordinator may ask for are in `protocol.teachers`. A party's
 code in `[teacher]`; nobody else can make a party import anything. What is described here is made in `models.train` and
 in `party.teachers`. A new kind of student is a class here and a case there.
 
-Reading a configuration imports nothing but scikit-learn and builds nothing of others: a scenario or a run folder may
+Reading a configuration imports and builds nothing of others: a scenario or a run folder may
 come from anybody, and who looks at one runs no code of it. Names are looked up where a model is trained.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator
 
 from consilium.models.naming import NAME_PATTERN, STUDENTS, TEACHERS, digest_of, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen
 from consilium.protocol.teachers import AnyTeacher, TeacherKind
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
@@ -36,7 +31,6 @@ Augment = Literal["digits", "objects", "signs", "photos", "none"]
 
 Optimiser = Literal["adamw", "adam", "sgd"]
 CROSS_ENTROPY = "cross_entropy"
-CLASS_PATTERN = r"^sklearn(\.[a-z][a-z0-9_]*)+\.[A-Z][A-Za-z0-9]*$"
 MissingForTeacher = Literal["mean", "keep"]
 
 
@@ -170,51 +164,6 @@ class OwnCode(TeacherKind):
         return self.model_dump_json()
 
 
-class SklearnSpec(OwnCode):
-    """Any classifier of scikit-learn, by name.
-
-    estimator: for example "sklearn.svm.SVC". parameters: its arguments; `random_state` is given where it has one.
-    """
-
-    model: Literal["sklearn"]
-    estimator: str = Field(pattern=CLASS_PATTERN, max_length=200)
-    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return self.estimator
-
-    @model_validator(mode="after")
-    def _can_be_built(self) -> SklearnSpec:
-        try:
-            self.build(0)
-        except (TypeError, ImportError, AttributeError) as error:
-            raise ValueError(f"{self.estimator} cannot be built: {error}") from None
-        return self
-
-    def build(self, seed: int) -> BaseEstimator:
-        """The untrained estimator.
-
-        Raises
-        ------
-        ValueError : the name is of something else than a classifier of scikit-learn. TypeError, ImportError,
-            AttributeError : there is no such class, or it has no such arguments.
-        """
-        from sklearn.base import BaseEstimator, ClassifierMixin  # a second to import: only for those who name a class
-
-        module, _, name = self.estimator.rpartition(".")
-        named = getattr(importlib.import_module(module), name)
-        if not (inspect.isclass(named) and issubclass(named, ClassifierMixin) and issubclass(named, BaseEstimator)):
-            raise ValueError(f"{self.estimator} is no classifier")
-        if not named.__module__.startswith("sklearn."):
-            raise ValueError(f"{self.estimator} is a class of {named.__module__}, not of scikit-learn")
-        parameters: dict[str, Any] = dict(self.parameters)
-        if "random_state" in inspect.signature(named).parameters:
-            parameters.setdefault("random_state", seed % 2**32)
-        return named(**parameters)
-
-
 class EstimatorSpec(OwnEstimator, OwnCode):
     """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
 
@@ -262,7 +211,7 @@ class PickledSpec(PickleKeys, OwnCode):
         return self.model_copy(update={"file": name, "sha256": hashlib.sha256(content).hexdigest()})
 
 
-OwnTeacher = Annotated[AnyTeacher | SklearnSpec | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]
+OwnTeacher = Annotated[AnyTeacher | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]
 """Any kind that a coordinator may ask for, or an estimator that others wrote."""
 
 
@@ -270,8 +219,6 @@ class TrainerKind(Frozen):
     """Base of all kinds of students."""
 
     inputs: ClassVar[Inputs] = "representation"
-    mixed_floats: ClassVar[bool] = False
-    """Whether its layers multiply in `devices.training_floats` while it is trained."""
     learns_from_public_rows: ClassVar[bool] = False
     """Whether public rows without a label teach it much, in seconds: private rivals are then given the same rows."""
 
@@ -345,8 +292,6 @@ class AugmentedStudent(ImageStudent):
 class CnnStudent(AugmentedStudent):
     """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
 
-    mixed_floats: ClassVar[bool] = True
-
     name: Literal["cnn"] = "cnn"
 
 
@@ -361,7 +306,6 @@ class FeatureMatchingStudent(TrainerKind):
     """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
 
     inputs: ClassVar[Inputs] = "features"
-    mixed_floats: ClassVar[bool] = True
     name: Literal["feature_matching"] = "feature_matching"
     epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
 
@@ -371,8 +315,6 @@ Smoothing = Literal["linear", "softmax"]
 
 class GraphCnnStudent(KernelStudent, AugmentedStudent):
     """A graph of like images and networks that help each other to label the pool."""
-
-    mixed_floats: ClassVar[bool] = True
 
     name: Literal["graph_cnn"] = "graph_cnn"
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")

@@ -82,20 +82,24 @@ class RidgeTeacher:
 
 @dataclass
 class ConstantTeacher:
-    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them."""
+    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them.
+
+    failed: why no estimator could be fitted, empty where the rows have one class. It may quote a row.
+    """
 
     classes_: np.ndarray = field(repr=False)
     place: int = field(repr=False)
+    failed: str = field(default="", repr=False)
 
     @classmethod
-    def most_frequent(cls, y: np.ndarray) -> ConstantTeacher:
+    def most_frequent(cls, y: np.ndarray, failed: str = "") -> ConstantTeacher:
         """The most frequent class of `y` int64 (n,), n >= 1; the first of several.
 
         >>> ConstantTeacher.most_frequent(np.array([4, 2, 2, 4])).predict(np.zeros((3, 1))).tolist()
         [2, 2, 2]
         """
         classes, counts = np.unique(y, return_counts=True)
-        return cls(classes, int(counts.argmax()))
+        return cls(classes, int(counts.argmax()), failed)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The class, int64 (n,)."""

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
+from consilium.models.guard import GuardedClassifier, quoted, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
@@ -52,11 +52,14 @@ _SOUND: set[tuple[str, str]] = set()
 """Tables and schemas that were tried in this process, which may hold many simulated parties."""
 
 
-def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int, schema: Schema | None = None) -> OwnCodeTeacher | None:
-    """A teacher trained on rows `x` float64 (n, inputs) and `y` int64 (n,) of two classes or more; None if it fails.
+def fit(
+    spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int, schema: Schema | None = None
+) -> OwnCodeTeacher | ConstantTeacher:
+    """A teacher trained on rows `x` float64 (n, inputs) and `y` int64 (n,) of two classes or more; one that says the
+    most frequent class, and why, if that fails.
 
-    schema: of `x`, for an estimator that looks columns up by name. Whatever it raises on the rows is dropped, with its
-    text, which may quote one.
+    schema: of `x`, for an estimator that looks columns up by name. What it raises on the rows may quote one: it stays
+    with the teacher, and is in no log.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int, schema: Schema |
         return OwnCodeTeacher(GuardedClassifier.trained(estimator, x, y, schema=schema), spec.title)
     except (Exception, SystemExit) as error:
         unless_signalled(error)
-        return None
+        return ConstantTeacher.most_frequent(y, quoted(error))
 
 
 def check_own_code(spec: OwnCode, schema: Schema) -> None:
@@ -206,21 +209,17 @@ def train_all(
     together = train_together(spec, rows, parts, seeds, classes)
     if together is None:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]
-    tried = [_plural(rows, part) for part in parts]
-    if failed := sum(plural and teacher is None for plural, teacher in zip(tried, together, strict=True)):
-        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, sum(tried))
+    if failed := not_fitted(together):
+        log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, len(parts))
     return [
-        teacher if plural and teacher is not None else _constant(rows, part, seed, classes)
-        for plural, teacher, part, seed in zip(tried, together, parts, seeds, strict=True)
+        teacher if teacher is not None and _plural(rows, part) else _constant(rows, part, seed, classes)
+        for teacher, part, seed in zip(together, parts, seeds, strict=True)
     ]
 
 
-def not_fitted(rows: Rows, parts: Sequence[np.ndarray], teachers: Sequence[Teacher]) -> int:
-    """Of how many parts with two classes or more the teacher is constant, since its estimator could not be fitted."""
-    return sum(
-        _plural(rows, part) and isinstance(teacher, ConstantTeacher)
-        for part, teacher in zip(parts, teachers, strict=True)
-    )
+def not_fitted(teachers: Sequence[Teacher | None]) -> int:
+    """How many are constant since their estimator could not be fitted."""
+    return sum(isinstance(teacher, ConstantTeacher) and bool(teacher.failed) for teacher in teachers)
 
 
 def train(rows: Rows, spec: TeacherKind, indices: np.ndarray, seed: int, classes: int) -> Teacher:
@@ -333,7 +332,7 @@ def try_again(
     votes = first.predict(x)  # pyright: ignore[reportAttributeAccessIssue]
     changed = int((again.predict(x) != votes).sum())  # pyright: ignore[reportAttributeAccessIssue]
     alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]  # pyright: ignore
-    return OwnCodeTrial(not_fitted(rows, parts, teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()))
+    return OwnCodeTrial(not_fitted(teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()))
 
 
 SECRET_BYTES = 32

@@ -246,6 +246,22 @@ def _left_out_for_data(student: StudentFacts) -> str | None:
         )
 
 
+def teachers_failed(failures: Mapping[str, int], teachers: int) -> str:
+    """failures: of the teachers that say the same of every row, or had no answer for some, how many by the reason.
+
+    >>> teachers_failed({"ValueError: too few rows": 3}, 4).split(":")[0]
+    '3 of 4 teachers do not tell rows apart, or had no answer'
+    """
+    reasons = "; ".join(f"{count} of {teachers}: {reason}" for reason, count in list(failures.items())[:_REASONS])
+    more = f"; and {len(failures) - _REASONS} other reasons" if len(failures) > _REASONS else ""
+    return (
+        f"{sum(failures.values())} of {teachers} teachers do not tell rows apart, or had no answer: {reasons}{more}."
+        " What they say of such a row is the most frequent class of their own rows. Give them more rows, or another"
+        " teacher"
+    )
+
+
+_REASONS = 3
 _WORDS: dict[Metric, str] = {"auc": "AUC", "accuracy": "accuracy"}
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 class WarningCode(StrEnum):
     """What a warning is about, for programs and for the documentation."""
 
+    TEACHERS_FAILED = "teachers-failed"
     LARGE_EPSILON = "large-epsilon"
     LITTLE_INFORMATION = "little-information"
     HALVES_NOT_CLASSES = "halves-not-classes"
@@ -40,6 +41,7 @@ class WarningCode(StrEnum):
 
 SECRET = frozenset(
     {
+        WarningCode.TEACHERS_FAILED,
         WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BELOW_ONE_PARTY,
         WarningCode.PARTIES_LEFT_OUT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,9 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
+from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.published.model import Published
+from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -57,13 +60,38 @@ class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
     float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
     rivals: of private baselines, by name, row scores float64 (draws, test) of the leading metric.
-    votes: query id -> int64 (classes,), of all parties, which were asked again; empty where the run recorded them."""
+    votes: query id -> int64 (classes,), of all parties, which were asked again; empty where the run recorded them.
+    failures: why teachers tell no rows apart, or had no answer -> how many, errors first."""
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
     alone: dict[str, np.ndarray] = field(repr=False)
     rivals: dict[str, np.ndarray] = field(repr=False)
     votes: dict[str, np.ndarray] = field(repr=False)
+    failures: dict[str, int]
+
+
+def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
+    """Why a teacher is as good as none; empty where it is one. probabilities: its own, float64 (test, classes)."""
+    if isinstance(teacher, ConstantTeacher):
+        return teacher.failed or _ONE_CLASS
+    if isinstance(teacher, OwnCodeTeacher) and teacher.silent:
+        return f"asked, it gives {', '.join(sorted(teacher.silent))}"
+    if len(probabilities) > 1 and not np.ptp(probabilities, axis=0).any():
+        return _ONE_CLASS if len(teacher.classes_) < 2 else _ALIKE  # pyright: ignore[reportAttributeAccessIssue]
+    return ""
+
+
+def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
+    """How many by the reason, errors first. Teachers without an error are told of where they are half of all."""
+    quiet = sum(reasons[reason] for reason in _QUIET)
+    told = [reason for reason, _ in reasons.most_common() if reason not in _QUIET or 2 * quiet >= teachers]
+    return {reason: reasons[reason] for reason in sorted(told, key=_QUIET.__contains__)}
+
+
+_ONE_CLASS = "its rows have one class"
+_ALIKE = "it says the same of every test row"
+_QUIET = (_ONE_CLASS, _ALIKE)
 
 
 def baselines(
@@ -86,10 +114,12 @@ def baselines(
         case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
     )
     quality, alone, parties, everybody = [], _Alone(test_y), [], case.parties
+    reasons: Counter[str] = Counter()
     for index, _, trained in space.trained(config):
         progress(BASELINES, index, len(everybody))
         party, probabilities = everybody[index], recorder.probabilities(trained)
         recorder.add(index, trained, probabilities)
+        reasons.update(map(failure, trained.teachers, probabilities))
         parties.append(party)
         quality.append(PartyQuality(party, len(case.partition.parties[party]), *alone.add(probabilities)))
     progress(BASELINES, len(everybody), len(everybody))
@@ -139,7 +169,9 @@ def baselines(
     scores = {
         name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
     }
-    return Compared(measured, quality, alone.means(), scores, votes)
+    del reasons[""]
+    failures = counted_failures(reasons, len(parties) * config.teachers_per_party)
+    return Compared(measured, quality, alone.means(), scores, votes, failures)
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -232,10 +264,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`."""
+    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. failures: see
+    `Compared`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
+    failures: dict[str, int]
     released_label_accuracy: float | None
     quality: list[PartyQuality] = field(repr=False)
     consensus: np.ndarray = field(repr=False)
@@ -289,6 +323,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if by_hand is None else {**by_hand, "label_cost": case.scenario.data.label_cost},
         released_label_accuracy=_label_accuracy(space, case),
+        failures=compared.failures,
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,

@@ -18,7 +18,7 @@ import numpy as np
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.server_app import app
-from consilium.models.devices import VARIABLE, Device, Floats, one_thread, resolve_device, training_floats, using_device
+from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import CARD_FILE, READING, check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.errors import ConfigError
@@ -259,7 +259,7 @@ def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
         "engine": order.engine,
         **order.told(),
         "seed": order.seed,
-        "device": {"asked": order.device, "used": device, **_floats(order.scenario, device)},
+        "device": {"asked": order.device, "used": device},
         "noise": order.scenario.simulation.noise,
         "created": order.created,
         "versions": versions(),
@@ -268,12 +268,6 @@ def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
         "data": data_facts(case.dataset, case.partition),
         "config": scenario_json(order.scenario),
     }
-
-
-def _floats(scenario: Scenario, device: str) -> dict[str, Floats]:
-    """Those in which networks for images are trained, where there are any: others have float32."""
-    student = scenario.student.trainer.mixed_floats
-    return {"floats": training_floats(device)} if student or scenario.federation.teacher.of_images else {}
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

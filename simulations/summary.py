@@ -20,8 +20,15 @@ from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
 from consilium.report.before_run import before_run
 from consilium.report.row_warnings import RowFacts, of_rows
-from consilium.report.student_warnings import HandLabelled, InPlace, PrivateRival, StudentFacts, after_run
-from consilium.report.warnings import RunWarning, listed
+from consilium.report.student_warnings import (
+    HandLabelled,
+    InPlace,
+    PrivateRival,
+    StudentFacts,
+    after_run,
+    teachers_failed,
+)
+from consilium.report.warnings import RunWarning, WarningCode, listed
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look
@@ -80,7 +87,12 @@ def run_warnings(
         absent=summary.get("parties_absent", {}),
         noise_spread=card["noise_spread"],
     )
-    return [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
+    found = [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
+    if not (failures := summary.get("teachers_failed")):
+        return found
+    teachers = summary["teachers"]
+    failed = [RunWarning(WarningCode.TEACHERS_FAILED, teachers_failed(failures, teachers))]
+    return [*failed, *found] if 2 * sum(failures.values()) > teachers else [*found, *failed]
 
 
 def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
@@ -192,6 +204,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
         "worth": analysis.worth,
+        **({"teachers_failed": analysis.failures} if analysis.failures else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }

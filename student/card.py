@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from consilium.models.adapted import Adaptation
-from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.evaluation import BINS, BY_PREVALENCE
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.protocol.files import replace_text
@@ -169,7 +168,6 @@ def make_card(
             "needs": published.needs,
             "sha256": published.sha256,
             "holds_public_rows": published.kind in ("kernel", "both"),
-            **({"trained_in": training_floats(resolve_device(asked_device()))} if spec.trainer.mixed_floats else {}),
         },
         "versions": versions(),
     }
@@ -484,11 +482,10 @@ def _file(card: dict[str, Any]) -> list[str]:
     if model["needs"]:
         holds = f"it holds {model['needs']}"
     use = [] if model["needs"] else ["- `consilium predict FOLDER ROWS.csv` uses it"]
-    floats = f", trained in {model['trained_in']}" if "trained_in" in model else ""
     return [
         f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
         f"- {holds}",
-        f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}{floats}",
+        f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
         *use,
     ]
 

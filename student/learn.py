@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
 from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTrainer, constant
-from consilium.models.devices import asked_device, resolve_device, training_floats
+from consilium.models.devices import asked_device, resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
@@ -271,9 +271,7 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
     check_trainer(spec.trainer, terms.schema)
     if spec.inputs == "features":
         shape_of(len(terms.schema.features))
-        device = resolve_device(asked_device())
-        if spec.trainer.mixed_floats:
-            training_floats(device)
+        resolve_device(asked_device())
 
 
 def check_prevalence(spec: StudentSpec, terms: LabelTerms) -> None:

@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, in_training_floats, resolve_device
+from consilium.models.devices import asked_device, resolve_device
 from consilium.models.images.loop import checkpoint_path, read_checkpoint, write_checkpoint
 from consilium.models.images.network import DenseModel, few_threads
 from consilium.models.images.pixels import Pixels
@@ -242,28 +242,24 @@ class Duel:
 
     def step(self) -> None:
         """One step of the discriminator, then one of the generator."""
-        # two contexts, since what one of them remembers of the weights does not hold after a step
-        device = self._images.device.type
         rows = self._decks["labelled"].draw(BATCH)
-        with in_training_floats(device):
-            with torch.no_grad():
-                made = self._made()
-            logits = self.discriminator(torch.cat([self._images[rows], self._real("real"), made]))
-            supervised = functional.cross_entropy(logits[:BATCH], self._labels[rows])
-            # an image is real with probability Z / (Z + 1), Z = sum exp logits
-            real, false = torch.logsumexp(logits[BATCH:], dim=1).split(BATCH)
-            doubt = (functional.softplus(-real).mean() + functional.softplus(false).mean()) / 2
+        with torch.no_grad():
+            made = self._made()
+        logits = self.discriminator(torch.cat([self._images[rows], self._real("real"), made]))
+        supervised = functional.cross_entropy(logits[:BATCH], self._labels[rows])
+        # an image is real with probability Z / (Z + 1), Z = sum exp logits
+        real, false = torch.logsumexp(logits[BATCH:], dim=1).split(BATCH)
+        doubt = (functional.softplus(-real).mean() + functional.softplus(false).mean()) / 2
         self._learn.step(supervised + UNLABELLED_WEIGHT * doubt)
         share = AVERAGED / (1 - (1 - AVERAGED) ** self._learn.steps)
         with torch.no_grad():
             for mean, now in zip(self.averaged.parameters(), self.discriminator.parameters(), strict=True):
                 mean.lerp_(now, share)
 
-        with in_training_floats(device):
-            made = self.discriminator.features(self._made()).mean(dim=0)
-            with torch.no_grad():
-                aim = self.discriminator.features(self._real("matched")).mean(dim=0)
-            loss = (made - aim).square().mean()
+        made = self.discriminator.features(self._made()).mean(dim=0)
+        with torch.no_grad():
+            aim = self.discriminator.features(self._real("matched")).mean(dim=0)
+        loss = (made - aim).square().mean()
         self._make.step(loss)
 
     def _real(self, deck: str) -> Tensor:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, in_training_floats, resolve_device
+from consilium.models.devices import asked_device, resolve_device
 from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.specs import ImageStudent, TrainerKind
@@ -183,7 +183,7 @@ class ImageTrainer:
 
         Raises
         ------
-        ConfigError : rows are no square images, or there is no such device, or no such floats. DataError : the
+        ConfigError : rows are no square images, or there is no such device. DataError : the
             checkpoint is damaged.
         """
         import torch
@@ -347,9 +347,8 @@ class Supervised:
         from torch.nn import functional
 
         images, labels = drawn
-        with in_training_floats(images.device.type):
-            logits = self._net(images)
-        self._descent.step(functional.cross_entropy(logits.float(), labels), done)
+        logits = self._net(images)
+        self._descent.step(functional.cross_entropy(logits, labels), done)
 
 
 _LABELLED = 32
@@ -465,9 +464,8 @@ class Contrast:
 
         (images,) = drawn
         device = images.device
-        with in_training_floats(images.device.type):
-            places = self._head(self._seen(images))
-        places = functional.normalize(places.float(), dim=1)
+        places = self._head(self._seen(images))
+        places = functional.normalize(places, dim=1)
         likeness = (places @ places.T / _TEMPERATURE).fill_diagonal_(-torch.inf)
         twin = torch.arange(2 * _BATCH_OF_VIEWS, device=device).roll(_BATCH_OF_VIEWS)
         self._descent.step(functional.cross_entropy(likeness, twin), done)

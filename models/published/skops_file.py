@@ -129,8 +129,7 @@ def _check(found: Any, features: int) -> None:
     """Raise BadModel for trees whose indices lead out of them, and for what cannot be checked."""
     name = f"{type(found).__module__}.{type(found).__qualname__}"
     if _NOT_CHECKED.match(name):
-        raise BadModel("gradient boosting of scikit-learn within another estimator is not read",
-                       "Use HistGradientBoostingClassifier, or gradient boosting alone")  # fmt: skip
+        raise BadModel("gradient boosting of scikit-learn is not read", "Use HistGradientBoostingClassifier")
     if name == _TREE:
         if found.n_features != features:
             raise BadModel(
@@ -183,10 +182,24 @@ def _objects(found: Any) -> Iterator[Any]:
             waiting.append(getattr(each, "__dict__", None))
 
 
+def _without_gaps(content: bytes) -> bytes:
+    """Zeros where an array of records, as trees have, has bytes between its fields: there is whatever memory held."""
+    if not content.startswith(b"\x93NUMPY"):
+        return content
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    clean, out = np.zeros(array.shape, array.dtype), io.BytesIO()
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    np.save(out, clean)
+    return out.getvalue()
+
+
 def _canonical(content: bytes) -> bytes:
     """The same archive with places in memory and the time of writing taken out: equal models have equal bytes."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        files = {entry: archive.read(entry) for entry in archive.namelist()}
+        files = {entry: _without_gaps(archive.read(entry)) for entry in archive.namelist()}
     names: dict[Any, Any] = {}
 
     def renamed(node: Any) -> Any:

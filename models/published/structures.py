@@ -20,7 +20,7 @@ from consilium.models.kernel import KernelModel
 from consilium.models.own_model import OwnModel
 from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
 from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
-from consilium.models.tabular import LEAF, Boosted, Forest, Linear, TreeNodes
+from consilium.models.tabular import Linear
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
@@ -34,7 +34,6 @@ Inputs = Literal["features", "representation"]
 MOST_ROWS = 100_000
 """Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
 
-MOST_DEPTH = 64
 MOST_NETWORKS = 4
 MOST_LAYERS = 20
 
@@ -82,10 +81,6 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
         case Linear():
             arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
             return Parts("linear", {}, arrays)
-        case Forest():
-            return Parts("forest", {}, {**vars(model.nodes), "seen": model.seen})
-        case Boosted():
-            return Parts("boosted", {}, {**vars(model.nodes), "baseline": model.baseline, "seen": model.seen})
         case ImageModel():
             return Parts("network", _network_settings(model), dict(model.weights))
         case DenseModel():
@@ -153,23 +148,6 @@ def _linear(arrays: Arrays, settings: _None, schema: Schema) -> Model:
     return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
 
 
-def _forest(arrays: Arrays, settings: _None, schema: Schema) -> Model:
-    check_shapes(arrays, {}, {**_NODES, "value": ("f8", "nodes seen"), "seen": ("i8", "seen")})
-    seen = check_seen(arrays.pop("seen"), schema)
-    return Forest(_nodes(arrays, _width(schema)), seen, len(schema.classes))
-
-
-def _boosted(arrays: Arrays, settings: _None, schema: Schema) -> Model:
-    wanted = {**_NODES, "value": ("f8", "nodes one"), "baseline": ("f8", "outputs"), "seen": ("i8", "seen")}
-    bound = check_shapes(arrays, {"one": 1}, wanted)
-    seen = check_seen(arrays.pop("seen"), schema)
-    outputs = 1 if len(seen) == 2 else len(seen)
-    if bound["outputs"] != outputs or bound["trees"] % outputs:
-        raise unfit(f"{bound['trees']} trees and {bound['outputs']} outputs for {len(seen)} classes")
-    baseline = arrays.pop("baseline")
-    return Boosted(_nodes(arrays, _width(schema)), baseline, seen, len(schema.classes))
-
-
 def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
     pixels = _pixels(settings, schema)
     shape, channels, classes = pixels.shape, settings.channels, len(schema.classes)
@@ -230,19 +208,9 @@ def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
     return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
 
 
-_NODES = {
-    "roots": ("i8", "trees"),
-    "feature": ("i4", "nodes"),
-    "threshold": ("f8", "nodes"),
-    "left": ("i4", "nodes"),
-    "right": ("i4", "nodes"),
-}
-
 _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, Schema], Model]]] = {
     "constant": (None, _None, _constant),
     "linear": ("representation", _None, _linear),
-    "forest": ("representation", _None, _forest),
-    "boosted": ("representation", _None, _boosted),
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
     "dense": ("features", _Dense, _dense),
@@ -269,29 +237,6 @@ def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
     if bound["rows"] > MOST_ROWS:
         raise unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
     return arrays["rows"]
-
-
-def _nodes(arrays: Arrays, inputs: int) -> TreeNodes:
-    """Trees in which every way ends: one parent for each node but the roots, before it and in the same tree."""
-    nodes = TreeNodes(**arrays)
-    total, at = len(nodes.left), np.arange(len(nodes.left))
-    if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
-        raise unfit("roots that are no nodes")
-    end = np.append(nodes.roots[1:], total)[np.searchsorted(nodes.roots, at, side="right") - 1]
-    inner = nodes.left != LEAF
-    children = np.concatenate([nodes.left[inner], nodes.right[inner]])
-    within = all(((side > at) & (side < end))[inner].all() for side in (nodes.left, nodes.right))
-    if not within or (nodes.right[~inner] != LEAF).any() or len(np.unique(children)) != total - len(nodes.roots):
-        raise unfit("nodes that form no trees")
-    if len(children) != total - len(nodes.roots) or (nodes.feature < 0).any() or (nodes.feature >= inputs).any():
-        raise unfit("nodes that ask for inputs which there are not")
-    level = nodes.roots
-    for _ in range(MOST_DEPTH + 1):
-        level = level[inner[level]]
-        level = np.concatenate([nodes.left[level], nodes.right[level]])
-    if level.size:
-        raise unfit(f"trees deeper than {MOST_DEPTH}")
-    return nodes
 
 
 _UNITS = (1, 255)

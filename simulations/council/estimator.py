@@ -25,7 +25,6 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import SEEDED
-from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
 from consilium.simulations.council.defaults import completed
 from consilium.simulations.council.frames import (
@@ -42,7 +41,7 @@ from consilium.simulations.council.frames import (
     value_errors,
 )
 from consilium.simulations.council.pages import Report
-from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
+from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, warn_of, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.base import Source
@@ -53,9 +52,6 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario
-
-_TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, WarningCode.BUDGET_ABOVE_ROWS)
-"""Of a run's warnings: that another federation ran than was meant. All stand in the report."""
 
 
 @contextmanager
@@ -119,7 +115,8 @@ class Council(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn; `classes_` is sorted as numpy sorts,
+        whatever the order of `classes`.
     privacy_ : `PrivacyStatement`, what was promised.
     run_ : the `Run`. report_ : its report. labels_ : what was released. student_ : the published student.
     spread_ : how far noise of the same scale moves the student, found from what was released, at no cost of privacy: a
@@ -247,11 +244,10 @@ class Council(ClassifierMixin, BaseEstimator):
         run = Run(folder.path, source)
         folder.kept_by(run)
         self.run_ = run
-        for warning in run.warnings:
-            if warning["code"] in _TOLD_AT_ONCE:
-                warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
+        warn_of(run, in_python)
         self.student_ = load_own(folder.path)
-        self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
+        meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
+        self.classes_, self._columns = np.unique(meant, return_index=True)
         self.n_owners_ = int(summary["parties"])
         self.spread_ = summary["noise_spread"]
         self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before(charge))
@@ -266,7 +262,7 @@ class Council(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         with value_errors():
-            return self.student_.predict_proba(self._filled(X))
+            return self.student_.predict_proba(self._filled(X))[:, self._columns]
 
     def predict(self, X: Frame) -> np.ndarray:
         """The likeliest class of each row. Raises as `predict_proba`."""

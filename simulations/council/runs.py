@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -195,6 +196,12 @@ def watching(progress: ProgressCallback | bool | None) -> Iterator[Callable[[Pat
         raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total), or True")
 
 
+def warn_of(run: Run, reworded: Callable[[str], str] = str) -> None:
+    """Tell Python all that a run warns of. reworded: brings a text into the caller's words."""
+    for warning in run.warnings:
+        warnings.warn(f"{warning['code']}: {reworded(warning['text'])}", UserWarning, stacklevel=4)
+
+
 def simulate(
     scenario: str | Path | Scenario,
     *,
@@ -232,6 +239,7 @@ def simulate(
         with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
             run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
         run = Run(folder.path)
+        warn_of(run)
         folder.kept_by(run)
         return run
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from consilium.accounting.units import Unit
-from consilium.models.naming import write_estimator
+from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.council.defaults import MECHANISM
 from consilium.simulations.council.frames import BadSetting, Given
@@ -78,6 +78,7 @@ class ObjectFiles:
                 f"{role} is a torch module, which does not say how it is trained",
                 f'Give {{"{"model" if role == "teacher" else "name"}": "torch", "factory": "package.module:callable"}}',
             )
+        checked(called(estimator, role), role)
         path = self._folder / f"{role}.pkl"
         return {"file": str(path), "sha256": write_estimator(path, estimator)}
 

@@ -213,7 +213,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
     find = _listed if spec.list else _in_folders
     frames = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
     files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
-    x = np.stack([_pixels(path, spec.size, spec.colour) for path in files])
+    x = _all_pixels(files, spec)
     _, ends = COLOURS[spec.colour]
     width = len(str(spec.size - 1))
     features = tuple(
@@ -229,6 +229,10 @@ def open_images(spec: SourceSpec) -> ArraySource:
     return ArraySource.of_parts(x, features, parts, spec)
 
 
+_OF_SYSTEMS = ("Thumbs.db", "desktop.ini")
+"""Files that Windows makes beside images; those of others are hidden."""
+
+
 def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
     """Files below `folder` with what the folders are named after."""
     import polars as pl
@@ -237,8 +241,12 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
         raise PathError(f"{folder} is no folder", "Correct data.path: it is relative to the scenario's file")
     levels = spec.folders.split("/")
     rows: dict[str, list[str]] = {name: [] for name in (IMAGE, *levels)}
+    others = []
     for path in sorted(folder.rglob("*")):
+        if path.is_dir() or path.name.startswith(".") or path.name in _OF_SYSTEMS:
+            continue
         if path.suffix.lower() not in SUFFIXES:
+            others.append(path)
             continue
         above = path.relative_to(folder).parts[:-1]
         if len(above) != len(levels):
@@ -251,6 +259,13 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
             rows[name].append(value)
     if not rows[IMAGE]:
         raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})", f"They lie in {spec.folders.upper()}/")
+    if others:
+        shown = ", ".join(str(path.relative_to(folder)) for path in others[:_SHOWN])
+        what = f"{folder} has {len(others)} files beside {len(rows[IMAGE])} images ({', '.join(SUFFIXES)}): {shown}"
+        raise DataError(what, "Convert those that are images, and put the others elsewhere")
+    for place in sorted(folder.iterdir()):
+        if place.is_dir() and not place.name.startswith(".") and place.name not in rows[levels[0]]:
+            raise DataError(f"{place} has no images", f"Remove it, or copy this {levels[0]}'s images there")
     return pl.DataFrame(rows)
 
 
@@ -266,15 +281,57 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
     return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
 
 
+def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
+    """All images, float32 (images, numbers). Raises DataError that counts those of no use."""
+    x, faults = [], []
+    for path in files:
+        try:
+            x.append(_pixels(path, spec.size or 0, spec.colour))
+        except DataError as error:
+            faults.append(error)
+    if not faults:
+        return np.stack(x)
+    shown, more = faults[:_SHOWN], len(faults) - _SHOWN
+    what = "; ".join(error.what for error in shown) + (f"; and {more} more" if more > 0 else "")
+    actions = list(dict.fromkeys(error.action for error in shown))
+    raise DataError(f"{len(faults)} of {len(files)} images are of no use: {what}", ". ".join(actions))
+
+
+_SHOWN = 3
+_DEEP = 65_535
+"""White, in 16 bits."""
+
+
 def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
-    """One image, float32 (size * size * channels,)."""
+    """One image, float32 (size * size * channels,), upright and scaled by its depth. Raises DataError."""
     from PIL import Image, ImageOps
 
     try:
         with Image.open(path) as image:
-            square = ImageOps.fit(image.convert(COLOURS[colour][0]), (size, size))
+            mode, frames = image.mode, getattr(image, "n_frames", 1)
+            deep = mode.startswith("I;16") or (mode == "I" and image.format == "PNG")
+            if not deep and mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA"):
+                raise DataError(f"{path} has the mode {mode}, whose range is not known", _EXPORT)
+            if frames > 1 and image.format != "MPO":  # a photograph with its preview
+                raise DataError(f"{path} holds {frames} images", "Make each a file")
+            upright = ImageOps.exif_transpose(image)
+            if not deep and upright.has_transparency_data:
+                upright = upright.convert("RGBA")
+                if upright.getchannel("A").getextrema() != (255, 255):
+                    raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
+            if deep:  # resized as floats: Pillow cuts 16 bits at 255
+                plain = Image.fromarray(np.asarray(upright, dtype=np.float32) * np.float32(255 / _DEEP))
+            else:
+                plain = upright.convert("RGB" if mode in ("P", "PA", "RGBA") else "L" if mode == "LA" else upright.mode)
+                plain = plain.convert(COLOURS[colour][0])
+            square = np.asarray(ImageOps.fit(plain, (size, size)), dtype=np.float32)
     except FileNotFoundError:
         raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is no image that can be read: {error}", "Export it again, or leave it out") from None
-    return np.asarray(square, dtype=np.float32).reshape(-1) / np.float32(255)
+    if deep and colour == "rgb":
+        square = np.repeat(square[:, :, None], 3, axis=2)
+    return np.clip(square, 0, 255).reshape(-1) / np.float32(255)
+
+
+_EXPORT = "Export it as grey or RGB of 8 bits, or as grey of 16 bits, without transparency"

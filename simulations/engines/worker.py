@@ -100,5 +100,6 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
+    logging.getLogger("consilium.party").setLevel(logging.ERROR)  # the run's warning counts them and says why
     find_modules(os.environ.get(IMPORTS, "").split(os.pathsep))
     serve(Connection(own_end([int(end) for end in sys.argv[1:]])))

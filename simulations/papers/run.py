@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import consilium
-from consilium.models.devices import ONE_THREAD, asked_device, one_thread, resolve_device, training_floats
+from consilium.models.devices import ONE_THREAD, one_thread
 from consilium.node.progress import Display, about
 from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists
 from consilium.protocol.files import replace_text
@@ -34,7 +34,7 @@ from consilium.simulations.study.summaries.inference import crossed
 RESULTS, REPORT = "results.json", "report.html"
 POLL_SECONDS = 0.5
 FLOAT32_SECONDS = 2.0
-"""A student's steps in 32 bits take so many times what they take in 16."""
+"""The minutes in a paper's file were taken in 16 bits: in 32 a student's steps take so many times that."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,7 @@ class PaperRun:
     def plan(self) -> list[str]:
         """What will be done, for people; with minutes, unless it is fast."""
         names = [row.name for row in self.rows]
-        slow = FLOAT32_SECONDS if training_floats(resolve_device(asked_device())) == "float32" else 1.0
-        minutes = sum(slow * job.row.minutes for job in self._jobs(False))
+        minutes = sum(FLOAT32_SECONDS * job.row.minutes for job in self._jobs(False))
         minutes += sum(self.paper.teachers_minutes.get(job.row.data, 0.0) for job in self._jobs(True))
         lines = [self.paper.title, f"rows: {', '.join(names)}", f"seeds: {', '.join(map(str, self.seeds))}"]
         if not self.choice.fast:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from consilium.models import devices
-from consilium.models.devices import FLOATS_VARIABLE, in_training_floats, resolve_device, training_floats
+from consilium.models.devices import resolve_device
 from consilium.protocol.errors import ConfigError
 
 
@@ -46,32 +46,6 @@ def test_without_a_driver_torch_is_not_imported() -> None:
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, check=False).returncode
         == 0
     )
-
-
-@pytest.mark.parametrize(
-    ("units", "device", "expected"),
-    [
-        ({"amx_bf16": True}, "cpu", "bfloat16"),
-        ({"amx_bf16": False, "avx512_bf16": True}, "cpu", "float32"),  # measured: no faster there
-        ({"amx_bf16": True}, "cuda", "float32"),
-    ],
-)
-def test_the_processor_decides_on_floats(monkeypatch, units: dict[str, bool], device: str, expected: str) -> None:
-    monkeypatch.delenv(FLOATS_VARIABLE, raising=False)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: units, raising=False)
-    assert training_floats(device) == expected
-    monkeypatch.delattr(torch.cpu, "get_capabilities")  # of an older torch
-    assert training_floats(device) == "float32"
-
-
-@pytest.mark.parametrize(("floats", "expected"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
-def test_floats_that_are_asked_are_used(monkeypatch, floats: str, expected: torch.dtype) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, floats)
-    assert training_floats("cpu") == training_floats("cuda") == floats
-    layer, rows = torch.nn.Linear(4, 3), torch.ones(2, 4)
-    with in_training_floats("cpu"):
-        assert layer(rows).dtype == expected
-    assert layer(rows).dtype == layer.weight.dtype == torch.float32
 
 
 COUNT = """

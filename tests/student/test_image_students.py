@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from consilium.models.devices import FLOATS_VARIABLE, using_device
+from consilium.models.devices import using_device
 from consilium.models.images.graph_cnn import GraphCnnModel
 from consilium.models.images.network import HIDDEN
 from consilium.models.published.model import load_model
@@ -96,20 +96,6 @@ def test_graph_and_network_each_get_their_inputs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict_proba(x), model.kernel.predict_proba(rows))
     assert result.metrics is not None
     assert result.metrics["accuracy"] > 0.7
-
-
-@pytest.mark.parametrize(("trainer", "floats", "stated"), [
-    ("cnn", "bfloat16", "bfloat16"), ("vat", "bfloat16", None),
-])  # fmt: skip
-def test_the_card_says_in_which_floats_it_was_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str, floats: str, stated: str | None
-) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, floats)
-    source = Digits()
-    run_student(source, pool(source), spec(trainer, queries=20, steps=2), tmp_path, seed=0)
-    card = json.loads((tmp_path / "student" / "student.json").read_text())
-    assert card["model"].get("trained_in") == stated
-    assert (f"trained in {floats}" in (tmp_path / "student" / "MODEL_CARD.md").read_text()) == (stated is not None)
 
 
 @pytest.mark.parametrize(("features", "device"), [(60, "auto"), (64, "cuda")])

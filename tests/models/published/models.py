@@ -27,11 +27,6 @@ TABLE: dict[str, dict[str, Any]] = {
         "factory": "sklearn.ensemble.RandomForestClassifier",
         "parameters": {"n_estimators": 12, "max_depth": 6},
     },
-    "boosting": {
-        "trainer": "estimator",
-        "factory": "sklearn.ensemble.GradientBoostingClassifier",
-        "parameters": {"n_estimators": 8, "max_depth": 2},
-    },
     "graph": {"gamma": 0.2},
     "constant": {},
     "estimator": {"factory": "sklearn.naive_bayes.GaussianNB"},

@@ -206,7 +206,7 @@ def adapted(weight: float, coefficients: np.ndarray) -> Change:
     return change
 
 
-LINEAR, FOREST, BOOSTED = "table logistic_regression", "table forest", "table boosting"
+LINEAR = "table logistic_regression"
 KERNEL, NETWORK, BOTH = "images scattering graph", "images cnn", "images graph_cnn"
 DENSE = "images feature_matching"
 CHANGES: list[tuple[str, Change]] = [
@@ -224,10 +224,6 @@ CHANGES: list[tuple[str, Change]] = [
     (LINEAR, said(adapted={"weight": 0.5})),
     (LINEAR, adapted(0.5, np.zeros((3, 7)))),
     (LINEAR, adapted(1.5, np.zeros((3, 3)))),
-    (FOREST, put("left", 0, 0)),  # a way that never ends
-    (FOREST, put("left", 0, 2**31 - 1)),
-    (FOREST, put("feature", 0, 3)),
-    (FOREST, put("roots", 1, 0)),
     ("table constant", array("probabilities", np.zeros(2))),
     (KERNEL, setting(gamma=0)),
     (KERNEL, setting(rows={"of": "features", "unit": 2})),
@@ -267,7 +263,7 @@ def _write_anyway(path: Path, header: dict, arrays: dict[str, np.ndarray]) -> No
                           {"consilium": json.dumps(header)}))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [LINEAR, FOREST, KERNEL, NETWORK, DENSE])
+@pytest.mark.parametrize("name", [LINEAR, KERNEL, NETWORK, DENSE])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none(name: str, value: float, tmp_path: Path) -> None:
     content = read(save(tmp_path, name))
@@ -288,28 +284,7 @@ def test_a_type_that_no_student_has(tmp_path: Path) -> None:
         load_model(tmp_path / "changed")
 
 
-def test_a_chain_of_nodes_is_no_tree_of_a_student(tmp_path: Path) -> None:
-    """A row would visit every one of them: the depth is bounded."""
-    depth = 200
-    total, inner = 2 * depth + 1, np.arange(0, 2 * depth, 2)
-    left, right = np.full(total, -1, dtype=np.int32), np.full(total, -1, dtype=np.int32)
-    left[inner], right[inner] = inner + 1, inner + 2
-    content = read(save(tmp_path, FOREST))
-    arrays = {
-        "roots": np.zeros(1, dtype=np.int64),
-        "feature": np.zeros(total, dtype=np.int32),
-        "threshold": np.zeros(total),
-        "left": left,
-        "right": right,
-        "value": np.full((total, 2), 0.5),
-        "seen": np.array([0, 1]),
-    }
-    write(tmp_path / "changed", content.header, arrays)
-    with pytest.raises(BadModel, match="deeper than 64"):
-        load_model(tmp_path / "changed")
-
-
-@pytest.mark.parametrize("name", [LINEAR, FOREST, "table graph"])
+@pytest.mark.parametrize("name", [LINEAR, "table graph"])
 def test_bytes_changed_at_random(name: str, tmp_path: Path) -> None:
     """Each file is refused by `BadModel`, or is a student that gives probabilities; nothing else ever comes out."""
     path = save(tmp_path, name)
@@ -370,4 +345,4 @@ def test_no_part_of_the_student_can_load_a_pickle() -> None:
 
 
 def test_cases_cover_what_is_published() -> None:
-    assert {LINEAR, FOREST, BOOSTED, KERNEL, NETWORK, BOTH} <= set(CASES)
+    assert {LINEAR, KERNEL, NETWORK, BOTH} <= set(CASES)

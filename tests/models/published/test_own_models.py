@@ -40,9 +40,8 @@ TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
     "forest in a pipeline": (lambda: make_pipeline(StandardScaler(), RandomForestClassifier(3)), "estimator"),
     "logistic regression": (LogisticRegression, "linear"),
-    "forest": (lambda: RandomForestClassifier(3), "forest"),
-    "boosting": (lambda: GradientBoostingClassifier(n_estimators=3), "boosted"),
-    "boosting with another loss": (lambda: GradientBoostingClassifier(n_estimators=3, loss="exponential"), "refused"),
+    "forest": (lambda: RandomForestClassifier(3), "estimator"),
+    "boosting": (lambda: GradientBoostingClassifier(n_estimators=3), "refused"),
 }
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
-from consilium.models.devices import FLOATS_VARIABLE
 from consilium.models.teachers import NetworkTeacher, train_many
 from consilium.party.teach import check_rows, train
 from consilium.protocol.images import ImageShape, image_shape
@@ -40,8 +39,7 @@ def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> No
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_many_at_once_are_what_each_is_alone(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, "float32")  # those of a stack
+def test_many_at_once_are_what_each_is_alone(layers: int) -> None:
     spec = SPEC.model_copy(update={"epochs": 2, "dense_layers": layers})
     x, y = hues(60)
     parts = [np.arange(25), np.arange(25, 60)]

@@ -13,7 +13,6 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows
-from consilium.models.devices import FLOATS_VARIABLE
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
 from consilium.party.teach import train, train_all, vote
 from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
@@ -95,8 +94,7 @@ def uneven() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("weight", ["none", "balanced"])
-def test_many_at_once_are_what_each_is_alone(monkeypatch, spec: NetworkSpec, weight: str) -> None:
-    monkeypatch.setenv(FLOATS_VARIABLE, "float32")  # those of a stack
+def test_many_at_once_are_what_each_is_alone(spec: NetworkSpec, weight: str) -> None:
     x, y, parts = uneven()
     spec = spec.model_copy(update={"class_weight": weight, "epochs": 3, "weight_decay": 0.5})
     together = train_many(spec, x, y, parts, [5, 6, 7, 8], 3, stacked=True)

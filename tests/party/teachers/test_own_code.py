@@ -61,7 +61,7 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
         (stranger("NotKept"), "cannot pickle"),
         (stranger("Moody"), "its answer for a row changes"),
         (EstimatorSpec(factory="sklearn.linear_model:LogisticRegression", parameters={"C": -1}), "InvalidParameter"),
-        (EstimatorSpec(factory="sklearn.svm.SVR"), "its answers are no probabilities"),
+        (EstimatorSpec(factory="sklearn.svm.SVR"), "sklearn.svm.SVR gives SVR, a regressor, and no classifier"),
         (TorchSpec(factory="tests.strangers:one_output"), "It must give a logit for each class"),
         (TorchSpec(factory="tests.strangers:Eyes", images=True), "3 inputs are no square image"),
         (TorchSpec(factory="tests.strangers:Net", loss="tests.strangers:absent"), "no attribute 'absent'"),

@@ -87,7 +87,7 @@ class TestPickled:
         class OfANotebook(strangers.Nearest):
             """Can be imported from nowhere."""
 
-        for index, model in enumerate((LogisticRegression(), OfANotebook(), OfANotebook, lambda: OfANotebook(2.0))):
+        for index, model in enumerate((LogisticRegression(), OfANotebook(), lambda: OfANotebook(2.0))):
             party = PartyNode(open_home(self.home(tmp_path / str(index), model)))
             join(party)
             x, y = make_rows(300, 6)

@@ -152,7 +152,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "logistic regression": {"model": "logistic_regression", "class_weight": "balanced"},
     "mlp": {"model": "mlp", "hidden": 16, "epochs": 3, "class_weight": "balanced"},
     "cnn": {"model": "cnn", "hidden": 8, "channels": 2, "epochs": 2},
-    "own: support vectors": {"model": "sklearn", "estimator": "sklearn.svm.SVC"},
+    "own: support vectors": {"model": "estimator", "factory": "sklearn.svm.SVC"},
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
-from consilium.models.specs import SklearnSpec
+from consilium.models.specs import EstimatorSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import train_all, vote
@@ -27,7 +27,7 @@ from tests.specs import teacher_of
 KINDS: dict[str, TeacherKind] = {
     **{name: teacher_of(name, trees=7, epochs=3) for name in ("logistic_regression", "random_forest", "ridge", "mlp")},
     "gradient_boosting": teacher_of("gradient_boosting", trees=7),
-    "own, without": SklearnSpec(model="sklearn", estimator="sklearn.svm.SVC"),
+    "own, without": EstimatorSpec(factory="sklearn.svm.SVC"),
 }
 WIDTH = 3
 
@@ -134,7 +134,7 @@ def test_the_lot_is_another_for_each_party_teacher_federation_and_query() -> Non
 
 def test_equal_scores_of_trees_are_decided_by_the_lot_and_not_by_the_order_of_classes() -> None:
     """A stump has two scores: the median is one of them, and rows with it are neither above nor below."""
-    stump = SklearnSpec(model="sklearn", estimator="sklearn.tree.DecisionTreeClassifier", parameters={"max_depth": 1})
+    stump = EstimatorSpec(factory="sklearn.tree.DecisionTreeClassifier", parameters={"max_depth": 1})
     made = trained(stump, RelativeRule(reference=51), teachers=1)
     x = public(2000, seed=9)
     (teacher,), (said,) = made.teachers, votes_of_teachers(made, x, lot(x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -75,6 +80,18 @@ class TestFit:
         everybody = fitted(few, least_rows=1, public=["H06", "H07"])
         assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
 
+    def test_python_hears_all_that_a_run_warns_of_first_that_most_teachers_fail(self) -> None:
+        with pytest.warns(UserWarning) as heard:
+            council = fitted(teacher=KNeighborsClassifier(21))
+        kept = council.run_.warnings
+        told = "6 of 6: ValueError: Expected n_neighbors <= n_samples_fit"
+        assert kept[0]["code"] == "teachers-failed"
+        assert told in kept[0]["text"]
+        assert [str(each.message).split(":")[0] for each in heard if each.category is UserWarning] == [
+            each["code"] for each in kept
+        ]
+        assert council.run_.audit()
+
     def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
         council = fitted(mechanism={"name": "gnmax", "sigma": 1.5})
         audit = council.run_.audit()
@@ -123,15 +140,45 @@ class TestFit:
         np.testing.assert_array_equal(council.predict_proba(features), by_array.predict_proba(features))
 
     @pytest.mark.parametrize(
-        ("labels", "classes"),
-        [(np.array([0, 1]), [0, 1]), (np.array([-1, 1]), [-1, 1]), (np.array([False, True]), [False, True])],
+        ("labels", "declared"),
+        [
+            (["9", "10"], None),
+            (["well", "ill"], ["well", "ill"]),
+            ([1, -1], None),
+            ([-1, 1], [1, -1]),
+            ([True, False], [True, False]),
+            ([10, 9], [9, 10, 11]),
+            ([2.0, 0.0], None),
+        ],
     )
-    def test_classes_keep_their_type(self, labels: np.ndarray, classes: list[Any]) -> None:
-        y = labels[(FRAME["ill"] == "yes").to_numpy().astype(int)]
-        council = Council(**QUICK).fit(FRAME.drop("ill"), y, owners="hospital")
-        assert council.classes_.tolist() == classes
-        assert council.classes_.dtype == labels.dtype
-        assert set(council.predict(FRAME.drop("ill").head(5)).tolist()) <= set(classes)
+    def test_scorers_agree_whatever_labels_are_called(self, labels: list[Any], declared: list[Any] | None) -> None:
+        """The second label is for the ill: `classes_` is in numpy's order, and each column is of its class."""
+        frame = FRAME.drop("ill")
+        y = np.array(labels)[(FRAME["ill"] == "yes").to_numpy().astype(int)]
+        council = Council(**QUICK, classes=declared).fit(frame, y, owners="hospital")
+        assert council.classes_.tolist() == np.unique([*labels, *(declared or [])]).tolist()
+        assert council.classes_.dtype == np.array(labels).dtype
+        assert council.score(frame, y) > 0.8
+        assert get_scorer("balanced_accuracy")(council, frame, y) > 0.8
+        column = council.predict_proba(frame)[:, council.classes_.tolist().index(labels[1])]
+        assert roc_auc_score(y == labels[1], column) > 0.9
+        if len(council.classes_) == 2:
+            assert get_scorer("roc_auc")(council, frame, y) > 0.9
+            assert get_scorer("neg_log_loss")(council, frame, y) > -0.7
+            scored = make_scorer(average_precision_score, response_method="predict_proba", pos_label=labels[0])
+            assert scored(council, frame, y) > 0.9
+
+    def test_three_classes_through_cross_validation(self) -> None:
+        y = np.array(["9", "10", "8"])[FRAME["age"].cut([55, 65]).to_physical().to_numpy()]
+        scores = cross_val_score(
+            Council(**QUICK),
+            FRAME.drop("ill", "hospital").to_pandas(),
+            y,
+            params={"owners": FRAME["hospital"].to_numpy()},
+            scoring="roc_auc_ovr",
+            cv=KFold(2, shuffle=True, random_state=0),
+        )
+        assert scores.min() > 0.7
 
     def test_owners_or_rows_that_are_public(self) -> None:
         named = fitted(public=["H00", "H03"])
@@ -226,6 +273,17 @@ def test_before_a_fit_there_is_nothing() -> None:
             ask()
 
 
+def unpicklable() -> Callable[[], Any]:
+    lock = threading.Lock()
+
+    def made() -> Any:
+        with lock:
+            return LogisticRegression()
+
+    return made
+
+
+locked = unpicklable()
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
     ({"minimum_parties": 50}, {}, TooFewOwners, "Lower minimum_parties, public_share, or least_rows"),
     ({"progress": "yes"}, {}, WrongType, "progress is a str"),
@@ -233,6 +291,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
+    ({"teacher": Ridge()}, {}, BadSetting, "teacher gives Ridge, a regressor, and no classifier"),
+    ({"student": make_pipeline(KMeans(2))}, {}, BadSetting, "student gives Pipeline, a clusterer, and no classifier"),
+    ({"teacher": LogisticRegression}, {}, BadSetting, "teacher is the class LogisticRegression.* Give an instance"),
+    ({"student": StandardScaler()}, {}, BadSetting, "StandardScaler, which has no predict"),
+    ({"teacher": hospitals}, {}, BadSetting, "teacher gives DataFrame, which has no fit and no predict"),
+    ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
 ]
 ODD: list[tuple[pl.Expr, str]] = [
     (pl.lit(None).alias("empty"), "column 'empty': no row has a value. Leave it out, or declare its values"),

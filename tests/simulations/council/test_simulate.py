@@ -98,7 +98,7 @@ def test_a_script_without_a_guard_in_which_a_loop_runs(tmp_path: Path) -> None:
     script.write_text(SCRIPT, encoding="utf-8")
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, "-W", "ignore", str(script)],
         cwd=tmp_path,
         env={**free, "PYTHONPATH": str(ROOT)},
         capture_output=True,

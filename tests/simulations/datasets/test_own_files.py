@@ -12,6 +12,7 @@ import PIL.Image
 import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.simulations.datasets.own import _pixels
 from consilium.simulations.datasets.spec import SourceSpec
 from tests.simulations.datasets.own import divided
 
@@ -122,6 +123,47 @@ def test_images_in_colour_by_a_list(tmp_path: Path, pillow: Any) -> None:
     assert data.patient is not None and data.owner_label == "clinic"
 
 
+HALF = np.repeat([0.2, 0.6], 8 * 16).reshape(16, 16)
+"""Dark above, light below."""
+BYTES = PIL.Image.fromarray(np.rint(HALF * 255).astype(np.uint8))
+TURNED = PIL.Image.Exif()
+TURNED[0x0112] = 3  # by 180 degrees
+READ: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "8 bits": (BYTES, "png", {}),
+    "16 bits": (PIL.Image.fromarray(np.rint(HALF * 65535).astype(np.uint16)), "png", {}),
+    "16 bits, TIFF": (PIL.Image.fromarray(np.rint(HALF * 65535).astype(np.uint16)), "tif", {}),
+    "palette": (BYTES.convert("RGB").quantize(4), "png", {}),
+    "opaque alpha": (BYTES.convert("LA"), "png", {}),
+    "upside down": (BYTES.rotate(180), "jpg", {"exif": TURNED, "quality": 100}),
+}
+REFUSED: dict[str, tuple[Any, str, dict[str, Any], str]] = {
+    "colours of print": (BYTES.convert("RGB").convert("CMYK"), "jpg", {}, "mode CMYK"),
+    "transparent": (PIL.Image.merge("LA", (BYTES, BYTES)), "png", {}, r"transparent \(mode LA\)"),
+    "a transparent colour": (BYTES.convert("RGB"), "png", {"transparency": (51, 51, 51)}, "transparent"),
+    "floats": (BYTES.convert("F"), "tif", {}, "mode F, whose range is not known"),
+    "32 bits": (BYTES.convert("I"), "tif", {}, "mode I,"),
+    "several": (BYTES, "png", {"save_all": True, "append_images": [BYTES.rotate(90)]}, "holds 2 images"),
+}
+
+
+@pytest.mark.parametrize("colour", ["grey", "rgb"])
+@pytest.mark.parametrize("kind", READ)
+def test_an_image_is_read_upright_and_scaled_by_its_depth(tmp_path: Path, kind: str, colour: str) -> None:
+    image, suffix, keys = READ[kind]
+    image.save(tmp_path / f"1.{suffix}", **keys)
+    found = _pixels(tmp_path / f"1.{suffix}", 16, colour).reshape(16, 16, -1)
+    assert found.shape[2] == (1 if colour == "grey" else 3)
+    np.testing.assert_allclose(found, np.broadcast_to(HALF[:, :, None], found.shape), atol=0.03)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_an_image_whose_numbers_are_not_known_is_refused_by_its_mode(tmp_path: Path, kind: str) -> None:
+    image, suffix, keys, told = REFUSED[kind]
+    image.save(tmp_path / f"1.{suffix}", **keys)
+    with pytest.raises(DataError, match=told):
+        _pixels(tmp_path / f"1.{suffix}", 16, "grey")
+
+
 BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[ConsiliumError], str]] = {
     "no size": (lambda folder, pillow: None, {"size": None}, ConfigError, r"needs data\.size"),
     "no images": (lambda folder, pillow: (folder / "scans").mkdir(), {}, DataError, r"has no images \(\.png, \.jpg"),
@@ -130,6 +172,28 @@ BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[Con
         {},
         DataError,
         r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1",
+    ),
+    "another kind of file": (
+        lambda folder, pillow: [paint(pillow, folder / f"scans/a/{name}", 3) for name in ("1.png", "2.tif")],
+        {},
+        DataError,
+        r"1 files beside 1 images .*: a/2.tif",
+    ),
+    "a class without images": (
+        lambda folder, pillow: (paint(pillow, folder / "scans/a/1.png", 3), (folder / "scans/b").mkdir()),
+        {},
+        DataError,
+        r"scans/b has no images",
+    ),
+    "two broken": (
+        lambda folder, pillow: (
+            paint(pillow, folder / "scans/a/1.png", 3),
+            (folder / "scans/a/2.png").write_bytes(b""),
+            (folder / "scans/a/3.png").write_bytes(b"x"),
+        ),
+        {},
+        DataError,
+        r"^2 of 3 images are of no use: .*2\.png",
     ),
     "no image": (
         lambda folder, pillow: (
