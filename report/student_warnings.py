@@ -87,7 +87,8 @@ class StudentFacts:
     class.
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
     left_out: parties that took no part because of what their data hold. absent: parties that were left out of a stage
-    for another reason, and why. noise_spread: see `student.learn.spread_over_noise`.
+    for another reason, and why. not_analysed: parts of a simulation's analysis
+    that there was no time for. noise_spread: see `student.learn.spread_over_noise`.
     """
 
     in_place: InPlace
@@ -99,6 +100,7 @@ class StudentFacts:
     rival: PrivateRival | None = None
     left_out: int = 0
     absent: Mapping[str, str] = field(default_factory=dict)
+    not_analysed: tuple[str, ...] = ()
     noise_spread: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -262,6 +264,16 @@ def teachers_failed(failures: Mapping[str, int], teachers: int) -> str:
 
 
 _REASONS = 3
+
+
+def _not_analysed(student: StudentFacts) -> str | None:
+    if student.not_analysed:
+        return (
+            f"{', '.join(student.not_analysed)}: left out, since simulation.analysis_seconds had passed. Raise it, or"
+            " leave it out, and run the scenario again"
+        )
+
+
 _WORDS: dict[Metric, str] = {"auc": "AUC", "accuracy": "accuracy"}
 
 
@@ -288,6 +300,7 @@ _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.BELOW_ONE_PARTY: _teacher,
     WarningCode.CLASS_NOT_FOUND: _recall,
     WarningCode.PARTIES_LEFT_OUT: _left_out,
+    WarningCode.NOT_ANALYSED: _not_analysed,
 }
 
 

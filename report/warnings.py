@@ -37,6 +37,7 @@ class WarningCode(StrEnum):
     ROWS_LEFT_OUT = "rows-left-out"
     SPELLED_TWICE = "spelled-twice"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
+    NOT_ANALYSED = "not-analysed"
 
 
 SECRET = frozenset(
@@ -45,6 +46,7 @@ SECRET = frozenset(
         WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BELOW_ONE_PARTY,
         WarningCode.PARTIES_LEFT_OUT,
+        WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.ROWS_LEFT_OUT,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.beside import Begin, Pending, when_wanted
+from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
@@ -264,11 +265,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. failures: see
-    `Compared`."""
+    """Everything about a run beyond what the nodes wrote. Arrays and figures as in `ReportData`. left_out: parts that
+    did not fit into `simulation.analysis_seconds`. failures: see `Compared`."""
 
     baselines: dict[str, dict[str, Any]]
     worth: dict[str, Any] | None
+    left_out: tuple[str, ...]
     failures: dict[str, int]
     released_label_accuracy: float | None
     quality: list[PartyQuality] = field(repr=False)
@@ -280,6 +282,7 @@ class Analysis:
     secret_figures: dict[str, Any] = field(repr=False)
 
 
+LATE = {"absent": "it did not fit into simulation.analysis_seconds"}
 MOST_SENT = 100_000_000
 """Bytes of public rows that another process is sent: more of them would fill the memory twice."""
 
@@ -287,7 +290,7 @@ MOST_SENT = 100_000_000
 def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begin: Begin = when_wanted) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows. begin: what takes long and needs
     no teacher is done by it."""
-    config = case.config
+    config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
     with closing(Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
@@ -309,19 +312,22 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
     against = {} if judged is None else _against_student(judged, compared)
     if judged is not None:
         learning = learning or _begin_learning(case, judged, asked, sums, begin)
-        by_labels, by_epsilon = learning.result(progress)
+        by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
         trained = [item.party for item in compared.quality]
         open_figures = {**_open_figures(space, case, judged), "by_labels": by_labels}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
-            "at_home": judged_on_own_rows(space, case, judged.model, trained, progress),
+            "at_home": limit.take(
+                "the gain on parties' own rows", partial(judged_on_own_rows, space, case, judged.model, trained), LATE
+            ),
             "by_epsilon": by_epsilon,
             "alone": _against_one_alone(judged, compared),
         }
-    by_hand = None if worth_of is None else worth_of.result(progress)
+    by_hand = None if worth_of is None else limit.take("labels by hand", worth_of.result, None)
     return Analysis(
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if by_hand is None else {**by_hand, "label_cost": case.scenario.data.label_cost},
+        left_out=tuple(limit.left_out),
         released_label_accuracy=_label_accuracy(space, case),
         failures=compared.failures,
         quality=compared.quality,

@@ -85,6 +85,7 @@ def run_warnings(
         rival=_best_rival(summary["baselines"]),
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
+        not_analysed=tuple(summary.get("analysis_left_out", ())),
         noise_spread=card["noise_spread"],
     )
     found = [*after_run(reached), *of_rows(looked), *before_run(expected(config, summary["parties"]))]
@@ -205,6 +206,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "baselines": analysis.baselines,
         "worth": analysis.worth,
         **({"teachers_failed": analysis.failures} if analysis.failures else {}),
+        **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }

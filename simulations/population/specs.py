@@ -252,6 +252,14 @@ class SimulationSpec(Frozen):
         " student of images: up to twice its own training), `full` draws labels more often, and searches with slow"
         " trainers too; `none` does not look for it, and draws no learning curves",
     )
+    analysis_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="seconds, once the student is saved, after which learning curves, the gain on parties' own rows and"
+        " labels by hand are given up, between two of their steps; what was left out is a warning of the run. Left out:"
+        " no limit, since what a clock decides is not the same twice",
+    )
     own_teacher: OwnTeacher | None = Field(
         default=None,
         description="what all simulated parties write into their own `party.toml` as `[teacher]`, also an estimator of"

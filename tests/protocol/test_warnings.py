@@ -107,6 +107,7 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"mean_teacher": {"accuracy": None, "auc": None}}, False),
         ({"mean_teacher": {}}, False),
     ],
+    "not-analysed": [({"not_analysed": ("learning curves",)}, True), ({"not_analysed": ()}, False)],
     "parties-left-out": [
         ({"left_out": 1}, True),
         ({"left_out": 0, "absent": {}}, False),

@@ -6,14 +6,22 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from consilium.simulations.beside import Finished, Idle, Task, when_wanted
+from consilium.coordinator.verify import holds
+from consilium.protocol.label_source import Progress
+from consilium.simulations import beside
+from consilium.simulations.audit import audit_path
+from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
 from consilium.simulations.engines.local import RUN_ID, LocalGrid
 from consilium.simulations.engines.process import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
 
 ARGUMENTS = (None, None, 0, "none", None, None, None)
 ABSENT = {"absent": NOT_WANTED}
@@ -94,3 +102,36 @@ def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -
 
 def _number(text: str, progress: Any) -> int:
     return int(text)
+
+
+def test_parts_that_come_too_late_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr(beside, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def part(progress: Progress) -> str:
+        for done in range(4):
+            progress("curves", done, 3)
+            clock[0] += 4.0
+        return "all of it"
+
+    limit = TimeLimit(15.0, lambda *advance: told.append(advance))
+    assert limit.take("first", part, "nothing") == "all of it"  # its end was in time, and nothing is left to do
+    assert limit.take("second", part, "nothing") == "nothing"
+    assert (limit.left_out, len(told)) == (["second"], 4)
+    clock[0] = 0.0
+    assert TimeLimit(5.0, lambda *advance: None).take("third", part, "nothing") == "nothing"
+    assert TimeLimit(None, lambda *advance: None).take("fourth", part, "nothing") == "all of it"
+
+
+@pytest.mark.slow
+def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
+    changes = [LOWER, "data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
+    out = tmp_path / "run"
+    summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
+    left_out = ["learning curves", "the gain on parties' own rows", "labels by hand"]
+    assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
+    (text,) = [warning["text"] for warning in summary["warnings"] if warning["code"] == "not-analysed"]
+    assert text.startswith(", ".join(left_out)) and "simulation.analysis_seconds" in text
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "it did not fit into simulation.analysis_seconds" in page and "labels by hand: left out" in page
+    assert holds(audit_path(out).findings)

@@ -95,6 +95,7 @@ def above(difference: float, low: float) -> dict[str, Any]:
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),
         (("parties_absent",), {"basel": "node crashed"}, ["parties-left-out"]),
+        (("analysis_left_out",), ["labels by hand"], ["not-analysed"]),
         (("parties",), 20, ["little-information"]),
     ],
 )
