@@ -152,7 +152,7 @@ class ReleaseEvent:
             raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
         check_votes_moved(self.votes_moved)
-        if isinstance(self.slack, bool) or not 0 <= self.slack <= (1 if self.takes_slack else 0):
+        if type(self.slack) not in (int, float) or not 0 <= self.slack <= (1 if self.takes_slack else 0):
             raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
 
