@@ -40,7 +40,7 @@ Sigma1Option = Annotated[float | None, typer.Option(help="Confident, Interactive
 Sigma2Option = Annotated[float | None, typer.Option(help="Confident, Interactive: that of the label's noise.")]
 GammaOption = Annotated[float | None, typer.Option(help="LNMax: inverse scale of its noise.")]
 DeltaOption = Annotated[float, typer.Option(help="Probability that the guarantee may fail.")]
-QueriesOption = Annotated[int, typer.Option(help="Most queries that will be asked.")]
+QueriesOption = Annotated[int, typer.Option(min=1, help="Most queries that will be asked.")]
 AnswersOption = Annotated[
     int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
 ]

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Failure:
+class StudyFailure:
     """Why something has no result. type: the error's class. known: a mistake or a limit, no fault of the program."""
 
     type: str
@@ -60,21 +60,21 @@ class Failure:
         return {"type": self.type, "what": self.message, "action": self.action, "known": self.known}
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_of(error: Exception) -> StudyFailure:
     """What may be told of an error: the text of one that nobody foresaw might quote a row."""
     name = type(error).__name__
     if isinstance(error, ConsiliumError):
-        return Failure(name, error.what, error.action)
+        return StudyFailure(name, error.what, error.action)
     if isinstance(error, AccountingError):
-        return Failure(name, *error.told())
+        return StudyFailure(name, *error.told())
     if isinstance(error, MemoryError):
-        return Failure(name, "there is not enough memory", "Run it with fewer --workers")
+        return StudyFailure(name, "there is not enough memory", "Run it with fewer --workers")
     frames = traceback.extract_tb(error.__traceback__)
     line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return Failure(name, f"internal error: {name}{line}", "Report this line", known=False)
+    return StudyFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
-def tried(make: Callable[[], T]) -> T | Failure:
+def tried(make: Callable[[], T]) -> T | StudyFailure:
     """What it gives; what is wrong with one thing ends no other."""
     try:
         return make()
@@ -183,9 +183,9 @@ class Prepared:
     """Of a division. settled: by id of a plot what `settle` gives. measured: by what its rows are called, its figures.
     untrained: why its teachers say nothing."""
 
-    settled: dict[str, dict[str, Any] | Failure] = field(repr=False)
-    measured: list[tuple[str, Part | Failure]] = field(repr=False)
-    untrained: Failure | None = None
+    settled: dict[str, dict[str, Any] | StudyFailure] = field(repr=False)
+    measured: list[tuple[str, Part | StudyFailure]] = field(repr=False)
+    untrained: StudyFailure | None = None
 
 
 def prepare(
@@ -193,11 +193,11 @@ def prepare(
 ) -> Prepared:
     """Divide, train, measure, and settle what scenarios leave open. methods: by label, their keys."""
     settled = {plot.id: tried(lambda plot=plot: _settled(division, plot.table, methods)) for plot in plots}
-    if all(isinstance(each, Failure) for each in settled.values()):
+    if all(isinstance(each, StudyFailure) for each in settled.values()):
         return Prepared(settled, [])
     trained = tried(lambda: division.ensemble)
-    untrained = trained if isinstance(trained, Failure) else None
-    measured: list[tuple[str, Part | Failure]] = []
+    untrained = trained if isinstance(trained, StudyFailure) else None
+    measured: list[tuple[str, Part | StudyFailure]] = []
     for name, (of, measure) in MEASURES.items():
         if name in measures:
             decides = address("measure", name=name, of=division.address)
@@ -251,7 +251,7 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Job:
+class MethodJob:
     """One method on one division, for all points at which it gives the same. method: its keys. scenario: settled.
     hand_labels: how labels by hand are tried that its model is worth, "none" where they are not."""
 
@@ -275,12 +275,12 @@ class Job:
         return address("cell", predicted=self.predicted, label=self.label, **worth)
 
 
-def compute(job: Job) -> Part | Failure:
+def compute(job: MethodJob) -> Part | StudyFailure:
     """The figures of a cell."""
     return tried(lambda: kept(job.division.cache, job.address, lambda: _judged(job)))
 
 
-def _judged(job: Job) -> Part:
+def _judged(job: MethodJob) -> Part:
     case = job.division.case.of(validate(dict(job.scenario), Scenario, "scenario of a study"))
     predicted = _predicted(job, case)
     if predicted.absent:
@@ -291,7 +291,7 @@ def _judged(job: Job) -> Part:
     return part_of(rows, judged_row_scores(case, predicted))
 
 
-def _predicted(job: Job, case: Case) -> Predicted:
+def _predicted(job: MethodJob, case: Case) -> Predicted:
     method = method_of(dict(job.method))
     ensemble = job.division.ensemble if method.needs_ensemble else None
 
@@ -315,7 +315,7 @@ def _check_finite(predicted: Predicted) -> None:
         )
 
 
-def _worth(job: Job, case: Case, test: np.ndarray) -> Row:
+def _worth(job: MethodJob, case: Case, test: np.ndarray) -> Row:
     """The number of labels by hand that reach the model."""
     even = labels_reaching(by_hand := hand_labels(case, job.hand_labels), test, case.seed)
     if math.isinf(even.labels):
@@ -333,13 +333,13 @@ def hand_labels(case: Case, mode: HandLabelMode) -> HandLabels:
     return case.once(name, lambda: HandLabels(public, student, none, case.seed, mode))
 
 
-def gain(division: Division, jobs: Sequence[Job]) -> Part | Failure:
+def gain(division: Division, jobs: Sequence[MethodJob]) -> Part | StudyFailure:
     """Who gains at home by these methods on one division."""
     decides = address("gain", of=division.address, predicted={job.label: job.predicted for job in jobs})
     return tried(lambda: kept(division.cache, decides, lambda: _gained(division, jobs)))
 
 
-def _gained(division: Division, jobs: Sequence[Job]) -> Part:
+def _gained(division: Division, jobs: Sequence[MethodJob]) -> Part:
     case = division.case
     methods = {}
     for job in jobs:

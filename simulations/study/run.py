@@ -44,10 +44,10 @@ from consilium.simulations.study.cells import (
 )
 from consilium.simulations.study.compute import (
     Division,
-    Failure,
-    Job,
+    MethodJob,
     Part,
     Prepared,
+    StudyFailure,
     compute,
     failure_of,
     forget,
@@ -177,7 +177,7 @@ class OpenedRows:
     study.json."""
 
     digests: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, StudyFailure] = field(default_factory=dict)
     sets: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -284,14 +284,14 @@ class _Study:
 
     def _cells(
         self, divisions: Mapping[Division, list[Plot]], prepared: Mapping[Division, Prepared]
-    ) -> list[tuple[Plot, Job]]:
+    ) -> list[tuple[Plot, MethodJob]]:
         """What is to be computed of each plot that is settled; those of one division after the other."""
-        cells: list[tuple[Plot, Job]] = []
+        cells: list[tuple[Plot, MethodJob]] = []
         for division, cases in divisions.items():
             ready = prepared[division]
             for plot in cases:
                 settled = ready.settled[plot.id]
-                if isinstance(settled, Failure):
+                if isinstance(settled, StudyFailure):
                     self._fail(plot, "", settled)
                     continue
                 self.settled[plot.id], self.division[plot.id] = settled, division
@@ -303,12 +303,12 @@ class _Study:
                         continue
                     worth = self.spec.study.hand_labels if method.method.private else "none"
                     depends = settled["depends"][method.label]
-                    job = Job(division, method.label, method.table, settled["scenario"], depends, worth)
+                    job = MethodJob(division, method.label, method.table, settled["scenario"], depends, worth)
                     cells.append((plot, job))
         return cells
 
-    def _gains(self, cells: Sequence[tuple[Plot, Job]]) -> None:
-        jobs: dict[str, list[Job]] = {}
+    def _gains(self, cells: Sequence[tuple[Plot, MethodJob]]) -> None:
+        jobs: dict[str, list[MethodJob]] = {}
         for plot, job in cells:
             jobs.setdefault(plot.id, []).append(job)
         same = {id: tuple(job.predicted for job in mine) for id, mine in jobs.items()}
@@ -321,13 +321,13 @@ class _Study:
     def _each(self, name: str, work: Callable[..., T], jobs: Mapping[K, tuple[Any, ...]]) -> dict[K, T]:
         return in_workers(work, jobs, self.workers, lambda done, total: self.progress(name, done, total))
 
-    def _take(self, plot: Plot, method: str, part: Part | Failure) -> None:
-        if isinstance(part, Failure):
+    def _take(self, plot: Plot, method: str, part: Part | StudyFailure) -> None:
+        if isinstance(part, StudyFailure):
             self._fail(plot, method, part)
         else:
             self.parts.append((plot, method, part))
 
-    def _fail(self, plot: Plot, method: str, failure: Failure) -> None:
+    def _fail(self, plot: Plot, method: str, failure: StudyFailure) -> None:
         """method: "" where nothing of the plot could be done."""
         why = f"{failure.message}. {failure.action}" if failure.action else failure.message
         entry = {**_case(plot), "method": method, "why": why, **failure.to_json()}

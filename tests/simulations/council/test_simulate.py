@@ -84,7 +84,7 @@ async def cell():  # as a notebook runs a cell: within a loop, in the main threa
                    hand_labels="none", noise="seeded", random_state=0).fit(X, X[:, 0] > 0)
 
 council = asyncio.run(cell())
-print(council.score(X, X[:, 0] > 0) > 0.8, bool(council.run_.audit()), "</html>" in council.report_.read_text())
+print(council.score(X, X[:, 0] > 0) > 0.8, bool(council.run_.audit()), "</html>" in council.report_.path.read_text())
 known = {each["filepath"]: each["num_threads"] for each in threadpool_info()}
 print(before == list(known.values())[: len(before)], council.run_.path.exists())
 print(council.run_.path)
