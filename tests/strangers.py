@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -185,11 +184,6 @@ def by_name(column: str = "age", category: str = "", passing: str = "drop") -> P
     categories = [("category", OneHotEncoder(), [category])] if category else []
     columns = ColumnTransformer([("number", StandardScaler(), [column]), *categories], remainder=passing)
     return make_pipeline(columns, LogisticRegression(max_iter=500))
-
-
-def forest_by_name(category: str) -> Pipeline:
-    """Trees that see more columns than a row has, or fewer."""
-    return Pipeline([*by_name(category=category).steps[:1], ("forest", RandomForestClassifier(3))])
 
 
 def imputing(strategy: str = "median") -> Pipeline:

@@ -26,6 +26,8 @@ _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 FORMAT = 1
 RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
+MARK = "made-here"
+"""In the cache: by which it is known that nobody handed it on."""
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
@@ -52,13 +54,35 @@ def study_folder(out: Path, spec: StudySpec) -> None:
 
 
 def cache_folder(out: Path) -> Path:
-    """Where exact votes and models of private rows lie, for the owner of a study alone. Raises ConfigError."""
+    """Where exact votes and models of private rows lie, for the owner of a study alone, as pickles.
+
+    Raises
+    ------
+    ConfigError : others may read it; or it was not made here, so that its pickles may be anybody's code.
+    """
     folder = private_folder(out / CACHE)
     if others_may_read(folder):
         raise ConfigError(
             f"{folder} holds exact votes, and others than its owner may read it", f"Run: chmod 700 {folder}"
         )
+    if not (folder / "joblib").exists():
+        mark_as_made_here(folder)
+    elif not (folder / MARK).is_file() or (folder / MARK).read_bytes() != _place(folder):
+        raise ConfigError(
+            f"{folder} is a copy, or somebody else's, and what it keeps could run any code here",
+            f"Remove it, and it is made anew: rm -r {folder}",
+        )
     return folder
+
+
+def mark_as_made_here(folder: Path) -> None:
+    """Write into a cache where it lies on this disk: whatever is copied or unpacked lies elsewhere."""
+    (folder / MARK).touch(mode=0o600)
+    (folder / MARK).write_bytes(_place(folder))
+
+
+def _place(folder: Path) -> bytes:
+    return f"{folder.stat().st_ino} {(folder / MARK).stat().st_ino}".encode()
 
 
 def read_facts(out: Path) -> dict[str, Any]:

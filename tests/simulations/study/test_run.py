@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import stat
@@ -21,7 +23,7 @@ from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.results import CACHE, FACTS_FILE, PAGE, RESULTS
+from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, RESULTS, mark_as_made_here
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
@@ -49,7 +51,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(small: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(small, tmp_path / "copy"))
+    folder = Path(shutil.copytree(small, tmp_path / "copy"))
+    mark_as_made_here(folder / "out" / CACHE)
+    return folder
 
 
 @pytest.fixture
@@ -224,6 +228,32 @@ def test_nobody_else_may_read_what_is_kept(copied: Path) -> None:
     cache.chmod(0o755)
     with pytest.raises(ConfigError, match=f"Run: chmod 700 {cache}"):
         run(copied, **SMALL)
+
+
+class Planted:
+    """Runs code where it is read."""
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return os.mkdir, ("planted",)
+
+
+@pytest.mark.parametrize("handed_on", [True, False])
+def test_no_pickle_of_somebody_else_is_read(
+    small: Path, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handed_on: bool
+) -> None:
+    """Of a study's folder that somebody handed on; the control: one that was made here."""
+    monkeypatch.chdir(tmp_path)
+    cache = copied / "out" / CACHE
+    for path in cache.rglob("output.pkl"):
+        path.write_bytes(pickle.dumps(Planted()))
+    if handed_on:
+        shutil.copy(small / "out" / CACHE / MARK, cache)
+        with pytest.raises(ConfigError, match=f"rm -r {cache}"):
+            run(copied, **SMALL)
+    else:
+        with contextlib.suppress(Exception):
+            run(copied, **SMALL)
+    assert (tmp_path / "planted").exists() == (not handed_on)
 
 
 @pytest.mark.filterwarnings("ignore:Exception while loading results")
