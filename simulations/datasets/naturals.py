@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from consilium.data.encoding import DeclaredColumn
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
@@ -112,7 +112,9 @@ def _read() -> dict[str, NaturalDivision]:
     tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     divisions = {}
     for name, table in tables.items():
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        }
         if "derive" in values:
             values["derive"] = _DERIVED[values["derive"]]
         divisions[name] = NaturalDivision(**values)
