@@ -112,9 +112,7 @@ def _read() -> dict[str, NaturalDivision]:
     tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     divisions = {}
     for name, table in tables.items():
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
-        }
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
         if "derive" in values:
             values["derive"] = _DERIVED[values["derive"]]
         divisions[name] = NaturalDivision(**values)
