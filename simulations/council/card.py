@@ -51,10 +51,7 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def terminal(summary: Mapping[str, Any], width: int = 0) -> str:
     """Lines of one run for the terminal of whoever ran it, with what is secret. width: in columns; 0: do not wrap."""
     privacy = PrivacyStatement.of(summary["privacy"])
-    exhibits = [
-        _models("models", "On public test rows", _all_models(summary), secret=True),
-        _guarantee(summary, privacy),
-    ]
+    exhibits = [_models(_all_models(summary)), _guarantee(summary, privacy)]
     short = "\n".join(textwrap.fill(words, width) if width else words for words in in_short(summary))
     return f"{short}\n\n{as_text([PagePart('run', '', without_blanks(exhibits))], width)}"
 
@@ -175,11 +172,11 @@ def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {label: known[name] for name, label in LABELS.items() if name in known and label not in public}
 
 
-def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secret: bool = False) -> Exhibit | None:
+def _models(models: Mapping[str, Mapping[str, Any]]) -> Exhibit | None:
     shown = [metric for metric in METRICS if any(metrics.get(metric) is not None for metrics in models.values())]
     lines = tuple(
         TableLine(label, tuple(Cell(share_text(metrics.get(metric))) for metric in shown))
         for label, metrics in models.items()
     )
     table = Table(("", *(METRICS[metric] for metric in shown)), lines, frozenset(range(1, 3)), look="")
-    return Exhibit(name, title, table=table, secret=secret) if shown else None
+    return Exhibit("models", "On public test rows", table=table, secret=True) if shown else None

@@ -54,8 +54,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What `consilium run --format json` prints; it holds the secret data-dependent epsilon."""
-        summary = read_summary(self.path)
-        return summary
+        return read_summary(self.path)
 
     @property
     def warnings(self) -> list[dict[str, str]]:

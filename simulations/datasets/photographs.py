@@ -42,8 +42,6 @@ class Photographs:
 
 MOST_MAT_BYTES = 2**31
 """Of a MATLAB file: more than the largest of SVHN has, 1.3 GB."""
-
-
 _MAT_READER = """
 import json, math, resource, sys
 import numpy as np

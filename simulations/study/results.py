@@ -26,8 +26,8 @@ _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 FORMAT = 1
 RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
-MARK = "made-here"
-"""In the cache: by which it is known that nobody handed it on."""
+MARK, PLACE = "made-here", "place"
+"""In the cache: an empty file, and what only the disk on which it was made can know of it."""
 
 
 def study_folder(out: Path, spec: StudySpec) -> None:
@@ -67,7 +67,7 @@ def cache_folder(out: Path) -> Path:
         )
     if not (folder / "joblib").exists():
         mark_as_made_here(folder)
-    elif not (folder / MARK).is_file() or (folder / MARK).read_bytes() != _place(folder):
+    elif not _made_here(folder):
         raise ConfigError(
             f"{folder} is a copy, or somebody else's, and what it keeps could run any code here",
             f"Remove it, and it is made anew: rm -r {folder}",
@@ -76,13 +76,18 @@ def cache_folder(out: Path) -> Path:
 
 
 def mark_as_made_here(folder: Path) -> None:
-    """Write into a cache where it lies on this disk: whatever is copied or unpacked lies elsewhere."""
+    """Whatever is copied or unpacked has another time of change, which nobody can set."""
     (folder / MARK).touch(mode=0o600)
-    (folder / MARK).write_bytes(_place(folder))
+    (folder / PLACE).write_bytes(_place(folder))
+
+
+def _made_here(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in (MARK, PLACE)) and (folder / PLACE).read_bytes() == _place(folder)
 
 
 def _place(folder: Path) -> bytes:
-    return f"{folder.stat().st_ino} {(folder / MARK).stat().st_ino}".encode()
+    mark = (folder / MARK).stat()
+    return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
 
 
 def read_facts(out: Path) -> dict[str, Any]:

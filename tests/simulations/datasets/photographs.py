@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-Part = tuple[np.ndarray, np.ndarray]
 
-
-def coloured(count: int, classes: int, seed: int) -> Part:
+def coloured(count: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 (count, 32, 32, 3) whose hue tells the label, int64 (count,) from 0."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, classes, count)

@@ -23,7 +23,7 @@ from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, RESULTS, mark_as_made_here
+from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, PLACE, RESULTS, mark_as_made_here
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
@@ -51,9 +51,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(small: Path, tmp_path: Path) -> Path:
-    folder = Path(shutil.copytree(small, tmp_path / "copy"))
-    mark_as_made_here(folder / "out" / CACHE)
-    return folder
+    shutil.copytree(small, tmp_path / "copy")
+    mark_as_made_here(tmp_path / "copy" / "out" / CACHE)
+    return tmp_path / "copy"
 
 
 @pytest.fixture
@@ -247,7 +247,8 @@ def test_no_pickle_of_somebody_else_is_read(
     for path in cache.rglob("output.pkl"):
         path.write_bytes(pickle.dumps(Planted()))
     if handed_on:
-        shutil.copy(small / "out" / CACHE / MARK, cache)
+        for name in (MARK, PLACE):
+            shutil.copy2(small / "out" / CACHE / name, cache)
         with pytest.raises(ConfigError, match=f"rm -r {cache}"):
             run(copied, **SMALL)
     else:
