@@ -77,7 +77,8 @@ def cache_folder(out: Path) -> Path:
 
 def mark_as_made_here(folder: Path) -> None:
     """Whatever is copied or unpacked has another time of change, which nobody can set."""
-    (folder / MARK).touch(mode=0o600)
+    for name in (MARK, PLACE):
+        (folder / name).touch(mode=0o600)
     (folder / PLACE).write_bytes(_place(folder))
 
 
