@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
@@ -432,3 +433,26 @@ def within_float32(column: Column) -> Column:
         return column
     states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
     return Column(np.where(beyond, np.nan, column.values), states)
+
+
+def plain_name(text: str) -> str:
+    """What is left of a name without case, blanks, invisible signs, and zeros before a number; a blank between digits
+    stays.
+
+    >>> plain_name("Ward  07\u200b"), plain_name("ward7"), plain_name("1 05"), plain_name("0.05")
+    ('ward7', 'ward7', '1 5', '0.05')
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cf", "Cc"))
+    text = re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
+    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
+
+
+def spelled_twice(names: Iterable[str]) -> dict[str, str]:
+    """Name -> the first one that it equals but for what `plain_name` takes away.
+
+    >>> spelled_twice(["Ward 7", "Ward 8", "ward 07"])
+    {'ward 07': 'Ward 7'}
+    """
+    first: dict[str, str] = {}
+    return {name: known for name in names if (known := first.setdefault(plain_name(name), name)) != name}

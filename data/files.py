@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
+from consilium.data.remedy import TableFault
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.models import Frozen
 
@@ -55,18 +56,20 @@ class CsvRule(Frozen):
         return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
 
 
-class BadTable(DataError):
+class BadTable(TableFault):
     """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
     file."""
 
-    def __init__(self, path: Path, fault: str, action: str) -> None:
+    def __init__(
+        self, path: Path, fault: str, action: str, column: str = "", keys: Mapping[str, Any] | None = None
+    ) -> None:
         self.path, self.fault = path, fault
         between = " " if fault.split()[0] in ("is", "are", "has", "lacks") else ": "
-        super().__init__(f"{path}{between}{fault}", action)
+        super().__init__(f"{path}{between}{fault}", action, column, keys)
 
 
 class TornRows(BadTable):
-    """Rows of another length than the header. The others, at `lines`, were read."""
+    """Rows of another length than the heading, or that are it again. The others, at `lines`, were read."""
 
     def __init__(self, path: Path, fault: str, action: str, lines: Lines) -> None:
         self.lines = lines
@@ -158,8 +161,8 @@ class Lines:
         return f"{', '.join(self._of(int(rows[0])))}{more}"
 
     def left(self, mask: np.ndarray) -> Lines:
-        """Of the rows that `mask` bool (n,) keeps."""
-        return Lines(self.files, (np.arange(len(mask)) if self.rows is None else self.rows)[mask])
+        """Of the rows that `mask` bool (n,) keeps, or of those at indices int (any,)."""
+        return Lines(self.files, (np.arange(len(self)) if self.rows is None else self.rows)[mask])
 
     def _of(self, row: int) -> tuple[str, str]:
         row = row if self.rows is None else int(self.rows[row])
@@ -256,7 +259,7 @@ class CsvTable(_Named):
             raise BadTable(path, "has an empty first line", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
-            raise BadTable(path, fault, hints.other_separator(other))
+            raise BadTable(path, fault, hints.other_separator(other), keys={"csv": {"separator": other}})
         if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
@@ -277,10 +280,13 @@ class CsvTable(_Named):
         torn: list[Record] = []
         numbers = [np.zeros(0, dtype=np.int64)]
         with self._lines() as lines:
-            next(lines)
+            heading = next(lines).fields
             while block := list(islice(lines, BLOCK)):
-                whole = [record for record in block if len(record.fields) == width]
-                torn += [record for record in block if record.fields and len(record.fields) != width]
+                whole = [record for record in block if len(record.fields) == width and record.fields != heading]
+                if len(whole) < len(block):  # empty lines are neither
+                    torn += [
+                        each for each in block if each.fields and (len(each.fields) != width or each.fields == heading)
+                    ]
                 numbers.append(np.array([record.last for record in whole], dtype=np.int64))
                 columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
                 for index, place in enumerate(places):
@@ -298,7 +304,8 @@ class CsvTable(_Named):
             with open(self._path, encoding=self._rule.codec, newline="") as file:
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
-            raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding) from None
+            keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
+            raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
         except OpenQuote as error:
             raise BadTable(self._path, str(error), error.action) from None
 
@@ -330,8 +337,12 @@ def records(text: Iterable[str], separator: str) -> Iterator[Record]:
 def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[str, str]:
     """What is wrong with rows that have not as many fields as the heading, and what to do. No field is quoted."""
     first, width, count = torn[0], len(names), len(torn[0].fields)
-    if len(torn) == total and all(len(record.fields) == count for record in torn) and abs(count - width) == 1:
+    if all(len(record.fields) == width for record in torn):
+        return f"{len(torn)} of {total} rows are the heading again (first: line {first.last})", "Leave these lines out"
+    if len(torn) == total and all(len(record.fields) == count for record in torn):
         fault = f"all {total} rows have {count} fields, and the heading has {width}"
+        if abs(count - width) > 1:
+            return fault, f"If line {first.first} is the heading, remove what stands before it"
         if count < width:
             comma = "The heading ends with a separator: take it away" if not names[-1] else ""
             return fault, comma or "Look at the heading: it has one name too many, or a separator in a name"

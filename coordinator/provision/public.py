@@ -11,7 +11,7 @@ import numpy as np
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, in_file, open_table
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
-from consilium.data.table import TableRule, read_table
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -44,13 +44,14 @@ def table_schema(
     absent = sorted(set(chosen) - set(names))
     if absent:
         raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
-    frame = read_table([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
+    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
+    frame = table.frame
     if frame.height < LEAST_ROWS:
         raise DataError(f"rows.public: {path} has {frame.height} rows", f"Give at least {LEAST_ROWS}")
     try:
-        columns = infer(frame, declared)
+        columns = infer(frame, declared, table.lines)
     except DataError as error:
-        raise DataError(f"rows.public: {path}: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
+        raise DataError(f"rows.public: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
     for column in columns:
         if len(column.values) > 1 and set(column.values) <= set(classes):
             raise ConfigError(

@@ -37,14 +37,14 @@ def clean(seed: int = 0) -> pl.DataFrame:
 
 
 FAULTS = (
-    ("dose", "number-in-text"),
-    ("bmi", "decimal-comma"),
-    ("age", "text-in-numbers"),
-    ("admitted", "dates"),
-    ("hospital", "spelled-twice"),
-    ("", "lines-torn"),
+    ("'dose'", "a unit or a bound"),
+    ("'bmi'", "decimal comma"),
+    ("'age'", "text in a column of numbers"),
+    ("'admitted'", "is of dates"),
+    ("'hospital'", "differ in case"),
+    ("", "2 of 600 rows have more or fewer fields"),
 )
-"""Column and codes of each planted fault: any of the codes is it."""
+"""Column and words of each planted fault."""
 
 
 def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
@@ -122,8 +122,8 @@ def german(seed: int = 0) -> bytes:
 
 
 GERMAN = (
-    ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "number-in-text"), ("Alter", "text-in-numbers"),
-    ("Geburtsdatum", "dates"), ("Bemerkung", "identifier"),
-    ("Klinik", "spelled-twice"), ("Befund", "label-missing"),
+    ("", "is not utf-8"), ("", "one column only"), ("'Gewicht'", "decimal comma"), ("'CRP'", "a unit or a bound"),
+    ("'Alter'", "'k.A.'"), ("'Geburtsdatum'", "is of dates"), ("'Bemerkung'", "an identifier"),
+    ("'Klinik'", "differ in case"), ("Befund", "has no value"),
 )  # fmt: skip
-"""Column and codes of what is wrong with it; none of the rules was written for it."""
+"""Column and words of what is wrong with it; none of the rules was written for it."""
