@@ -43,6 +43,7 @@ class Wanted:
     """A column to read. `codes` maps texts to numbers (of the label: to indices of classes); None for plain numbers.
 
     numbers_too: other texts than codes are numbers. factor, offset: each number * factor + offset, of codes too.
+    center: taken from all numbers at last, before whole ones and decimals become float64.
     known: values of a category, which is then read as their indices; renamed: one of them, or another name, for a text.
     either_mark: a number's decimal mark may be a comma or a point.
     """
@@ -54,6 +55,7 @@ class Wanted:
     numbers_too: bool = False
     factor: float = 1.0
     offset: float = 0.0
+    center: float = 0.0
     known: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     either_mark: bool = False
@@ -68,12 +70,18 @@ class Wanted:
         """Whether factor or offset say something."""
         return (self.factor, self.offset) != (1.0, 0.0)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are taken as they stand."""
+        return self.codes is None and not self.missing and not self.center and not self.changes_unit
+
 
 @dataclass(frozen=True)
 class Column:
     """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`.
 
-    keys: float64 (rows,) of a category: a hash of each text, of known ones and others, equal where the texts are.
+    keys: float64 (rows,), what tells rows apart where that is not `values`: of a category a hash of each text, of known
+        ones and others, equal where the texts are; of numbers that lost a center, the numbers.
     """
 
     values: np.ndarray = field(repr=False)
@@ -104,62 +112,87 @@ class Column:
         )
 
 
-def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
-    """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
-    values = numbers.astype(np.float64)
+def from_numbers(series: pl.Series, wanted: Wanted) -> Column:
+    """Numbers or truth values of any type (rows,), null or NaN where missing; codes are read as numbers."""
+    import polars as pl
+
+    whole = series.dtype.is_integer() or series.dtype == pl.Boolean
+    numbers = series.cast(pl.Int128 if whole else pl.Float64)
+    values = numbers.cast(pl.Float64).fill_null(np.nan).to_numpy(writable=True)
     states = np.zeros(len(values), dtype=np.uint8)
-    absent = _as_numbers(wanted.missing)
-    if wanted.codes is None and not absent and not wanted.changes_unit and np.isfinite(values).all():
-        return Column(values, states)  # most columns; of images there are hundreds
+    if wanted.is_plain and np.isfinite(values).all():
+        return Column(values, states)  # most columns
     states[np.isinf(values)] = ValueState.INFINITE
-    states[np.isnan(values) | np.isin(values, absent)] = ValueState.MISSING
+    states[np.isnan(values) | _equal(numbers, wanted.missing, whole)] = ValueState.MISSING
+    coded = None
     if wanted.codes is not None:
         coded = np.full(len(values), np.nan)
         for text, number in wanted.codes.items():
-            for key in _as_numbers([text]):
-                coded[values == key] = number
-        if wanted.numbers_too:
-            coded = np.where(np.isnan(coded), values, coded)
-        else:
+            coded[_equal(numbers, [text], whole)] = number
+        if not wanted.numbers_too:
             states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
-        values = coded
-    return _in_unit(values, states, wanted)
+    return _in_unit(values, coded, _less(series, wanted.center), states, wanted)
 
 
-def _in_unit(values: np.ndarray, states: np.ndarray, wanted: Wanted) -> Column:
-    """The column in the federation's unit, without the values that are not good. Both arrays may be changed."""
+def _equal(numbers: pl.Series, texts: Sequence[str], whole: bool) -> np.ndarray:
+    """bool (rows,): which numbers one of the texts is."""
+    return numbers.is_in(_as_numbers(texts, whole)).fill_null(False).to_numpy()
+
+
+def _less(numbers: pl.Series, center: float) -> np.ndarray:
+    """Whole numbers, decimals or floats less a center, float64 (rows,), NaN where missing."""
+    import polars as pl
+
+    kind = numbers.dtype
+    exact = pl.Decimal(38, kind.scale) if isinstance(kind, pl.Decimal) else pl.Int128 if kind.is_integer() else None
+    if center and center.is_integer() and exact is not None:
+        numbers = numbers.cast(exact) - pl.Series([int(center)], dtype=pl.Int128).cast(exact)
+        center = 0.0
+    return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy() - center
+
+
+def _in_unit(
+    values: np.ndarray, coded: np.ndarray | None, centred: np.ndarray, states: np.ndarray, wanted: Wanted
+) -> Column:
+    """The column in the federation's unit, less its center, without the values that are not good. values: float64
+    (rows,), and where codes say another one, coded; centred: values less the center. Arrays may be changed."""
+    if coded is not None:
+        values = np.where(np.isnan(coded), values, coded)
     if wanted.changes_unit:
         with np.errstate(over="ignore", invalid="ignore"):
             values = values * wanted.factor + wanted.offset
         states[(states == ValueState.GOOD) & ~np.isfinite(values)] = ValueState.INFINITE
     values[states != ValueState.GOOD] = np.nan
-    return Column(values, states)
+    if not wanted.center:
+        return Column(values, states)
+    exact = (states == ValueState.GOOD) & (np.isnan(coded) if coded is not None else True) & (not wanted.changes_unit)
+    return Column(np.where(exact, centred, values - wanted.center), states, values)
 
 
 def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
     """Text (rows,), with nulls where missing."""
     import polars as pl  # a fifth of a second: only where a file is text
 
-    if wanted.codes is None and not decimal_comma:  # most columns are numbers, and nothing but numbers
+    if wanted.is_plain and not decimal_comma:  # most columns are numbers, and nothing but numbers
         numbers = texts.cast(pl.Float64, strict=False)
         if not numbers.null_count():
-            return from_numbers(numbers.to_numpy(), wanted)
+            return from_numbers(numbers, wanted)
     decimal_comma |= wanted.either_mark
     text = pl.col("text").str.strip_chars()
     point = text.str.replace(",", ".", literal=True) if decimal_comma else text
     number = point.cast(pl.Float64, strict=False)
+    whole = point.str.replace(r"\.0+$", "").cast(pl.Int128, strict=False)
     missing = text.is_null() | text.is_in(["", *wanted.missing])
     coded = pl.lit(None, dtype=pl.Float64)
     if wanted.codes is not None:
         codes = {code.strip(): value for code, value in wanted.codes.items()}
         coded = text.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.Float64)
     if wanted.codes is not None and not wanted.numbers_too:
-        value = coded
         odd = pl.when(number.is_finite()).then(pl.lit(int(ValueState.NUMBER_BESIDE_CODES)))
-        wrong = pl.when(value.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
+        wrong = pl.when(coded.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
     else:
-        missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
-        value = pl.coalesce(coded, number)
+        same = pl.when(whole.is_null()).then(number.is_in(_as_numbers(wanted.missing, False)))
+        missing |= number.is_nan() | same.otherwise(whole.is_in(_as_numbers(wanted.missing, True)))
         comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
         marked = decimal_comma and not wanted.either_mark
         dot = text.str.contains(".", literal=True) if marked else pl.lit(False)
@@ -176,23 +209,30 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         wrong = pl.when(coded.is_null()).then(wrong.otherwise(pl.lit(0)))
     missing = missing.fill_null(False)
     state = pl.when(missing).then(pl.lit(int(ValueState.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
-    frame = texts.rename("text").to_frame().select(value.cast(pl.Float64).alias("value"), state.alias("state"))
-    values, states = frame["value"].fill_null(np.nan).to_numpy(writable=True), frame["state"].to_numpy(writable=True)
-    return _in_unit(values, states, wanted)
+    frame = (
+        texts.rename("text")
+        .to_frame()
+        .select(number.alias("number"), whole.alias("whole"), coded.alias("coded"), state.alias("state"))
+    )
+    values, of_codes = (frame[name].fill_null(np.nan).to_numpy(writable=True) for name in ("number", "coded"))
+    centred = np.where(frame["whole"].is_null(), values - wanted.center, _less(frame["whole"], wanted.center))
+    return _in_unit(values, of_codes, centred, frame["state"].to_numpy(writable=True), wanted)
 
 
-def _as_numbers(texts: Sequence[str]) -> list[float]:
-    """Those of the texts that are finite numbers; booleans as Parquet has them count as 1 and 0."""
-    numbers = []
-    for text in texts:
-        try:
-            number = {"true": 1.0, "false": 0.0}.get(text.lower())
-            number = float(text) if number is None else number
-        except ValueError:
-            continue
-        if np.isfinite(number):
-            numbers.append(number)
-    return numbers
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _as_numbers(texts: Sequence[str], whole: bool) -> list[int] | list[float]:
+    """Those of the texts that are numbers, or whole ones with all digits; truth values count as 1 and 0."""
+    plain = [TRUTH.get(text.strip().lower(), text.strip()) for text in texts]
+    numbers = [Decimal(text) for text in plain if _NUMBER.fullmatch(text)]
+    if not whole:
+        return [float(number) for number in numbers]
+    return [int(number) for number in numbers if abs(number) < _MOST and number == number.to_integral_value()]
+
+
+_MOST = 2**127
+"""Whole numbers of this size and more are no Int128."""
 
 
 _BOUND = re.compile(r"^\s*(([<>≤≥]=?|=<|=>)\s*[+-]?\d+([.,]\d+)?|[+-]?\d+([.,]\d+)?\s*\+)\s*$")
@@ -240,8 +280,11 @@ class CellRule(Frozen):
             return any(_BOUND.match(code) for code in self.codes or ())
         return self.other == "number"
 
-    def wanted(self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = ()) -> Wanted:
-        """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category."""
+    def wanted(
+        self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = (), center: float = 0.0
+    ) -> Wanted:
+        """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category.
+        center: of numbers."""
         missing_codes = self.missing_codes
         return Wanted(
             name=name,
@@ -251,6 +294,7 @@ class CellRule(Frozen):
             numbers_too=self.numbers_beside_codes,
             factor=self.factor,
             offset=self.offset,
+            center=center,
             known=tuple(known),
             renamed=self.values or {},
             either_mark=self.decimal_comma,
@@ -265,14 +309,16 @@ def read_cells(series: pl.Series | np.ndarray | Coded, wanted: Wanted, decimal_c
     are known."""
     if isinstance(series, Coded):
         return _coded(series, wanted)
-    if isinstance(series, np.ndarray):
-        return from_numbers(series, wanted)
+    if isinstance(series, np.ndarray) and wanted.is_plain and np.isfinite(series).all():
+        return Column(series.astype(np.float64), np.zeros(len(series), dtype=np.uint8))  # of images there are hundreds
     import polars as pl
 
+    if isinstance(series, np.ndarray):
+        series = pl.Series(series if series.dtype.kind in "iu" else series.astype(np.float64))
     if wanted.known:
         return _category(series, wanted)
     if series.dtype.is_numeric() or series.dtype == pl.Boolean:
-        return from_numbers(series.cast(pl.Float64).to_numpy(), wanted)  # nulls become NaN
+        return from_numbers(series, wanted)
     return from_text(series.cast(pl.String), wanted, decimal_comma)
 
 

@@ -22,10 +22,9 @@ from consilium.data.cells import (
     ValueState,
     Wanted,
     codes_among,
-    from_numbers,
-    from_text,
     in_order,
     places_of,
+    read_cells,
     texts_of,
     within_float32,
     written,
@@ -321,18 +320,9 @@ def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, 
 
 def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
     """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
-    import polars as pl
-
-    wanted, texts = Wanted(series.name, series.name), None
     if not series.dtype.is_numeric():
-        texts = texts_of(series).replace(TRUTH)
-        whole = texts.cast(pl.Int64, strict=False) if offset else texts
-        series = whole if whole.null_count() == texts.null_count() else texts
-    if offset and series.dtype.is_integer():  # float64 would round them before
-        series, offset = series.cast(pl.Int128) - pl.Series([int(offset)], dtype=pl.Int128), 0.0
-    is_text = series.dtype == pl.String
-    column = from_text(series, wanted) if is_text else from_numbers(series.cast(float).to_numpy(), wanted)
-    return within_float32(Column(column.values - offset, column.states) if offset else column)
+        series = texts_of(series).replace(TRUTH)
+    return within_float32(read_cells(series, Wanted(series.name, series.name, center=offset)))
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:

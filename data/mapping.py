@@ -110,10 +110,10 @@ class DataRules(Frozen):
         columns = [column for column in schema.table if column.column in self.lacks]
         return {name for column in columns for name in (column.column, *column.features)}
 
-    def wanted(self, name: str, known: tuple[str, ...] = ()) -> Wanted:
-        """What to read for a column or feature of the schema. `known`: values, where it is a category."""
-        rule = self.columns.get(name, ColumnRule())
-        return rule.wanted(name, rule.column or name, self.missing.codes, known)
+    def wanted(self, name: str, encoding: ColumnEncoding | None) -> Wanted:
+        """What to read for a column of the schema, or without `encoding` for a feature."""
+        rule, column = self.columns.get(name, ColumnRule()), encoding or ColumnEncoding(column=name, kind="number")
+        return rule.wanted(name, rule.column or name, self.missing.codes, column.values, column.offset)
 
     def missing_of(self, name: str) -> Missing:
         """What happens to a missing value of a column or feature."""
@@ -143,14 +143,9 @@ class RawField:
         """Names of what it becomes, in the schema's order."""
         return (self.wanted.name,) if self.encoding is None else self.encoding.features
 
-    def centred(self, column: Column) -> Column:
-        """Numbers less the schema's offset. A row is identified by those of the file, which no schema changes."""
-        offset = self.encoding.offset if self.encoding else 0.0
-        return Column(column.values - offset, column.states) if offset else column
-
     def matrix(self, column: Column) -> np.ndarray:
         """Float (rows, features), raw, NaN where missing."""
-        return column.values[:, None] if self.encoding is None else features_from(self.centred(column), self.encoding)
+        return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
 
 
 def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
@@ -174,9 +169,8 @@ def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
     def field_of(name: str, encoding: ColumnEncoding | None) -> RawField:
         # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
         taken = encoding is not None and encoding.missing and not rules.says_of_missing(name)
-        known = () if encoding is None else encoding.values
         missing = "mean" if taken or name in nothing else rules.missing_of(name)
-        return RawField(rules.wanted(name, known), encoding, missing, name in nothing)
+        return RawField(rules.wanted(name, encoding), encoding, missing, name in nothing)
 
     if not raw:
         return [field_of(name, None) for name in schema.features]

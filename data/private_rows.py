@@ -359,7 +359,6 @@ class _Fit:
         wanted, schema = item.wanted, self.schema
         self.problems += faults.faults(wanted, column, self.lines)
         allowed = self.ranges.get(wanted.name)
-        column = item.centred(column)
         outside = [] if allowed is None else faults.outside(wanted, column, self.lines, allowed)
         self.doubts += outside
         if not self.remarked or outside:

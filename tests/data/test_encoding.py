@@ -217,13 +217,13 @@ GOOD, MISSING, INFINITE = ValueState.GOOD, ValueState.MISSING, ValueState.INFINI
     ],
 )
 def test_numbers_come_in_the_federations_unit(numbers: list, changes: dict, values: list, states: list) -> None:
-    column = from_numbers(np.array(numbers), Wanted("x", "x", **changes))
+    column = from_numbers(pl.Series(numbers), Wanted("x", "x", **changes))
     np.testing.assert_allclose(column.values, values, atol=1e-12)
     assert column.states.tolist() == states
 
 
 def test_cells_of_a_private_table_are_in_no_repr() -> None:
-    column = from_numbers(np.array([61.5, 72.25]), Wanted("columns.age", "age"))
+    column = from_numbers(pl.Series([61.5, 72.25]), Wanted("columns.age", "age"))
     coded = Coded(np.array([0, 1]), ("syphilis", "none"))
     columns = FileColumns([column], [], ["patient-7", "patient-8"], Lines((("a.csv", "line", np.array([2, 3])),)))
     shown = repr((column, coded, columns))
