@@ -48,10 +48,11 @@ _EXACT, _LOST = 2.0**24, 1e-3
 """Whole numbers that float32 holds, and the share of a column's spread by which it may round."""
 _HALF = 0.5
 """A feature of a category is 1 or 0, but for noise on it."""
-_DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?|\d{1,2}([./-])\d{1,2}\2(\d{4}|\d{2})( .*)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([,.' ’\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?")
-_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-_INSIDE = re.compile(r"(?:[<>≤≥~]=?|=<|=>|[^\w\s+-])?\s*([+-]?\d+(?:[.,]\d+)?)\s*([^\d\s]\D{0,9})?")
+_DAY = r"[0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})( .*)?"
+_DATE = re.compile(r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([T ].*)?|" + _DAY)
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ’\u00a0\u202f])[0-9]{3}(\1[0-9]{3})*([.,][0-9]+)?")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_INSIDE = re.compile(r"(?:[<>≤≥~]=?|=<|=>|[^\w\s+-])?\s*([+-]?[0-9]+(?:[.,][0-9]+)?)\s*([^0-9\s][^0-9]{0,9})?")
 """A number in a bound or beside a unit: "> 89", "12 mg", "€ 5", "90+"."""
 
 

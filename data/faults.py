@@ -102,7 +102,8 @@ FAULTS = {
     ),
     ValueState.DECIMAL_COMMA: (
         "have a decimal comma",
-        "Export with a decimal point, or set decimal_comma = true in [csv]",
+        "Export with a decimal point, and without marks of thousands; if all commas are decimal ones, set"
+        " decimal_comma = true in [csv]",
     ),
     ValueState.DECIMAL_POINT: (
         "have a point although decimal_comma is set: it may separate thousands",

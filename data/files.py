@@ -257,6 +257,8 @@ class CsvTable(_Named):
         header = "The first line must name the columns"
         if not any(self.names):
             raise BadTable(path, "has an empty first line", header)
+        if any(sign < " " and sign not in "\n\r\t" for name in self.names for sign in name):
+            raise BadTable(path, "has control characters in its first line, as what is no text has", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
             raise BadTable(path, fault, hints.other_separator(other), keys={"csv": {"separator": other}})
@@ -307,7 +309,7 @@ class CsvTable(_Named):
             keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
             raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
         except OpenQuote as error:
-            raise BadTable(self._path, str(error), error.action) from None
+            raise BadTable(self._path, error.what, error.action) from None
 
 
 class Record(NamedTuple):
@@ -319,7 +321,7 @@ class Record(NamedTuple):
 
 
 class OpenQuote(DataError):
-    """Quotes that do not match."""
+    """Quotes that do not match, or a field that is too long."""
 
 
 def records(text: Iterable[str], separator: str) -> Iterator[Record]:
@@ -329,8 +331,11 @@ def records(text: Iterable[str], separator: str) -> Iterator[Record]:
         for fields in reader:
             yield Record(last + 1, reader.line_num, fields)
             last = reader.line_num
-    except csv.Error:
+    except csv.Error as error:
         action = f'Look in line {last + 1} for a " that is not closed, or for text behind a closing one'
+        if "limit" in str(error):
+            what = f"has a field of more than {csv.field_size_limit():,} signs in line {last + 1}"
+            raise OpenQuote(what, 'Shorten it, or close the " that begins it') from None
         raise OpenQuote("is not well-formed CSV: its quotes do not match", action) from None
 
 
@@ -496,8 +501,11 @@ def foreign_kind(path: Path) -> str | None:
     OSError
     """
     with open(path, "rb") as file:
-        start = file.read(4)
-    return next((kind for mark, kind in FOREIGN.items() if start.startswith(mark)), None) if start else ""
+        start = file.read(4096)
+    if not start:
+        return ""
+    kinds = [kind for mark, kind in FOREIGN.items() if start.startswith(mark)]
+    return kinds[0] if kinds else "binary, or UTF-16 text" if 4 * start.count(0) > len(start) else None
 
 
 def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:

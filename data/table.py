@@ -42,7 +42,7 @@ class TableRule(Frozen):
     """How a whole table is read. `columns`: rules of some; all others are taken as they stand.
 
     only: columns to read; all where there are none. drop: columns that nobody needs, left out where they cannot be
-    read. missing: texts that mean "missing".
+    read, or have no name (""). missing: texts that mean "missing".
     """
 
     csv: CsvRule = CsvRule()
@@ -100,7 +100,7 @@ def read_table(paths: Sequence[Path], rule: TableRule, hints: Hints | None = Non
 
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
     Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
-    text, NaN among numbers and `missing` are null. Columns without a name are left out. No error quotes a cell.
+    text, NaN among numbers and `missing` are null. Columns without a name must be empty. No error quotes a cell.
 
     Raises
     ------
@@ -190,6 +190,9 @@ def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable
 
     file = open_table(path, rule.csv, hints)
     places = _places(path, file, rule)
+    named = len(places)
+    if not rule.only and "" not in rule.drop:
+        places += [place for place, name in enumerate(file.names) if not name]
     parts: list[list[pl.Series]] = [[] for _ in places]
     try:
         lines = file.read(places, lambda index, part: parts[index].append(cast("pl.Series", part)))
@@ -198,13 +201,17 @@ def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable
             raise
         faults.append(error)
         lines = error.lines
+    nameless = [series.cast(pl.String).str.strip_chars() for part in parts[named:] for series in part]
+    if any((texts.fill_null("") != "").any() for texts in nameless):
+        action = 'Name it in the heading, or leave it out: drop = [""]'
+        faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
     columns = []
-    for place, of_column in zip(places, parts, strict=True):
+    for place, of_column in zip(places[:named], parts[:named], strict=True):
         series = pl.concat(of_column).rename(file.names[place])
         of_column.clear()
         columns.append(_ruled(series, rule, file.decimal_comma, path, lines, hints, faults))
     names = [column.name for column in columns]
-    unread = tuple(name for name in rule.drop if name in file.names and name not in names)
+    unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
     return RawTable(pl.DataFrame(columns), lines, unread)
 
 

@@ -89,6 +89,9 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
             source.judge(noted)
             checked.divide(source)
         new = {str(fault): fault for fault in (*noted, *noted.doubts) if str(fault) not in seen}
+        for fault in new.values():
+            if isinstance(fault, TableFault) and fault.column in roles.values():
+                fault.keys.pop("drop", None)  # it is what the others are read for
         seen |= new
         checked.faults += [fault for fault in new.values() if fault not in noted.doubts]
         checked.doubts += [fault for fault in new.values() if fault in noted.doubts]

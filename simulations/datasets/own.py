@@ -202,8 +202,8 @@ def open_images(spec: SourceSpec) -> ArraySource:
     return ArraySource.of_parts(x, features, parts, spec)
 
 
-_OF_SYSTEMS = ("Thumbs.db", "desktop.ini")
-"""Files that Windows makes beside images; those of others are hidden."""
+_OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")
+"""Files that Windows and macOS make in every folder."""
 
 
 def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
@@ -216,12 +216,12 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
     rows: dict[str, list[str]] = {name: [] for name in (IMAGE, *levels)}
     others = []
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() or path.name.startswith(".") or path.name in _OF_SYSTEMS:
+        *above, name = path.relative_to(folder).parts
+        if path.is_dir() or name in _OF_SYSTEMS:
             continue
-        if path.suffix.lower() not in SUFFIXES:
+        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in (*above, name)):
             others.append(path)
             continue
-        above = path.relative_to(folder).parts[:-1]
         if len(above) != len(levels):
             where = "/".join((*above, path.name))
             raise DataError(

@@ -39,10 +39,11 @@ def rule(**tables: Any) -> TableRule:
         (GOOD.replace(",", "\t"), {"csv": {"separator": "\t"}}),
         (GOOD.replace("70.5", '"70.5"').replace("sex", ' "sex" '), {"only": ["age", '"sex"']}),
         (GOOD.replace("\n72, male ,\n", "\n72, male ,?\n"), {"missing": ["?"]}),
-        (GOOD.replace("age", ",age").replace("61", "0,61").replace("72", "1,72"), {}),
+        (GOOD.replace("age", ",age").replace("61", "0,61").replace("72", "1,72"), {"drop": [""]}),
+        ("".join(f"{line},\n" for line in GOOD.splitlines()), {}),
         ("x,x," + GOOD.replace("61", "1,2,61").replace("72", "1,2,72"), {"drop": ["x"]}),
     ],
-    ids=["plain", "byte order mark", "windows", "decimal commas", "tabs", "quotes", "missing", "unnamed", "double"],
+    ids="plain mark windows commas tabs quotes missing unnamed trailing double".split(),
 )
 def test_ways_to_write_the_same_rows(tmp_path: Path, content: str | bytes, tables: dict) -> None:
     found = read_table([write(tmp_path / "a.csv", content)], rule(**tables))
