@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -116,38 +116,52 @@ def from_numbers(series: pl.Series, wanted: Wanted) -> Column:
     """Numbers or truth values of any type (rows,), null or NaN where missing; codes are read as numbers."""
     import polars as pl
 
-    whole = series.dtype.is_integer() or series.dtype == pl.Boolean
-    numbers = series.cast(pl.Int128 if whole else pl.Float64)
+    numbers = _exact(series)
     values = numbers.cast(pl.Float64).fill_null(np.nan).to_numpy(writable=True)
     states = np.zeros(len(values), dtype=np.uint8)
     if wanted.is_plain and np.isfinite(values).all():
         return Column(values, states)  # most columns
     states[np.isinf(values)] = ValueState.INFINITE
-    states[np.isnan(values) | _equal(numbers, wanted.missing, whole)] = ValueState.MISSING
+    states[np.isnan(values) | _equal(numbers, wanted.missing)] = ValueState.MISSING
     coded = None
     if wanted.codes is not None:
         coded = np.full(len(values), np.nan)
         for text, number in wanted.codes.items():
-            coded[_equal(numbers, [text], whole)] = number
+            coded[_equal(numbers, [text])] = number
         if not wanted.numbers_too:
             states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
-    return _in_unit(values, coded, _less(series, wanted.center), states, wanted)
+    return _in_unit(values, coded, _less(numbers, wanted.center), states, wanted)
 
 
-def _equal(numbers: pl.Series, texts: Sequence[str], whole: bool) -> np.ndarray:
-    """bool (rows,): which numbers one of the texts is."""
-    return numbers.is_in(_as_numbers(texts, whole)).fill_null(False).to_numpy()
+def _exact(series: pl.Series) -> pl.Series:
+    """Numbers or truth values, whole ones and decimals with all their digits, the others as float64."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Decimal):
+        return series.cast(pl.Decimal(38, kind.scale))
+    return series.cast(pl.Int128 if kind.is_integer() or kind == pl.Boolean else pl.Float64)
+
+
+def _equal(numbers: pl.Series, texts: Sequence[str]) -> np.ndarray:
+    """bool (rows,): which of the numbers, as `_exact` gives them, one of the texts is."""
+    known: list[Any] = _as_numbers(texts)
+    if numbers.dtype.is_float():
+        known = [float(number) for number in known]
+    else:
+        known = [number for number in known if abs(number) < _LARGEST]
+    if numbers.dtype.is_integer():
+        known = [int(number) for number in known if number % 1 == 0]
+    same = numbers.is_in(known)
+    return same.fill_null(False).to_numpy()
 
 
 def _less(numbers: pl.Series, center: float) -> np.ndarray:
-    """Whole numbers, decimals or floats less a center, float64 (rows,), NaN where missing."""
+    """Numbers as `_exact` gives them less a center, float64 (rows,), NaN where missing."""
     import polars as pl
 
-    kind = numbers.dtype
-    exact = pl.Decimal(38, kind.scale) if isinstance(kind, pl.Decimal) else pl.Int128 if kind.is_integer() else None
-    if center and center.is_integer() and exact is not None:
-        numbers = numbers.cast(exact) - pl.Series([int(center)], dtype=pl.Int128).cast(exact)
-        center = 0.0
+    if center and center.is_integer() and not numbers.dtype.is_float():
+        numbers, center = numbers - pl.Series([int(center)], dtype=pl.Int128).cast(numbers.dtype), 0.0
     return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy() - center
 
 
@@ -181,7 +195,7 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
     text = pl.col("text").str.strip_chars()
     point = text.str.replace(",", ".", literal=True) if decimal_comma else text
     number = point.cast(pl.Float64, strict=False)
-    whole = point.str.replace(r"\.0+$", "").cast(pl.Int128, strict=False)
+    exact, large = point.cast(pl.Decimal(38, 2), strict=False), number.abs() >= _EXACT
     missing = text.is_null() | text.is_in(["", *wanted.missing])
     coded = pl.lit(None, dtype=pl.Float64)
     if wanted.codes is not None:
@@ -191,8 +205,10 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         odd = pl.when(number.is_finite()).then(pl.lit(int(ValueState.NUMBER_BESIDE_CODES)))
         wrong = pl.when(coded.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
     else:
-        same = pl.when(whole.is_null()).then(number.is_in(_as_numbers(wanted.missing, False)))
-        missing |= number.is_nan() | same.otherwise(whole.is_in(_as_numbers(wanted.missing, True)))
+        known = _as_numbers(wanted.missing)
+        same = pl.when(large).then(exact.is_in([each for each in known if abs(each) < _LARGEST]))
+        same = same.otherwise(number.is_in([float(each) for each in known]))
+        missing |= number.is_nan() | same
         comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
         marked = decimal_comma and not wanted.either_mark
         dot = text.str.contains(".", literal=True) if marked else pl.lit(False)
@@ -212,27 +228,31 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
     frame = (
         texts.rename("text")
         .to_frame()
-        .select(number.alias("number"), whole.alias("whole"), coded.alias("coded"), state.alias("state"))
+        .select(
+            number.alias("number"),
+            pl.when(large).then(exact).alias("exact"),
+            coded.alias("coded"),
+            state.alias("state"),
+        )
     )
     values, of_codes = (frame[name].fill_null(np.nan).to_numpy(writable=True) for name in ("number", "coded"))
-    centred = np.where(frame["whole"].is_null(), values - wanted.center, _less(frame["whole"], wanted.center))
+    centred = np.where(frame["exact"].is_null(), values - wanted.center, _less(frame["exact"], wanted.center))
     return _in_unit(values, of_codes, centred, frame["state"].to_numpy(writable=True), wanted)
 
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def _as_numbers(texts: Sequence[str], whole: bool) -> list[int] | list[float]:
-    """Those of the texts that are numbers, or whole ones with all digits; truth values count as 1 and 0."""
+_EXACT = 2.0**53
+"""Below it float64 holds every whole number."""
+_LARGEST = 10**35
+"""Below it a decimal of two places does."""
+
+
+def _as_numbers(texts: Sequence[str]) -> list[Decimal]:
+    """Those of the texts that are numbers; truth values count as 1 and 0."""
     plain = [TRUTH.get(text.strip().lower(), text.strip()) for text in texts]
-    numbers = [Decimal(text) for text in plain if _NUMBER.fullmatch(text)]
-    if not whole:
-        return [float(number) for number in numbers]
-    return [int(number) for number in numbers if abs(number) < _MOST and number == number.to_integral_value()]
-
-
-_MOST = 2**127
-"""Whole numbers of this size and more are no Int128."""
+    return [Decimal(text) for text in plain if _NUMBER.fullmatch(text)]
 
 
 _BOUND = re.compile(r"^\s*(([<>≤≥]=?|=<|=>)\s*[+-]?\d+([.,]\d+)?|[+-]?\d+([.,]\d+)?\s*\+)\s*$")

@@ -43,7 +43,7 @@ def rule(**tables: Any) -> TableRule:
         ("".join(f"{line},\n" for line in GOOD.splitlines()), {}),
         ("x,x," + GOOD.replace("61", "1,2,61").replace("72", "1,2,72"), {"drop": ["x"]}),
     ],
-    ids="plain mark windows commas tabs quotes missing unnamed trailing double".split(),
+    ids=["plain", "mark", "windows", "commas", "tabs", "quotes", "missing", "unnamed", "trailing", "double"],
 )
 def test_ways_to_write_the_same_rows(tmp_path: Path, content: str | bytes, tables: dict) -> None:
     found = read_table([write(tmp_path / "a.csv", content)], rule(**tables))
