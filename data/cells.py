@@ -194,8 +194,11 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
     decimal_comma |= wanted.either_mark
     text = pl.col("text").str.strip_chars()
     point = text.str.replace(",", ".", literal=True) if decimal_comma else text
-    number = point.cast(pl.Float64, strict=False)
-    exact, large = point.cast(pl.Decimal(38, 2), strict=False), number.abs() >= _EXACT
+    cells = texts.rename("text").to_frame().with_columns(point.cast(pl.Float64, strict=False).alias("number"))
+    number, large = pl.col("number"), pl.col("number").abs() >= _EXACT
+    exact = pl.lit(None, dtype=pl.Decimal(38, 2))
+    if bool((cells["number"].abs() >= _EXACT).any()):
+        exact = point.cast(pl.Decimal(38, 2), strict=False)
     missing = text.is_null() | text.is_in(["", *wanted.missing])
     coded = pl.lit(None, dtype=pl.Float64)
     if wanted.codes is not None:
@@ -225,16 +228,8 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         wrong = pl.when(coded.is_null()).then(wrong.otherwise(pl.lit(0)))
     missing = missing.fill_null(False)
     state = pl.when(missing).then(pl.lit(int(ValueState.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
-    frame = (
-        texts.rename("text")
-        .to_frame()
-        .select(
-            number.alias("number"),
-            pl.when(large).then(exact).alias("exact"),
-            coded.alias("coded"),
-            state.alias("state"),
-        )
-    )
+    read = {"number": number, "exact": pl.when(large).then(exact), "coded": coded, "state": state}
+    frame = cells.select(**read)
     values, of_codes = (frame[name].fill_null(np.nan).to_numpy(writable=True) for name in ("number", "coded"))
     centred = np.where(frame["exact"].is_null(), values - wanted.center, _less(frame["exact"], wanted.center))
     return _in_unit(values, of_codes, centred, frame["state"].to_numpy(writable=True), wanted)

@@ -159,6 +159,12 @@ class CheckedFiles:
         return [fault for fault in self.faults if not (isinstance(fault, TableFault) and fault.keys)]
 
     @property
+    def fine(self) -> list[str]:
+        """Features of which there is nothing to say."""
+        named = {getattr(fault, "column", "") for fault in (*self.faults, *self.doubts)}
+        return [name for name in self.source.frame.columns if name not in named] if self.source else []
+
+    @property
     def scenario(self) -> dict[str, Any]:
         """The tables of the scenario."""
         unit = "patient" if "patient" in self.data else "record"
@@ -220,6 +226,8 @@ class CheckedFiles:
         ):  # fmt: skip
             if faults:
                 yield "\n".join([f"{title.upper()} ({len(faults)})", *(f"  {fault}" for fault in faults), ""])
+        if self.fine:
+            yield f"FINE ({len(self.fine)})\n  {', '.join(self.fine)}\n"
         if self.in_file:
             yield "Mend the file first. Then check it again."
         if self.refused:
@@ -241,11 +249,12 @@ class CheckedFiles:
             "file": self.pattern,
             "must_be_mended": len(self.faults),
             "findings": [
-                {"grade": grade, "fault": fault.what, "action": fault.action, "column": getattr(fault, "column", "")}
+                {"code": code, "fault": fault.what, "action": fault.action, "column": getattr(fault, "column", "")}
                 | {"keys": getattr(fault, "keys", {})}
-                for grade, fault in findings
+                for code, fault in findings
             ],
             "warnings": self.warnings,
+            "fine": self.fine,
             "in_file": [str(fault) for fault in self.in_file],
             "would_read": {"refused": self.refused} if self.refused else self.read,
             "scenario": self.scenario_text(),

@@ -241,7 +241,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--out", "own.toml")
     assert code == 1
     for part in (
-        "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (1)", "'43mg', '26mg', '30 mg' and 5 more",
+        "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (1)", "FINE (4)", "'43mg', '26mg', '30 mg'",
         "The scenario reads 598 rows of 10 owners, 7 columns as 10 features",
         "Or in Python:", "council.fit(frame, 'ill', owners='hospital')", "Mend the file first. Then check it again.",
         "The scenario is in own.toml, once the file is mended: consilium run own.toml",
@@ -253,7 +253,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = json.loads(text)
     assert (code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 6, 1)
     assert table["findings"][1] == {
-        "grade": "fault", "column": "age", "fault": "patients.csv, line 98 and 11 more: column 'age' has text in a"
+        "code": "fault", "column": "age", "fault": "patients.csv, line 98 and 11 more: column 'age' has text in a"
         " column of numbers: '-', '?', 'NA'", "action": "Name it as missing", "keys": {"missing": ["-", "?", "NA"]},
     }  # fmt: skip
     assert "is not there" in command("nothing.csv", "--label", "ill")[1]
