@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
@@ -16,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
-from consilium.data.files import Coded
-from consilium.protocol.errors import DataError
+from consilium.data.files import Coded, Hints, Lines
+from consilium.data.texts import TRUTH, texts_of, written
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
@@ -316,9 +313,6 @@ class CellRule(Frozen):
         )
 
 
-TRUTH = {"true": "1", "false": "0"}
-
-
 def read_cells(series: pl.Series | np.ndarray | Coded, wanted: Wanted, decimal_comma: bool = False) -> Column:
     """A part of a column as a file has it, numbers or text, as numbers; of a category as places among the values that
     are known."""
@@ -373,102 +367,6 @@ def _key(text: str) -> float:
     return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11)
 
 
-_WHOLE = 2.0**63
-"""Whole numbers of this size and more are no int64."""
-
-
-def texts_of(series: pl.Series) -> pl.Series:
-    """Values as text, null where missing, so that files of different kinds have the same ones: whole numbers without a
-    fraction and with all their digits, truth values in small letters, no spaces around.
-
-    >>> import polars as pl
-    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
-    ['1', 'true', None, '01']
-    >>> texts_of(pl.Series([2**53 + 1, None])).to_list(), texts_of(pl.Series([1.0, 0.5, float("nan")])).to_list()
-    (['9007199254740993', None], ['1', '0.5', None])
-
-    Raises
-    ------
-    DataError : neither numbers, text, truth values nor dates.
-    """
-    return written(series).str.replace(r"^([+-]?\d+)\.0+$", "${1}")
-
-
-def written(series: pl.Series) -> pl.Series:
-    """As `texts_of`, but text as it is written: "250.0" and "250" may be two codes."""
-    import polars as pl
-
-    kind, name, value = series.dtype, series.name, pl.col("value")
-    taken = kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Date, pl.Datetime)
-    if not (kind.is_numeric() or taken):
-        what = {pl.Duration: "durations", pl.Time: "times of day"}.get(kind.base_type(), f"of type {kind.base_type()}")
-        raise DataError(f"column {name!r} is {what}", "Write it as numbers (of days, of hours), as dates or as text")
-    text = value.cast(pl.String)
-    if kind.is_float():
-        whole = value.is_finite() & (value == value.round()) & (value.abs() < _WHOLE)
-        integers = pl.when(whole).then(value).otherwise(None).cast(pl.Int64).cast(pl.String)
-        text = pl.when(value.is_not_nan()).then(pl.coalesce(integers, text))
-    elif kind.is_decimal():
-        text = text.str.replace(r"\.0+$", "")
-    elif not kind.is_numeric():
-        text = text.str.strip_chars()
-        small = text.str.to_lowercase()
-        text = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
-    return series.rename("value").to_frame().select(text.alias("text"))["text"].rename(name)
-
-
-def in_order(text: str) -> tuple[bool, float, str]:
-    """Sorts numbers by size, then texts.
-
-    >>> sorted(["b", "10", "9", "a"], key=in_order)
-    ['9', '10', 'a', 'b']
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        return True, 0.0, text
-    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
-
-
-def codes_among(texts: pl.Series) -> list[str]:
-    """Texts that read as numbers and yet are names, so that the column is a category; none where it is one of numbers.
-
-    texts: as `written` gives them. They are names where a zero stands before digits (ICD "01882"); where whole numbers
-    have an exponent's letter and none of the column a fraction (bed "1E3"); and where two texts would be one number
-    ("+1" and "1", "250.0" and "250.00"), but for "5" beside "5.0" and ".5" beside "0.5", which are ways to write one.
-
-    >>> import polars as pl
-    >>> codes_among(pl.Series(["01882", "1882"])), codes_among(pl.Series(["1E3", "20"]))
-    (['01882'], ['1E3'])
-    >>> codes_among(pl.Series(["1e-05", "-0.5", "5", "5.0"]))
-    []
-    """
-    import polars as pl
-
-    known = texts.unique(maintain_order=True)
-    numbers = known.filter(known.cast(pl.Float64, strict=False).is_finite().fill_null(False))
-    odd = numbers.filter(~numbers.str.contains(_CANONICAL))
-    if not len(odd):
-        return []
-    zeros, exponents = odd.filter(odd.str.contains(r"^[+-]?0\d")), odd.filter(odd.str.contains(r"^\d+[eE]\d+$"))
-    if len(zeros):
-        return zeros.to_list()
-    if len(exponents) and not numbers.str.contains(".", literal=True).any():
-        return exponents.to_list()
-    numbers_in = Counter(Decimal(form) for form in {_plain_form(text) for text in numbers})
-    return [text for text in odd if numbers_in[Decimal(_plain_form(text))] > 1]
-
-
-_CANONICAL = r"^-?([1-9]\d*|0\.\d*[1-9]|[1-9]\d*\.\d*[1-9])$|^0$"
-"""Of such texts no two are one number."""
-
-
-def _plain_form(text: str) -> str:
-    """Without what is only a way to write it: a whole one's zero after the point, a zero before it, the sign of 0."""
-    plain = re.sub(r"^(-?)0\.(?=\d)", r"\1.", re.sub(r"^([+-]?\d+)\.0?$", r"\1", text))
-    return "0" if plain == "-0" else plain
-
-
 def places_of(series: pl.Series, known: Sequence[str]) -> Column:
     """Values of a category -> their places among those that are known: as they are written or, where that is none of
     them, without a fraction that is 0."""
@@ -496,24 +394,61 @@ def within_float32(column: Column) -> Column:
     return Column(np.where(beyond, np.nan, column.values), states)
 
 
-def plain_name(text: str) -> str:
-    """What is left of a name without case, blanks, invisible signs, and zeros before a number; a blank between digits
-    stays.
+FAULTS = {
+    ValueState.NOT_A_NUMBER: (
+        "hold text that is no number",
+        'Map it with codes: beside a bound as in codes = { "> 89" = 90 } other cells stay numbers. Or, if it means a'
+        " missing value, name it in missing_codes",
+    ),
+    ValueState.DECIMAL_COMMA: ("have a decimal comma", ""),
+    ValueState.DECIMAL_POINT: ("have a point although decimal_comma is set: it may separate thousands", ""),
+    ValueState.UNKNOWN_CODE: ("hold a value that codes does not have", "Add it to codes, or to missing_codes"),
+    ValueState.NUMBER_BESIDE_CODES: (
+        "hold a value that codes does not have, and that is a number",
+        'If codes stand beside numbers ("> 89" beside 34), set other = "number"; else add it to codes',
+    ),
+    ValueState.INFINITE: ("are infinite, or beyond float32", "Correct them, or empty them"),
+}
+"""What cells are in each state that no number is made of, and what to do where every file has the same answer."""
 
-    >>> plain_name("Ward  07\u200b"), plain_name("ward7"), plain_name("1 05"), plain_name("0.05")
-    ('ward7', 'ward7', '1 5', '0.05')
+
+def cell_faults(rows: Callable[[ValueState], np.ndarray], lines: Lines, hints: Hints) -> Iterator[tuple[str, str]]:
+    """What is wrong with the cells of one column, and what to do. rows: where those of a state are. Quotes no cell."""
+    actions = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
+    for state, (fault, action) in FAULTS.items():
+        if len(some := rows(state)):
+            yield counted(lines, some, fault), actions.get(state, action)
+
+
+def counted(lines: Lines, rows: np.ndarray, fault: str, cell: str = "") -> str:
+    """How many rows of all, what they are, and where the first one is. cell: it, where it may be quoted."""
+    return f"{len(rows)} of {len(lines)} rows {fault} (first: {lines.place(int(rows[0]))}{cell})"
+
+
+FAR = 10.0
+"""Public standard deviations from the public mean, beyond which a single value is odd."""
+SHIFTED = 3.0
+"""Public standard deviations between the means, beyond which a whole column is odd."""
+LEAST_FOR_A_MEAN = 20
+
+
+@dataclass(frozen=True)
+class Oddness:
+    """`far` bool (n,): which values are. `shift`: of the mean, in public standard deviations; 0 of too few values."""
+
+    far: np.ndarray = field(repr=False)
+    shift: float = field(repr=False)
+
+
+def compared(values: np.ndarray, center: float, scale: float) -> Oddness:
+    """Values float64 (n,), all there, beside a public mean and standard deviation.
+
+    0 and 1 are never far: they may be a rare category, as a column of its own.
+
+    >>> compared(np.array([1.1, 88.0]), 1.0, 0.2).far.tolist()
+    [False, True]
     """
-    text = unicodedata.normalize("NFKC", text).casefold()
-    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cf", "Cc"))
-    text = re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
-    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
-
-
-def spelled_twice(names: Iterable[str]) -> dict[str, str]:
-    """Name -> the first one that it equals but for what `plain_name` takes away.
-
-    >>> spelled_twice(["Ward 7", "Ward 8", "ward 07"])
-    {'ward 07': 'Ward 7'}
-    """
-    first: dict[str, str] = {}
-    return {name: known for name in names if (known := first.setdefault(plain_name(name), name)) != name}
+    with np.errstate(over="ignore"):
+        far = (np.abs(values - center) > FAR * scale) & (values != 0) & (values != 1)
+        enough = len(values) >= LEAST_FOR_A_MEAN
+        return Oddness(far, abs(float(values.mean()) - center) / scale if enough else 0.0)

@@ -16,21 +16,10 @@ from unicodedata import category
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from consilium.data.cells import (
-    TRUTH,
-    Column,
-    ValueState,
-    Wanted,
-    codes_among,
-    in_order,
-    places_of,
-    read_cells,
-    texts_of,
-    within_float32,
-    written,
-)
+from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells, within_float32
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults, TableFault, quoted
+from consilium.data.texts import TRUTH, codes_among, in_order, texts_of, written
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
 from consilium.protocol.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, Schema, features_of

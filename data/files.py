@@ -8,7 +8,7 @@ import json
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,14 +68,6 @@ class BadTable(TableFault):
         super().__init__(f"{path}{between}{fault}", action, column, keys)
 
 
-class TornRows(BadTable):
-    """Rows of another length than the heading, or that are it again. The others, at `lines`, were read."""
-
-    def __init__(self, path: Path, fault: str, action: str, lines: Lines) -> None:
-        self.lines = lines
-        super().__init__(path, fault, action)
-
-
 @dataclass(frozen=True)
 class Hints:
     """What to do about a file that is written in another way. `separator` holds {mark!r} or {mark}."""
@@ -100,7 +92,7 @@ def in_file(table: str) -> Hints:
     return Hints(
         separator=f"Set separator = {{mark!r}} under [{table}]",
         encoding=f'Save it as UTF-8, or set encoding under [{table}] to "cp1252" or "latin-1"',
-        decimal_comma=f"Export with a decimal point, or set decimal_comma = true in [{table}]",
+        decimal_comma=f"Export with a decimal point and no mark of thousands, or set decimal_comma = true in [{table}]",
         no_decimal_comma="Export without thousands separators",
         mixed_marks="Some of its numbers have a comma: leave decimal_comma of the file away, and set that of its cells",
     )
@@ -183,6 +175,18 @@ class Coded(NamedTuple):
         return "Coded(<private>)"
 
 
+class Read(NamedTuple):
+    """Columns that were asked for, in that order, and where their rows stand. torn: rows that are none of them: of
+    another length than the heading, or that are it again."""
+
+    columns: list[pl.Series | np.ndarray | Coded]
+    lines: Lines
+    torn: BadTable | None = None
+
+    def __repr__(self) -> str:
+        return "Read(<private>)"
+
+
 class TableFile(Protocol):
     """An open file. `names` of its columns, in order; one may be there twice.
 
@@ -201,8 +205,8 @@ class TableFile(Protocol):
         """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
         ...
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series | np.ndarray | Coded], None]) -> Lines:
-        """Give each column at `places` to `take`, in one or more parts, with its index in `places`. Raises BadTable."""
+    def read(self, places: Sequence[int]) -> Read:
+        """The columns at `places`. Raises BadTable."""
         ...
 
 
@@ -269,16 +273,12 @@ class CsvTable(_Named):
         """Nothing: every column is text."""
         return ""
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
-        """See `TableFile`, block by block.
-
-        Raises
-        ------
-        BadTable : no rows, or no CSV. TornRows : some have another length, after all others were given. OSError
-        """
+    def read(self, places: Sequence[int]) -> Read:
+        """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
         import polars as pl
 
         width = len(self.names)
+        parts: list[list[pl.Series]] = [[pl.Series([], dtype=pl.String)] for _ in places]
         torn: list[Record] = []
         numbers = [np.zeros(0, dtype=np.int64)]
         with self._lines() as lines:
@@ -286,19 +286,17 @@ class CsvTable(_Named):
             while block := list(islice(lines, BLOCK)):
                 whole = [record for record in block if len(record.fields) == width and record.fields != heading]
                 if len(whole) < len(block):  # empty lines are neither
-                    torn += [
-                        each for each in block if each.fields and (len(each.fields) != width or each.fields == heading)
-                    ]
+                    others = (each for each in block if each.fields)
+                    torn += [each for each in others if len(each.fields) != width or each.fields == heading]
                 numbers.append(np.array([record.last for record in whole], dtype=np.int64))
                 columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
-                for index, place in enumerate(places):
-                    take(index, pl.Series(columns[place], dtype=pl.String))
+                for part, place in zip(parts, places, strict=True):
+                    part.append(pl.Series(columns[place], dtype=pl.String))
         rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
-        if torn:
-            raise TornRows(self._path, *why_torn(self.names, torn, len(rows) + len(torn)), rows)
+        fault = BadTable(self._path, *why_torn(self.names, torn, len(rows) + len(torn))) if torn else None
         if not len(rows):
-            raise BadTable(self._path, "has a header and no rows", "Export the data again")
-        return rows
+            raise fault or BadTable(self._path, "has a header and no rows", "Export the data again")
+        return Read([pl.concat(part) for part in parts], rows, fault)
 
     @contextmanager
     def _lines(self) -> Iterator[Iterator[Record]]:
@@ -398,18 +396,18 @@ class ParquetTable(_Named):
             return ""
         return f"is of type {kind.base_type().__name__}, it must hold numbers or text"
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
+    def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
+        columns: list[pl.Series | np.ndarray | Coded] = []
         with self._whole():
-            for index, place in enumerate(places):
-                name = self.names[place]
+            for name in [self.names[place] for place in places]:
                 series = pl.read_parquet(self._path, columns=[name]).to_series()
                 declared = name in self._categories and not isinstance(series.dtype, pl.Categorical)
-                take(index, series.cast(pl.String).cast(pl.Categorical) if declared else series)
+                columns.append(series.cast(pl.String).cast(pl.Categorical) if declared else series)
             rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
-        return Lines.of_rows(self._path.name, rows)
+        return Read(columns, Lines.of_rows(self._path.name, rows))
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -476,14 +474,15 @@ class NpzTable(_Named):
             return ""
         return f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
 
-    def read(self, places: Sequence[int], take: Callable[[int, np.ndarray | Coded], None]) -> Lines:
+    def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`."""
-        for index, place in enumerate(places):
+        columns: list[pl.Series | np.ndarray | Coded] = []
+        for place in places:
             if place < len(self.names):
-                take(index, self._x[:, place])
+                columns.append(self._x[:, place])
             else:
-                take(index, Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
-        return Lines.of_rows(self._path.name, len(self._y))
+                columns.append(Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
+        return Read(columns, Lines.of_rows(self._path.name, len(self._y)))
 
     def _other(self, place: int) -> np.ndarray:
         with np.load(self._path, allow_pickle=False) as file:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import CellRule, ValueState, texts_of
-from consilium.data.distances import FAR, SHIFTED, compared
+from consilium.data.cells import FAR, FAULTS, SHIFTED, CellRule, ValueState, compared, counted
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
 from consilium.data.table import TableRule, read_raw
+from consilium.data.texts import texts_of
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
 
@@ -117,17 +117,14 @@ class _SchemaFile:
             raise BadTable(self.path, f"has more than one column named {_shown(double, ', ')}", "Rename all but one")
 
     def _no_numbers(self, doubts: Sequence[Doubt]) -> Iterator[str]:
-        states = {
-            ValueState.NOT_A_NUMBER: ("hold text that is no number", "numbers are asked for"),
-            ValueState.DECIMAL_COMMA: ("have a decimal comma", self.how.hints.decimal_comma),
-            ValueState.INFINITE: ("are infinite or beyond float32", "correct them"),
-        }
+        hints = self.how.hints
         for doubt in doubts:
-            if doubt.state in states:
-                fault, action = states[doubt.state]
-                if doubt.state == ValueState.DECIMAL_COMMA and self._has_points(doubt.column):
-                    action = self.how.hints.mixed_marks
-                yield f"{self._counted(doubt.column, doubt.rows, fault, self.how.public)}; {action}"
+            if doubt.state in FAULTS:
+                action = "numbers are asked for"
+                if doubt.state == ValueState.DECIMAL_COMMA:
+                    action = hints.mixed_marks if self._has_points(doubt.column) else hints.decimal_comma
+                fault = self._counted(doubt.column, doubt.rows, FAULTS[doubt.state][0], self.how.public)
+                yield f"{fault}; {action}"
 
     def _has_points(self, column: str) -> bool:
         return bool(self.table.frame[column].cast(str).str.contains(r"^[+-]?\d*\.\d+$").any())
@@ -201,9 +198,8 @@ class _SchemaFile:
                 )
 
     def _counted(self, name: str, rows: np.ndarray, fault: str, quoted: bool = False) -> str:
-        first, frame = int(rows[0]), self.table.frame
-        value = f", {str(frame[name][first])[:_LONGEST_SHOWN]!r}" if quoted else ""
-        return f"{name}: {len(rows)} of {frame.height} rows {fault} (first: {self.table.lines.place(first)}{value})"
+        cell = f", {str(self.table.frame[name][int(rows[0])])[:_LONGEST_SHOWN]!r}" if quoted else ""
+        return f"{name}: {counted(self.table.lines, rows, fault, cell)}"
 
 
 def _shown(items: Sequence[str], between: str = " | ") -> str:

@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed, texts_of, written
-from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, TornRows, in_file, open_table
+from consilium.data.cells import FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
+from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
 from consilium.data.remedy import Faults
+from consilium.data.texts import texts_of, written
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
 
-FAULTS = {
-    ValueState.NOT_A_NUMBER: ("is no number", "Say what it means under codes, or name it as missing"),
-    ValueState.DECIMAL_COMMA: ("has a decimal comma", ""),
-    ValueState.DECIMAL_POINT: ("has a decimal point although decimal_comma is set", ""),
-    ValueState.UNKNOWN_CODE: ("is not among codes", "Add it to codes, or name it as missing"),
-    ValueState.NUMBER_BESIDE_CODES: (
-        "is a number, and not among codes",
-        'Set other = "number" if codes stand beside numbers; else add it to codes',
-    ),
-    ValueState.INFINITE: ("is infinite", "Correct it, or empty it"),
-}
-"""What a cell is in each state that no number is made of, and what to do where every file has the same answer."""
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _POINT = r"^[+-]?\d*\.\d[\d.]*([eE][+-]?\d+)?$"
 _DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
@@ -149,17 +138,6 @@ def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _note_cells(faults: Faults, path: Path, name: str, column: Column, lines: Lines, hints: Hints) -> None:
-    """Note the first cell of each kind that is no number."""
-    actions = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
-    for state, (fault, action) in FAULTS.items():
-        rows = column.rows(state)
-        if len(rows):
-            others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-            where = f"{lines.place(int(rows[0]))}, column {name!r}"
-            faults.append(BadTable(path, f"{where}: the value {fault}{others}", actions.get(state, action), name))
-
-
 def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
     """Where the columns stand that are to be read. Raises DataError for what is not there once, or unreadable."""
     faults, names = Faults(), file.names
@@ -193,26 +171,19 @@ def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable
     named = len(places)
     if not rule.only and "" not in rule.drop:
         places += [place for place, name in enumerate(file.names) if not name]
-    parts: list[list[pl.Series]] = [[] for _ in places]
-    try:
-        lines = file.read(places, lambda index, part: parts[index].append(cast("pl.Series", part)))
-    except TornRows as error:
-        if not len(error.lines):
-            raise
-        faults.append(error)
-        lines = error.lines
-    nameless = [series.cast(pl.String).str.strip_chars() for part in parts[named:] for series in part]
-    if any((texts.fill_null("") != "").any() for texts in nameless):
+    read = file.read(places)
+    if read.torn is not None:
+        faults.append(read.torn)
+    series = [
+        cast("pl.Series", column).rename(file.names[place]) for place, column in zip(places, read.columns, strict=True)
+    ]
+    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[named:]):
         action = 'Name it in the heading, or leave it out: drop = [""]'
         faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
-    columns = []
-    for place, of_column in zip(places[:named], parts[:named], strict=True):
-        series = pl.concat(of_column).rename(file.names[place])
-        of_column.clear()
-        columns.append(_ruled(series, rule, file.decimal_comma, path, lines, hints, faults))
+    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, hints, faults) for each in series[:named]]
     names = [column.name for column in columns]
     unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
-    return RawTable(pl.DataFrame(columns), lines, unread)
+    return RawTable(pl.DataFrame(columns), read.lines, unread)
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> pl.DataFrame:
@@ -245,7 +216,8 @@ def _ruled(
     wanted = cells.wanted(name, name, rule.missing)
     if cells.codes is not None or cells.changes_unit or cells.decimal_comma:
         column = read_cells(series, wanted, decimal_comma)
-        _note_cells(faults, path, name, column, lines, hints)
+        for fault, action in cell_faults(column.rows, lines, hints):
+            faults.append(BadTable(path, f"column {name!r}: {fault}", action, name))
         return pl.Series(name, column.values).fill_nan(None)
     declared = isinstance(series.dtype, pl.Categorical | pl.Enum)
     series = _without_missing(series, wanted)
@@ -283,9 +255,9 @@ def _with_points(texts: pl.Series, path: Path, lines: Lines, hints: Hints, fault
     points &= ~texts.str.contains(_DAY).fill_null(False)
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
-        where = f"{lines.place(int(np.flatnonzero(points.to_numpy())[0]))}, column {texts.name!r}"
         action = hints.mixed_marks if commas.any() else hints.no_decimal_comma
-        fault = f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}"
+        fault = counted(lines, np.flatnonzero(points.to_numpy()), FAULTS[ValueState.DECIMAL_POINT][0])
+        fault = f"column {texts.name!r}: {fault}"
         faults.append(BadTable(path, fault, action, texts.name))
     import polars as pl
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from sklearn.exceptions import DataConversionWarning
 
-from consilium.data.cells import texts_of, written
+from consilium.data.texts import texts_of, written
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.interruption import Interrupted
 

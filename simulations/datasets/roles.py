@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.cells import in_order, spelled_twice, texts_of
 from consilium.data.encoding import note_missing, times_of
 from consilium.data.files import Lines
 from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
+from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Public

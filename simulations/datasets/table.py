@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.cells import ValueState, codes_among, written
+from consilium.data.cells import ValueState
 from consilium.data.encoding import DeclaredColumns, Doubt, encode, infer, note_odd
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults, TableFault
+from consilium.data.texts import codes_among, written
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding, features_of
 from consilium.simulations.datasets.base import Dataset, Source

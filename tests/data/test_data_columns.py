@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from consilium.data.encoding import encode, infer
-from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, digest_of, read_rows
+from consilium.data.private_rows import DataReport, Rows, digest_of, read_rows
 from consilium.data.table import TableRule, read_table
 from consilium.protocol.schema import Schema
 

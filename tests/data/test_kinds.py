@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.data.cells import texts_of
 from consilium.data.encoding import DeclaredColumn, encode, infer
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import read_rows
+from consilium.data.texts import texts_of
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.schema import Schema

@@ -129,19 +129,19 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
         "unknown code",
         GOOD + "4711,x,\n",
         {"columns": {"age": {"codes": {"61": 1, "72": 2}}}},
-        "line 4, column 'age': the value is a number, and not among codes. Set other = \"number\"",
+        "column 'age': 1 of 3 rows hold a value that codes does not have, and that is a number (first: line 4)",
     ),
     (
         "no number",
         GOOD + "x4711,x,\nx,x,\n",
         {"columns": {"age": {"factor": 2}}},
-        "line 4, column 'age': the value is no number, and 1 more",
+        "column 'age': 2 of 4 rows hold text that is no number (first: line 4)",
     ),
     (
         "a point",
         "a;b\n1,5;x\n4.711;y\n",
         {"csv": {"separator": ";", "decimal_comma": True}},
-        "line 3, column 'a': the value has a decimal point",
+        "column 'a': 1 of 2 rows have a point although decimal_comma is set",
     ),
 ]
 
@@ -169,7 +169,7 @@ BAD_PARQUET: list[tuple[str, Callable[[Path], Any], dict, str]] = [
         "no number",
         parquet(a=["1", "4711 mg"]),
         {"columns": {"a": {"factor": 2}}},
-        "row 2, column 'a': the value is no number",
+        "column 'a': 1 of 2 rows hold text that is no number (first: row 2)",
     ),
 ]
 
@@ -224,7 +224,7 @@ def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
     lines = ["1"] * (BLOCK + 2)
     lines[row] = "x"
     path = write(tmp_path / "a.csv", "a\n" + "\n".join(lines))
-    with pytest.raises(DataError, match=f"line {row + 2}, column 'a'"):
+    with pytest.raises(DataError, match=rf"column 'a': 1 of .*\(first: line {row + 2}\)"):
         read_table([path], rule(columns={"a": {"factor": 2}}))
 
 
@@ -233,7 +233,7 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
     codes = {"codes": {"> 89": 90}}
     with pytest.raises(DataError) as caught:
         read_table([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
-    assert "line 3, column 'age': the value is no number, and 1 more. " in str(caught.value)
-    assert "line 2, column 'weight': the value has a decimal comma" in str(caught.value)
+    assert "column 'age': 2 of 3 rows hold text that is no number (first: line 3)" in str(caught.value)
+    assert "column 'weight': 1 of 3 rows have a decimal comma (first: line 2)" in str(caught.value)
     with pytest.raises(DataError, match=r"2 faults(.|\n)*has no column 'b'(.|\n)*has no column 'c'"):
         read_table([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))
