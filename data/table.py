@@ -84,25 +84,21 @@ class RawTable:
     unread: tuple[str, ...] = ()
 
 
-def read_table(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None) -> pl.DataFrame:
+def read_raw(
+    paths: Sequence[Path], rule: TableRule, hints: Hints | None = None, faults: Faults | None = None
+) -> RawTable:
     """Files as one table of raw values, for `encoding.infer` and `encoding.encode`.
 
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
     Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
     text, NaN among numbers and `missing` are null. Columns without a name must be empty. No error quotes a cell.
+    faults: notes there what is wrong with lines and cells, and gives the rest.
 
     Raises
     ------
     DataError : a file cannot be read, lacks a column that another one has, or has a cell that its rule does not allow.
     PathError, StorageError : it is not there.
     """
-    return read_raw(paths, rule, hints).frame
-
-
-def read_raw(
-    paths: Sequence[Path], rule: TableRule, hints: Hints | None = None, faults: Faults | None = None
-) -> RawTable:
-    """The same, with where its rows stand. faults: notes there what is wrong with lines and cells; gives the rest."""
     noted = Faults() if faults is None else faults
     parts: list[RawTable] = []
     for path in paths:
@@ -187,7 +183,7 @@ def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> pl.DataFrame:
-    """A table that is in memory as `read_table` gives that of a file.
+    """A table that is in memory as `read_raw` gives that of a file.
 
     Raises
     ------

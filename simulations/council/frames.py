@@ -252,9 +252,9 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     if all(isinstance(value, int | np.integer) for value in known):
         whole = [None if value is None else int(value) for value in present]
         largest = max(map(abs, filter(None, whole)), default=0)
-        if largest < 2**127:
-            return pl.Series(name, whole, dtype=pl.Int64 if largest < 2**63 else pl.Int128)
-        present = whole
+        if largest >= 2**127:
+            return pl.Series(name, [None if value is None else str(value) for value in whole], dtype=pl.String)
+        return pl.Series(name, whole, dtype=pl.Int64 if largest < 2**63 else pl.Int128)
     if all(isinstance(value, float | np.floating) or _is_small(value) for value in known):
         return pl.Series(name, [None if value is None else float(value) for value in present], dtype=pl.Float64)
     if all(isinstance(value, _DATES) for value in known):

@@ -11,7 +11,7 @@ import numpy as np
 from consilium.data.encoding import far_from_0
 from consilium.data.files import Lines, files_of, in_file
 from consilium.data.remedy import Faults
-from consilium.data.table import ReadingRule, TableRule, read_raw, read_table
+from consilium.data.table import ReadingRule, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
@@ -53,7 +53,7 @@ def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -
     import polars as pl
 
     rule = TableRule(csv=spec.csv.model_copy(update={"decimal_comma": False}), only=tuple(names))
-    written = [read_table(files_of(name, Path()), rule, HINTS) for name, _ in parts_of(spec.path, spec)]
+    written = [read_raw(files_of(name, Path()), rule, HINTS).frame for name, _ in parts_of(spec.path, spec)]
     places = open_tables(spec).places.rows
     public = pl.concat(written, how="vertical_relaxed")[rows if places is None else places[rows]]
     return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
@@ -250,7 +250,7 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
         if not column and key == "label":
             raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
     wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS)
+    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS).frame
     return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
 
 

@@ -12,7 +12,7 @@ import pytest
 from consilium.data.encoding import encode, infer
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import DataReport, Rows, digest_of, read_rows
-from consilium.data.table import TableRule, read_table
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.schema import Schema
 
 PUBLIC = pl.DataFrame(
@@ -199,7 +199,7 @@ def test_a_party_and_a_simulation_read_the_same_numbers(tmp_path: Path, suffix: 
     frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
     rows, _ = read_rows(path, SCHEMA, DataRules())
     assert rows is not None
-    raw = read_table([path], TableRule(only=("age", "sex", "stage", "creatinine")))
+    raw = read_raw([path], TableRule(only=("age", "sex", "stage", "creatinine"))).frame
     assert rows.x.tobytes() == expected(raw).tobytes()
 
 

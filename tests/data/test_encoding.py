@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import time, timedelta
-
 import numpy as np
 import polars as pl
 import pytest
@@ -57,12 +55,8 @@ def test_what_public_rows_say() -> None:
 @pytest.mark.parametrize(
     ("values", "declared", "expected"),
     [
-        (["01882", "1882"], {}, {"kind": "category", "values": ("01882", "1882")}),
-        (["1E3", "1000"], {}, {"kind": "category", "values": ("1000", "1E3")}),
-        (["+1", "1", "2"], {}, {"kind": "category", "values": ("+1", "1", "2")}),
         (["250.0", "250.00"], {}, {"kind": "category", "values": ("250.0", "250.00")}),
         (["250.0", "250", "V10"], {}, {"kind": "category", "values": ("250", "250.0", "V10")}),
-        (["INF", "ANT", "NAN"], {}, {"kind": "category", "values": ("ANT", "INF", "NAN")}),
         (["TRUE", "2"], {}, {"kind": "category", "values": ("2", "true")}),
         (["1e-05", "2E+3", "-0.0", "0", "+7.5", "5.0", "5"], {}, {"kind": "number"}),
         (["NAN", "5", "7"], {}, {"kind": "number", "missing": True}),
@@ -81,9 +75,7 @@ def test_what_is_declared_goes_before_what_is_inferred(values: list, declared, e
     assert found == (ColumnEncoding(column="a", **expected),)
 
 
-@pytest.mark.parametrize(
-    "values", [[1.7e9, 1.7e9 + 1], [2**60, 2**60 + 1], [str(2**60), str(2**60 + 1)], [2**63, 2**63 + 1]]
-)
+@pytest.mark.parametrize("values", [[1.7e9, 1.7e9 + 1], [2**63, 2**63 + 1]])
 def test_numbers_far_from_0_keep_what_tells_them_apart(values: list) -> None:
     frame = pl.DataFrame({"a": values})
     columns = infer(frame)
@@ -97,8 +89,6 @@ TOO_FEW = [str(number) for number in range(30)]
 NOT_ENCODED: dict[str, tuple[dict, dict, str]] = {
     "one number in two ways": ({"a": [*(f"{n}.5" for n in TOO_FEW), "3.50"]}, {}, "'3.50' among them is written as"),
     "infinite": ({"a": ["1", "INF"]}, {}, "row 2: column 'a' has text, or a number beyond float32"),
-    "durations": ({"a": [timedelta(days=1)]}, {}, "column 'a' is durations"),
-    "times of day": ({"a": [time(12)]}, {}, "column 'a' is times of day"),
     "no such column": ({"a": ["1"]}, {"b": DeclaredColumn()}, "no column 'b'"),
     "nothing known": ({"a": ["", None]}, {}, "'a': no public row has a value"),
     "text among numbers": ({"a": [*TOO_FEW, "> 89"]}, {}, "row 31: column 'a' has a unit or a bound"),

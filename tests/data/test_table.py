@@ -12,7 +12,7 @@ import pytest
 from consilium.data.cells import CellRule
 from consilium.data.encoding import encode, infer, times_of
 from consilium.data.files import BLOCK, files_of
-from consilium.data.table import TableRule, read_raw, read_table
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 
 GOOD = "age,sex,weight\n61,female,70.5\n72, male ,\n"
@@ -46,7 +46,7 @@ def rule(**tables: Any) -> TableRule:
     ids=["plain", "mark", "windows", "commas", "tabs", "quotes", "missing", "unnamed", "trailing", "double"],
 )
 def test_ways_to_write_the_same_rows(tmp_path: Path, content: str | bytes, tables: dict) -> None:
-    found = read_table([write(tmp_path / "a.csv", content)], rule(**tables))
+    found = read_raw([write(tmp_path / "a.csv", content)], rule(**tables)).frame
     if "only" in tables:
         assert found.to_dict(as_series=False) == {"age": ["61", "72"], '"sex"': ["female", "male"]}
     else:
@@ -65,7 +65,7 @@ def test_csv_and_parquet_give_the_same_features(tmp_path: Path) -> None:
     )
     frame.write_csv(tmp_path / "a.csv")
     frame.write_parquet(tmp_path / "a.parquet")
-    csv, parquet = (read_table([tmp_path / f"a.{suffix}"], rule()) for suffix in ("csv", "parquet"))
+    csv, parquet = (read_raw([tmp_path / f"a.{suffix}"], rule()).frame for suffix in ("csv", "parquet"))
     columns = infer(csv)
     assert infer(parquet) == columns
     assert encode(csv, columns)[0].tobytes() == encode(parquet, columns)[0].tobytes()
@@ -99,7 +99,7 @@ def test_times(values: list, expected: list) -> None:
 )
 def test_rules_of_cells(tmp_path: Path, cell: dict, cells: list[str], expected: list) -> None:
     path = write(tmp_path / "a.csv", "a;b\n" + "".join(f"{each};1\n" for each in cells))
-    found = read_table([path], rule(csv={"separator": ";"}, columns={"a": cell}))
+    found = read_raw([path], rule(csv={"separator": ";"}, columns={"a": cell})).frame
     assert found["a"].to_list() == expected
 
 
@@ -150,7 +150,7 @@ BAD: list[tuple[str, str | bytes, dict, str]] = [
 def test_bad_csv(tmp_path: Path, content: str | bytes, tables: dict, told: str) -> None:
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(DataError) as caught:
-        read_table([path], rule(**tables))
+        read_raw([path], rule(**tables))
     assert str(caught.value).startswith(str(path))
     assert told in str(caught.value)
     assert caught.value.action
@@ -181,7 +181,7 @@ def test_bad_parquet(tmp_path: Path, make: Callable[[Path], Any], tables: dict, 
     path = tmp_path / "a.parquet"
     make(path)
     with pytest.raises(DataError) as caught:
-        read_table([path], rule(**tables))
+        read_raw([path], rule(**tables))
     assert told in str(caught.value)
     assert SECRET not in str(caught.value).replace(str(tmp_path), "")
 
@@ -208,7 +208,7 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
     write(tmp_path / "a.csv", "age,sex\n61,female\n")
     write(tmp_path / "b.csv", other)
     with pytest.raises(DataError, match=told):
-        read_table(files_of("?.csv", tmp_path), rule())
+        read_raw(files_of("?.csv", tmp_path), rule())
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
 )
 def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
     with pytest.raises((ConfigError, DataError), match=told):
-        read_table(files_of(given, tmp_path), rule())
+        read_raw(files_of(given, tmp_path), rule())
 
 
 @pytest.mark.parametrize("row", [BLOCK - 1, BLOCK])
@@ -225,15 +225,15 @@ def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
     lines[row] = "x"
     path = write(tmp_path / "a.csv", "a\n" + "\n".join(lines))
     with pytest.raises(DataError, match=rf"column 'a': 1 of .*\(first: line {row + 2}\)"):
-        read_table([path], rule(columns={"a": {"factor": 2}}))
+        read_raw([path], rule(columns={"a": {"factor": 2}}))
 
 
 def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "age;weight;site\n61;7,5;a\nx;80;b\ny;90;c\n")
     codes = {"codes": {"> 89": 90}}
     with pytest.raises(DataError) as caught:
-        read_table([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
+        read_raw([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
     assert "column 'age': 2 of 3 rows hold text that is no number (first: line 3)" in str(caught.value)
     assert "column 'weight': 1 of 3 rows have a decimal comma (first: line 2)" in str(caught.value)
     with pytest.raises(DataError, match=r"2 faults(.|\n)*has no column 'b'(.|\n)*has no column 'c'"):
-        read_table([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))
+        read_raw([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))
