@@ -16,6 +16,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from consilium.data.files import Coded, Hints, Lines
 from consilium.data.texts import TRUTH, texts_of, written
 from consilium.protocol.models import Frozen
+from consilium.protocol.schema import Range
 
 if TYPE_CHECKING:
     import polars as pl
@@ -425,30 +426,34 @@ def counted(lines: Lines, rows: np.ndarray, fault: str, cell: str = "") -> str:
     return f"{len(rows)} of {len(lines)} rows {fault} (first: {lines.place(int(rows[0]))}{cell})"
 
 
-FAR = 10.0
-"""Public standard deviations from the public mean, beyond which a single value is odd."""
-SHIFTED = 3.0
-"""Public standard deviations between the means, beyond which a whole column is odd."""
+FAR, SHIFTED = 10.0, 3.0
+"""Public standard deviations from the public mean, beyond which a value is odd, and the mean of a column."""
 LEAST_FOR_A_MEAN = 20
 
 
-@dataclass(frozen=True)
-class Oddness:
-    """`far` bool (n,): which values are. `shift`: of the mean, in public standard deviations; 0 of too few values."""
-
-    far: np.ndarray = field(repr=False)
-    shift: float = field(repr=False)
-
-
-def compared(values: np.ndarray, center: float, scale: float) -> Oddness:
-    """Values float64 (n,), all there, beside a public mean and standard deviation.
-
-    0 and 1 are never far: they may be a rare category, as a column of its own.
-
-    >>> compared(np.array([1.1, 88.0]), 1.0, 0.2).far.tolist()
-    [False, True]
-    """
+def outside(values: np.ndarray, allowed: Range) -> Iterator[tuple[np.ndarray, str]]:
+    """Which values (rows,), NaN where missing, a schema's range does not have: rows, and what they are. Compared in
+    float32, as queries travel: 0.1 is not above 0.1."""
     with np.errstate(over="ignore"):
-        far = (np.abs(values - center) > FAR * scale) & (values != 0) & (values != 1)
-        enough = len(values) >= LEAST_FOR_A_MEAN
-        return Oddness(far, abs(float(values.mean()) - center) / scale if enough else 0.0)
+        small = values.astype(np.float32)  # NaN is neither below nor above
+    beyond = (small < np.float32(allowed.low)) | (small > np.float32(allowed.high))
+    broken = (small != np.rint(small)) & ~np.isnan(small) & ~beyond & allowed.whole
+    yield np.flatnonzero(beyond), f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows"
+    yield np.flatnonzero(broken), "are no whole numbers, which the schema asks for"
+
+
+def far_from_public(values: np.ndarray, center: float, scale: float) -> Iterator[tuple[np.ndarray, str]]:
+    """Which values float64 (rows,), NaN where missing, are hardly in the unit of the public mean and deviation: rows,
+    and what they are. 0 and 1 are never far: they may be a rare category, as a column of its own.
+
+    >>> [(rows.tolist(), text[:34]) for rows, text in far_from_public(np.array([1.1, np.nan, 88.0]), 1.0, 0.2)]
+    [([2], 'are more than 10 deviations from t')]
+    """
+    good = np.flatnonzero(~np.isnan(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.flatnonzero((np.abs(values - center) > FAR * scale) & (values != 0) & (values != 1))
+        shift = abs(float(values[good].mean()) - center) / scale if len(good) >= LEAST_FOR_A_MEAN else 0.0
+    if len(far):
+        yield far, f"are more than {FAR:g} deviations from the public mean"
+    elif shift > SHIFTED:
+        yield good, f"have a mean that is {shift:.1f} deviations from the public one"

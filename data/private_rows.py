@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consilium.data.cells import FAR, SHIFTED, Column, ValueState, Wanted, cell_faults, compared, counted, read_cells
+from consilium.data.cells import Column, ValueState, Wanted, cell_faults, counted, far_from_public, outside, read_cells
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, Role, in_file, is_pattern, open_table
 from consilium.data.mapping import (
     COLUMNS,
@@ -31,7 +31,7 @@ from consilium.data.mapping import (
 from consilium.data.texts import texts_of
 from consilium.protocol.images import represent
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.schema import Range, Schema
+from consilium.protocol.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -388,16 +388,29 @@ class _Fit:
         if column.states.any():  # of 5,000 parties with 784 columns each, this is what takes the time
             wrong = cell_faults(column.rows, self.lines, HINTS)
             self.problems += [Problem(wanted.where, fault, action) for fault, action in wrong]
-        allowed = self.ranges.get(wanted.name)
-        outside = [] if allowed is None else outside_range(wanted, column, self.lines, allowed)
-        self.doubts += outside
-        if not self.remarked or outside:
+        if (allowed := self.ranges.get(wanted.name)) is not None:
+            action = "Look for another unit (factor) or coding, or for a number that means missing (missing_codes)"
+            odd = self._odd(wanted, outside(column.values, allowed), action)
+            self.doubts += odd
+            if odd:
+                return
+        if not self.remarked:
             return
         if wanted.known:
             self.remarks += unknown_names(wanted) + unknown_category(wanted, column, self.lines)
         elif not schema.columns or wanted.name in self.numbers:  # a value that is encoded already has no unit
             place = schema.features.index(wanted.name)
-            self.remarks += another_unit(wanted, column, schema.center[place], schema.scale[place])
+            action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that means missing"
+            far = far_from_public(column.values, schema.center[place], schema.scale[place])
+            self.remarks += self._odd(wanted, far, action)
+
+    def _odd(self, wanted: Wanted, found: Iterable[tuple[np.ndarray, str]], action: str) -> list[Problem]:
+        """What is odd about some rows of a column."""
+        return [
+            Problem(wanted.where, counted(self.lines, rows, fault), action, Rule.SCHEMA)
+            for rows, fault in found
+            if len(rows)
+        ]
 
     def _missing(self, wanted: Wanted, column: Column, rule: str, how: str) -> None:
         """What the rule for missing values does."""
@@ -451,10 +464,6 @@ def _standardise(x: np.ndarray, schema: Schema, keep_missing: bool) -> None:
         np.nan_to_num(x, copy=False)
 
 
-MANY = 0.05
-"""Share of a column's rows that are far from the public mean, from which on another unit is suspected."""
-
-
 def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
     """Values that no public row has. They are taken: what a party has decides nothing about whether it takes part."""
     rows = column.rows(ValueState.UNKNOWN_CATEGORY)
@@ -475,37 +484,3 @@ def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
         return []
     action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
     return [Problem(label.where, counted(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
-
-
-def another_unit(wanted: Wanted, column: Column, center: float, scale: float) -> list[Problem]:
-    """Values that are far from the public rows, many of them or on average."""
-    values = column.values[column.states == ValueState.GOOD]
-    if not len(values):
-        return []
-    oddness = compared(values, center, scale)
-    share = float(oddness.far.mean())
-    if share >= MANY:
-        fault = f"{share:.0%} of the rows are more than {FAR:g} deviations from the public mean"
-    elif oddness.shift > SHIFTED:
-        fault = f"its mean is {oddness.shift:.1f} deviations from that of the public rows"
-    else:
-        return []
-    action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that stands for a missing value"
-    return [Problem(wanted.where, fault, action)]
-
-
-def outside_range(wanted: Wanted, column: Column, lines: Lines, allowed: Range) -> list[Problem]:
-    """Values that the schema's range does not have. Compared in float32, as queries travel: 0.1 is not above 0.1."""
-    with np.errstate(over="ignore"):
-        values = column.values.astype(np.float32)  # NaN, where they are not good, is neither below nor above
-    beyond = np.flatnonzero((values < np.float32(allowed.low)) | (values > np.float32(allowed.high)))
-    broken = np.flatnonzero((values != np.rint(values)) & ~np.isnan(values)) if allowed.whole else beyond[:0]
-    problems = []
-    if len(beyond):
-        fault = counted(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
-        action = "Look for another unit (factor), or for a number that stands for a missing value (missing_codes)"
-        problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
-    if len(broken):
-        fault = counted(lines, broken, "are no whole numbers, which the schema asks for")
-        problems.append(Problem(wanted.where, fault, "Look for another column or coding", Rule.SCHEMA))
-    return problems

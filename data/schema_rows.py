@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import FAR, FAULTS, SHIFTED, CellRule, ValueState, compared, counted
+from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
 from consilium.data.table import TableRule, read_raw
@@ -169,33 +169,15 @@ class _SchemaFile:
                 yield self._counted(doubt.column, doubt.rows, remark, self.how.public)
 
     def _odd(self, x: np.ndarray) -> Iterator[str]:
-        """One line for each column whose values the schema can hardly have been made for: another unit, or code."""
+        """Each column whose values the schema can hardly have been made for: another unit, or code."""
         schema, ranges = self.schema, {allowed.feature: allowed for allowed in self.schema.ranges}
         for name in [column.column for column in self.columns if column.kind == "number"]:
             place = schema.features.index(name)
-            rows = np.flatnonzero(~np.isnan(x[:, place]))
-            values = x[rows, place]
-            if (allowed := ranges.get(name)) is not None:
-                wrong = (values < np.float32(allowed.low)) | (values > np.float32(allowed.high))
-                if wrong.any():
-                    limits = f"{allowed.low:g} to {allowed.high:g}"
-                    yield self._counted(name, rows[wrong], f"are outside its range, {limits}")
-                fractions = ~wrong & (values != np.round(values)) if allowed.whole else wrong & False
-                if fractions.any():
-                    yield self._counted(name, rows[fractions], "are no whole numbers")
-                if wrong.any():
-                    continue
-            if not len(values):
-                continue
-            oddness = compared(values.astype(np.float64), schema.center[place], schema.scale[place])
-            if oddness.far.any():
-                remark = f"are {FAR:g} standard deviations or more from the public rows' mean"
-                yield self._counted(name, rows[oddness.far], remark)
-            elif oddness.shift > SHIFTED:
-                yield (
-                    f"{name}: its mean is {oddness.shift:.1f} standard deviations from that of the public rows:"
-                    " is it in the schema's unit, and not standardised already?"
-                )
+            values = x[:, place].astype(np.float64)
+            wrong = [*outside(values, ranges[name])] if name in ranges else []
+            if not any(len(rows) for rows, _ in wrong):
+                wrong = [*far_from_public(values, schema.center[place], schema.scale[place])]
+            yield from (self._counted(name, rows, fault) for rows, fault in wrong if len(rows))
 
     def _counted(self, name: str, rows: np.ndarray, fault: str, quoted: bool = False) -> str:
         cell = f", {str(self.table.frame[name][int(rows[0])])[:_LONGEST_SHOWN]!r}" if quoted else ""
