@@ -106,10 +106,7 @@ def test_an_unseen_category_is_a_doubt_and_keeps_nobody_out(tmp_path: Path, colu
     np.testing.assert_allclose(raw, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("factor", "told"),
-    [(88.4, ["4 of 4 rows are more than 10 deviations from the public mean (first: line 2)"]), (1.0, [])],
-)
+@pytest.mark.parametrize(("factor", "told"), [(88.4, ["4 of 4 rows are more than 10 deviations from"]), (1.0, [])])
 def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) -> None:
     lines = [f"61,female,I,{value * factor},{label}" for value, label in ((0.9, "well"), (1.1, "ill"))] * 2
     rows, report = read(tmp_path, "age,sex,stage,creatinine,label\n" + "\n".join(lines))
