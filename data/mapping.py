@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from consilium.data.cells import CellRule, Column, Wanted
 from consilium.data.encoding import features_from
 from consilium.data.files import CsvRule, Role
+from consilium.data.remedy import quoted
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -260,7 +261,7 @@ def mapping_faults(fields: Sequence[RawField], label: Wanted, foreign: set[str],
             )
         if wanted.known and (wanted.codes is not None or wanted.changes_unit):
             fault = "is a category, and codes, factor and offset are of numbers"
-            action = f"Give values: the federation's are {quoted_names(wanted.known)}"
+            action = f"Give values: the federation's are {quoted(wanted.known, MOST_NAMES)}"
             problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
         if wanted.renamed and not wanted.known:
             fault = "is a number, and values are of a category"
@@ -289,10 +290,5 @@ def unknown_names(wanted: Wanted) -> list[Problem]:
     strange = sorted(set(wanted.renamed.values()) - set(wanted.known))
     if not wanted.known or not strange:
         return []
-    fault = f"values names {quoted_names(strange)}, which no public row has: it counts as none of the known ones"
-    return [Problem(wanted.where, fault, f"The federation's are {quoted_names(wanted.known)}")]
-
-
-def quoted_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(repr(name) for name in names[:MOST_NAMES]) + more
+    fault = f"values names {quoted(strange, MOST_NAMES)}, which no public row has: it counts as none of the known ones"
+    return [Problem(wanted.where, fault, f"The federation's are {quoted(wanted.known, MOST_NAMES)}")]

@@ -16,6 +16,7 @@ from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, Role
 from consilium.data.mapping import (
     COLUMNS,
     LABEL,
+    MOST_NAMES,
     PATIENT,
     DataRules,
     Problem,
@@ -24,10 +25,10 @@ from consilium.data.mapping import (
     fields_of,
     lacks,
     mapping_faults,
-    quoted_names,
     takes_columns,
     unknown_names,
 )
+from consilium.data.remedy import quoted
 from consilium.data.texts import texts_of
 from consilium.protocol.images import represent
 from consilium.protocol.refusals import Refused, Rule
@@ -169,7 +170,7 @@ class DataReport:
 
 
 class FileColumns(NamedTuple):
-    """The wanted columns, None where one cannot be read, the label last if it was asked for; what is wrong with the
+    """The wanted columns, None where one cannot be read, the label last; what is wrong with the
     file's form; whose the rows are, "" where that is missing, if a column for it was asked for and is there; where they
     stand."""
 
@@ -183,7 +184,7 @@ class FileColumns(NamedTuple):
 
 
 def read_columns(
-    paths: Sequence[Path], features: Sequence[Wanted], label: Wanted | None, rule: CsvRule, patient: str | None
+    paths: Sequence[Path], features: Sequence[Wanted], label: Wanted, rule: CsvRule, patient: str | None
 ) -> FileColumns:
     """The wanted columns of one file, or of several one below the other, and nothing else; the texts of column
     `patient`.
@@ -212,14 +213,10 @@ def read_columns(
     )
 
 
-def _read(
-    path: Path, features: Sequence[Wanted], label: Wanted | None, rule: CsvRule, patient: str | None
-) -> FileColumns:
+def _read(path: Path, features: Sequence[Wanted], label: Wanted, rule: CsvRule, patient: str | None) -> FileColumns:
     file = NpzTable(path) if path.suffix.lower() == ".npz" else open_table(path, rule, HINTS)
     whose = None if patient is None else Wanted("patient", patient.strip())
-    columns: list[tuple[Wanted, Role]] = [(wanted, COLUMNS) for wanted in features]
-    if label:
-        columns.append((label, LABEL))
+    columns: list[tuple[Wanted, Role]] = [*((wanted, COLUMNS) for wanted in features), (label, LABEL)]
     if whose:
         columns.append((whose, PATIENT))
     problems, places = [], {}
@@ -470,9 +467,7 @@ def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Probl
     if not len(rows):
         return []
     fault = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
-    action = (
-        f"If they mean one of {quoted_names(wanted.known)}, say so under values; if they are missing, in missing_codes"
-    )
+    action = f"If they mean one of {quoted(wanted.known, MOST_NAMES)}, say so under values; if they are missing, in missing_codes"
     return [Problem(wanted.where, fault, action)]
 
 

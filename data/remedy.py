@@ -120,11 +120,11 @@ def _toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
-def quoted(values: Iterable[str]) -> str:
+def quoted(values: Iterable[str], most: int = SHOWN) -> str:
     """The first few.
 
     >>> quoted(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
     some = [f"{value[:40]!r}" for value in values]
-    return ", ".join(some[:SHOWN]) + (f" and {len(some) - SHOWN} more" if len(some) > SHOWN else "")
+    return ", ".join(some[:most]) + (f" and {len(some) - most} more" if len(some) > most else "")

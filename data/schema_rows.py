@@ -16,6 +16,7 @@ import numpy as np
 from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
+from consilium.data.remedy import quoted
 from consilium.data.table import TableRule, read_raw
 from consilium.data.texts import texts_of
 from consilium.protocol.files import unreadable
@@ -156,7 +157,7 @@ class _SchemaFile:
         strange = np.flatnonzero(y < NO_LABEL)
         if not len(strange):
             return y, []
-        classes = _shown([repr(name) for name in self.schema.classes], ", ")
+        classes = quoted(self.schema.classes, _MOST_SHOWN)
         fault = self._counted(label, strange, "have a label that is no class", self.how.public)
         return y, [f"{fault}; the classes are {classes}"]
 
@@ -164,7 +165,7 @@ class _SchemaFile:
         known = {column.column: column.values for column in self.columns}
         for doubt in doubts:
             if doubt.state == ValueState.UNKNOWN_CATEGORY:
-                values = _shown([repr(name) for name in known[doubt.column]], ", ")
+                values = quoted(known[doubt.column], _MOST_SHOWN)
                 remark = f"hold a value that is none of {values}"
                 yield self._counted(doubt.column, doubt.rows, remark, self.how.public)
 
