@@ -467,7 +467,8 @@ def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Probl
     if not len(rows):
         return []
     fault = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
-    action = f"If they mean one of {quoted(wanted.known, MOST_NAMES)}, say so under values; if they are missing, in missing_codes"
+    known = quoted(wanted.known, MOST_NAMES)
+    action = f"If they mean one of {known}, say so under values; if they are missing, in missing_codes"
     return [Problem(wanted.where, fault, action)]
 
 

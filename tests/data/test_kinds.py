@@ -77,7 +77,7 @@ HELD: dict[str, tuple[Callable[[], Any], list[str | None]]] = {
     "huge": (lambda: [2**200, 2**200 + 1, None], [str(2**200), str(2**200 + 1), None]),
     "a frame": (lambda: pandas.DataFrame({"a": [BIG, BIG + 1, 7]}), [str(BIG), str(BIG + 1), "7"]),
     "a dictionary": (lambda: arrow.array(["b", None, "a"]).dictionary_encode(), ["b", None, "a"]),
-    "a mask": (lambda: np.ma.masked_array(["a", "b", "c"], mask=[0, 1, 0]), ["a", None, "c"]),
+    "a mask": (lambda: np.ma.masked_array(["a", "b", "c"], mask=[False, True, False]), ["a", None, "c"]),
     "half floats": (lambda: np.array([1, np.nan, 3], dtype=np.float16), ["1", None, "3"]),
     "leading zeros": (lambda: np.array(["01", "1", "1.0"]), ["01", "1", "1"]),
     "an enum": (lambda: pl.Series(["b", None, "a"], dtype=pl.Enum(["b", "a"])), ["b", None, "a"]),
