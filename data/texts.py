@@ -100,8 +100,9 @@ def codes_among(texts: pl.Series) -> list[str]:
         return zeros.to_list()
     if len(exponents) and not numbers.str.contains(".", literal=True).any():
         return exponents.to_list()
-    numbers_in = Counter(Decimal(form) for form in {_plain_form(text) for text in numbers})
-    return [text for text in odd if numbers_in[Decimal(_plain_form(text))] > 1]
+    alike = numbers.filter(numbers.cast(pl.Float64).is_duplicated())
+    numbers_in = Counter(Decimal(form) for form in {_plain_form(text) for text in alike})
+    return [text for text in odd.filter(odd.is_in(alike.to_list())) if numbers_in[Decimal(_plain_form(text))] > 1]
 
 
 _CANONICAL = r"^-?([1-9]\d*|0\.\d*[1-9]|[1-9]\d*\.\d*[1-9])$|^0$"
