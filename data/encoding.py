@@ -310,8 +310,14 @@ def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, 
 
 def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
     """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
+    import polars as pl
+
     if not series.dtype.is_numeric():
-        series = texts_of(series).replace(TRUTH)
+        plain = series.cast(pl.Float64, strict=False) if series.dtype == pl.String and not offset else None
+        if plain is not None and plain.null_count() == series.null_count():
+            series = plain  # most columns of text are numbers, and nothing but numbers
+        else:
+            series = texts_of(series).replace(TRUTH)
     return within_float32(read_cells(series, Wanted(series.name, series.name, center=offset)))
 
 

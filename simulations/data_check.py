@@ -74,6 +74,7 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
     ------
     PathError : there is no such file. DataError : it is no table, or has no such column.
     """
+    from consilium.data.encoding import infer
     from consilium.protocol.config_files import validate
     from consilium.simulations.datasets.own import open_tables
     from consilium.simulations.population.specs import DataSpec
@@ -86,7 +87,7 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
         noted = Faults()
         with noted.noting():
             checked.source = source = open_tables(validate(checked.data, DataSpec, "the table"), noted)
-            source.judge(noted)
+            infer(source.frame, source.declared, source.places, noted)
             checked.divide(source)
         new = {str(fault): fault for fault in (*noted, *noted.doubts) if str(fault) not in seen}
         for fault in new.values():

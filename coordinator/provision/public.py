@@ -45,11 +45,10 @@ def table_schema(
     if absent:
         raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
     table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
-    frame = table.frame
-    if frame.height < LEAST_ROWS:
-        raise DataError(f"rows.public: {path} has {frame.height} rows", f"Give at least {LEAST_ROWS}")
+    if table.frame.height < LEAST_ROWS:
+        raise DataError(f"rows.public: {path} has {table.frame.height} rows", f"Give at least {LEAST_ROWS}")
     try:
-        columns = infer(frame, declared, table.lines)
+        columns = infer(table.frame, declared, table.lines)
     except DataError as error:
         raise DataError(f"rows.public: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
     for column in columns:
@@ -61,8 +60,8 @@ def table_schema(
     import polars as pl
 
     if not declared and all(column == ColumnEncoding(column=column.column, kind="number") for column in columns):
-        return Schema.from_public_rows(tuple(frame.columns), classes, frame.cast(pl.Float64).to_numpy())
-    return Schema.of_table(columns, classes, encode(frame, columns)[0])
+        return Schema.from_public_rows(tuple(table.frame.columns), classes, table.frame.cast(pl.Float64).to_numpy())
+    return Schema.of_table(columns, classes, encode(table.frame, columns)[0])
 
 
 def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:

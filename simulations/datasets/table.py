@@ -96,14 +96,10 @@ class TableSource(RowSource):
         if not faults:
             return self.with_features(features_of(columns), x, y, classes, columns)
         whole = Faults()
-        self.judge(whole)  # what the public rows say depends on which these are
+        infer(self.frame, self.declared, self.places, whole)  # the same words whichever rows are public
         known = {fault.column for fault in whole if isinstance(fault, TableFault)}
         whole += [fault for fault in faults if getattr(fault, "column", "") not in known]
         raise whole.error(self.places.whole, cure=True, python=self.name == MEMORY)
-
-    def judge(self, faults: Faults) -> None:
-        """Note what is wrong and doubtful in the columns of all rows."""
-        infer(self.frame, self.declared, self.places, faults)
 
     def with_all_classes(self) -> TableSource:
         """The same, with the labels that occur as classes, whichever rows are public."""

@@ -14,11 +14,9 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.data.encoding import infer
-from consilium.data.files import Lines
 from consilium.data.remedy import Faults, TableFault, cured, pasted
 from consilium.protocol.errors import DataError
 from consilium.simulations.data_check import CheckedFiles, check_files
-from consilium.simulations.datasets.embedded import _frame
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.data.messy import FAULTS, GERMAN, ROWS, clean, german, plant, write
 
@@ -266,10 +264,3 @@ def test_parquet(tmp_path: Path) -> None:
     found = check_files(str(path), ROLES)
     assert [fault.column for fault in found.faults if isinstance(fault, TableFault)] == ["a", "dose"]
     assert found.data["drop"] == ["a"] and found.refused == "" and "read_parquet" in found.council_text()
-
-
-def test_the_table_that_ships() -> None:
-    """Heart disease at four hospitals: two columns are nearly never measured at some of them."""
-    frame, faults = _frame(), Faults()
-    infer(frame.drop("hospital"), places=Lines.of_rows("heart", frame.height), faults=faults)
-    assert (faults, faults.doubts) == ([], [])

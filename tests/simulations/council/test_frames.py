@@ -29,27 +29,6 @@ def test_named_tables_are_the_same_whatever_holds_them() -> None:
         assert frame_of(held).to_dict(as_series=False) == TABLE.to_dict(as_series=False)
 
 
-def test_pandas_is_read_without_arrow() -> None:
-    pandas = pytest.importorskip("pandas")
-    held = pandas.DataFrame(
-        {
-            "n": [1.5, None, 3.0],
-            "t": ["a", None, "b"],
-            "b": pandas.array([True, False, None], dtype="boolean"),
-            "c": pandas.Categorical(["x", "y", None]),
-            "i": pandas.array([1, None, 3], dtype="Int64"),
-            "d": pandas.to_datetime(["2020-01-02", None, "2021-03-04"]),
-        }
-    )
-    found = frame_of(held).to_dict(as_series=False)
-    assert found == {
-        **TABLE.to_dict(as_series=False),
-        "c": ["x", "y", None],
-        "i": [1, None, 3],
-        "d": [datetime.datetime(2020, 1, 2), None, datetime.datetime(2021, 3, 4)],
-    }
-
-
 BIG = 2**53 + 1
 """float64 has no such number."""
 ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
