@@ -79,6 +79,8 @@ HELD: dict[str, tuple[Callable[[], Any], list[str | None]]] = {
     "a dictionary": (lambda: arrow.array(["b", None, "a"]).dictionary_encode(), ["b", None, "a"]),
     "a mask": (lambda: np.ma.masked_array(["a", "b", "c"], mask=[False, True, False]), ["a", None, "c"]),
     "half floats": (lambda: np.array([1, np.nan, 3], dtype=np.float16), ["1", None, "3"]),
+    "a list": (lambda: ["a", None, "b"], ["a", None, "b"]),
+    "floats with a gap": (lambda: np.array([1.0, np.nan, 2.0]), ["1", None, "2"]),
     "leading zeros": (lambda: np.array(["01", "1", "1.0"]), ["01", "1", "1"]),
     "an enum": (lambda: pl.Series(["b", None, "a"], dtype=pl.Enum(["b", "a"])), ["b", None, "a"]),
     "truth values": (lambda: pandas.array([True, None, False], dtype="boolean"), ["true", None, "false"]),

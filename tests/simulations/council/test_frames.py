@@ -39,7 +39,6 @@ ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
     ("numbers and texts", np.array([[1], ["> 89"]], dtype=object), {"x0": ["1", "> 89"]}),
     ("dates", np.array([[datetime.date(2020, 1, 2)], [None]], dtype=object), {"x0": ["2020-01-02", None]}),
     ("large beside fractions", np.array([[BIG], [0.5]], dtype=object), {"x0": [str(BIG), "0.5"]}),
-    ("masked", np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]]), {"x0": [1, 3], "x1": [None, 4]}),
     ("moments in seconds", np.array([["1970-01-02"]], dtype="M8[s]"), {"x0": [datetime.datetime(1970, 1, 2)]}),
 ]
 
@@ -57,7 +56,6 @@ WRONG: list[tuple[str, Any, type[ConsiliumError], str]] = [
     ("no rows", np.zeros((0, 2)), BadInput, r"0 sample\(s\)"),
     ("complex numbers", np.array([[1j], [2]]), BadInput, "Complex data not supported"),
     ("records", np.array([(1, 2.0)], dtype=[("a", "i8"), ("b", "f8")]), WrongType, "structured array"),
-    ("lists within", np.array([[[1, 2]], [[3]]], dtype=object), WrongType, "column 'x0' holds a list"),
     ("infinite", np.array([[np.inf], [1.0]]), BadInput, "column 'x0' contains infinity in 1 rows"),
     ("ragged lists", [[1, 2], [3]], BadInput, "no table"),
 ]
@@ -68,19 +66,6 @@ def test_what_is_no_table_says_so(rows: Any, kind: type[ConsiliumError], told: s
     with pytest.raises(kind, match=told) as error:
         frame_of(rows)
     assert error.value.action
-
-
-COLUMNS: list[tuple[str, Any, list[Any]]] = [
-    ("a list", ["a", None, "b"], ["a", None, "b"]),
-    ("an array", np.array([1, 2, 3]), [1, 2, 3]),
-    ("floats with a gap", np.array([1.0, np.nan, 2.0]), [1.0, None, 2.0]),
-    ("a polars column", pl.Series(["x", None, "y"]), ["x", None, "y"]),
-]
-
-
-@pytest.mark.parametrize(("values", "expected"), [case[1:] for case in COLUMNS], ids=[case[0] for case in COLUMNS])
-def test_columns_of_all_kinds(values: Any, expected: list[Any]) -> None:
-    assert values_of(values, "owners", 3).to_list() == expected
 
 
 @pytest.mark.parametrize(
