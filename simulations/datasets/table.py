@@ -87,8 +87,10 @@ class TableSource(RowSource):
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
-        y, classes = self.labels.decided(public_rows, self.places, self.label)
         faults, columns, x = Faults(), (), np.zeros(0)
+        y, classes = self.labels.y, self.labels.values
+        with faults.noting():
+            y, classes = self.labels.decided(public_rows, self.places, self.label)
         with faults.noting():
             columns = infer(self.frame[public_rows], self.declared, self.places.left(public_rows))
             x, doubts = encode(self.frame, columns)

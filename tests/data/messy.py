@@ -1,4 +1,4 @@
-"""A table of ten hospitals, and six faults that people's tables have, planted from a seed."""
+"""A table of ten hospitals, and faults that people's tables have, planted from a seed."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ FAULTS = (
     ("'age'", "text in a column of numbers"),
     ("'admitted'", "is of dates"),
     ("'hospital'", "differ in case"),
-    ("", "2 of 600 rows have more or fewer fields"),
+    ("'ill'", "differ in case"),
+    ("", "4 rows equal another one"),
+    ("", "2 of 604 rows have more or fewer fields"),
 )
 """Column and words of each planted fault."""
 
 
 def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
-    """The table with all six, as CSV."""
+    """The table with all of them, as CSV."""
     generator = np.random.default_rng([seed, 1])
     columns = {name: list(values) for name, values in (frame or clean(seed)).to_dict(as_series=False).items()}
 
@@ -64,10 +66,13 @@ def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
     columns["admitted"] = [f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)]
     for row in [row for row in range(ROWS) if columns["hospital"][row] == HOSPITALS[2]][::3]:
         columns["hospital"][row] = HOSPITALS[2].lower()
+    for row in some(5):
+        columns["ill"][row] = columns["ill"][row].upper()
     text = pl.DataFrame(columns).write_csv().splitlines()
     for row in sorted(some(2)):
         text[1 + row] = text[1 + row].rsplit(",", 2)[0]
-    return "\n".join(text) + "\n"
+    copies = [line for line in text[1:9] if line.count(",") == text[0].count(",")][:4]
+    return "\n".join([*text, *copies]) + "\n"
 
 
 def write(folder: Path, text: str, name: str = "patients.csv") -> Path:

@@ -55,11 +55,11 @@ def test_of_a_clean_table_nothing_is_said(tmp_path: Path, seed: int) -> None:
     assert (said(found), found.warnings, found.refused, found.read["rows"]) == ([], [], "", ROWS)
 
 
-def test_six_planted_faults(tmp_path: Path) -> None:
+def test_planted_faults(tmp_path: Path) -> None:
     """And nothing besides, of a table that is clean otherwise."""
     found = checked(tmp_path, plant(0))
     assert missed(found, FAULTS) == [] and len(said(found)) == len(FAULTS)
-    assert [str(fault).split(" have ")[0] for fault in found.in_file] == [f"{tmp_path}/patients.csv: 2 of 600 rows"]
+    assert [str(fault).split(" have ")[0] for fault in found.in_file] == [f"{tmp_path}/patients.csv: 2 of 604 rows"]
 
 
 def test_a_table_of_strangers(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--out", "own.toml")
     assert code == 1
     for part in (
-        "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (1)", "FINE (4)", "'43mg', '26mg', '30 mg'",
-        "The scenario reads 598 rows of 10 owners, 7 columns as 10 features",
+        "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (3)", "FINE (4)", "'43mg', '26mg', '30 mg'",
+        "The scenario reads 602 rows of 10 owners, 7 columns as 10 features",
         "Or in Python:", "council.fit(frame, 'ill', owners='hospital')", "Mend the file first. Then check it again.",
         "The scenario is in own.toml, once the file is mended: consilium run own.toml",
     ):  # fmt: skip
@@ -246,7 +246,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "own.toml is already there" in command("patients.csv", "--label", "ill", "--out", "own.toml")[1]
     code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--format", "json")
     table = json.loads(text)
-    assert (code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 6, 1)
+    assert (code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 8, 1)
     assert table["findings"][1] == {
         "code": "fault", "column": "age", "fault": "patients.csv, line 98 and 11 more: column 'age' has text in a"
         " column of numbers: '-', '?', 'NA'", "action": "Name it as missing", "keys": {"missing": ["-", "?", "NA"]},

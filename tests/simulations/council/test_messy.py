@@ -30,7 +30,8 @@ def refusal(frame: pl.DataFrame, seed: int, **changes: Any) -> BadInput:
 def test_all_faults_come_at_once(tmp_path: Path) -> None:
     """The same words whichever rows are public, and keys that `Council` has."""
     frame = messy(tmp_path)
-    texts = {str(refusal(frame, seed)) for seed in range(4)}
+    spelled = {"ill": {"values": {"YES": "yes", "NO": "no"}}}
+    texts = {str(refusal(frame, seed, cells=spelled)) for seed in range(4)}
     (text,) = texts
     for part in (
         "4 faults",
