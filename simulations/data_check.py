@@ -84,7 +84,7 @@ def check_files(pattern: str, roles: Mapping[str, str], drop: list[str] | tuple[
         data |= {"partition": "iid", "parties": 20}
     checked, seen = CheckedFiles(pattern, data), {}
     for _ in range(MOST_READINGS):
-        noted = Faults()
+        noted, checked.refused = Faults(), "see above"
         with noted.noting():
             checked.source = source = open_tables(validate(checked.data, DataSpec, "the table"), noted)
             infer(source.frame, source.declared, source.places, noted)

@@ -272,7 +272,7 @@ def _plain(value: Any) -> Any:
     """A decimal as a whole number, or as a float."""
     if not isinstance(value, decimal.Decimal):
         return value
-    return int(value) if value == value.to_integral_value() else float(value)
+    return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
 
 
 def _is_small(value: Any) -> bool:
