@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
-from consilium.data.files import Coded
-from consilium.protocol.errors import DataError
+from consilium.data.files import Coded, Hints, Lines
+from consilium.data.texts import TRUTH, texts_of, written
 from consilium.protocol.models import Frozen
+from consilium.protocol.schema import Range
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,6 +41,7 @@ class Wanted:
     """A column to read. `codes` maps texts to numbers (of the label: to indices of classes); None for plain numbers.
 
     numbers_too: other texts than codes are numbers. factor, offset: each number * factor + offset, of codes too.
+    center: taken from all numbers at last, before whole ones and decimals become float64.
     known: values of a category, which is then read as their indices; renamed: one of them, or another name, for a text.
     either_mark: a number's decimal mark may be a comma or a point.
     """
@@ -53,6 +53,7 @@ class Wanted:
     numbers_too: bool = False
     factor: float = 1.0
     offset: float = 0.0
+    center: float = 0.0
     known: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     either_mark: bool = False
@@ -67,12 +68,18 @@ class Wanted:
         """Whether factor or offset say something."""
         return (self.factor, self.offset) != (1.0, 0.0)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are taken as they stand."""
+        return self.codes is None and not self.missing and not self.center and not self.changes_unit
+
 
 @dataclass(frozen=True)
 class Column:
     """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`.
 
-    keys: float64 (rows,) of a category: a hash of each text, of known ones and others, equal where the texts are.
+    keys: float64 (rows,), what tells rows apart where that is not `values`: of a category a hash of each text, of known
+        ones and others, equal where the texts are; of numbers that lost a center, the numbers.
     """
 
     values: np.ndarray = field(repr=False)
@@ -103,62 +110,106 @@ class Column:
         )
 
 
-def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
-    """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
-    values = numbers.astype(np.float64)
+def from_numbers(series: pl.Series, wanted: Wanted) -> Column:
+    """Numbers or truth values of any type (rows,), null or NaN where missing; codes are read as numbers."""
+    import polars as pl
+
+    numbers = _exact(series)
+    values = numbers.cast(pl.Float64).fill_null(np.nan).to_numpy(writable=True)
     states = np.zeros(len(values), dtype=np.uint8)
-    absent = _as_numbers(wanted.missing)
-    if wanted.codes is None and not absent and not wanted.changes_unit and np.isfinite(values).all():
-        return Column(values, states)  # most columns; of images there are hundreds
+    if wanted.is_plain and np.isfinite(values).all():
+        return Column(values, states)  # most columns
     states[np.isinf(values)] = ValueState.INFINITE
-    states[np.isnan(values) | np.isin(values, absent)] = ValueState.MISSING
+    states[np.isnan(values) | _equal(numbers, wanted.missing)] = ValueState.MISSING
+    coded = None
     if wanted.codes is not None:
         coded = np.full(len(values), np.nan)
         for text, number in wanted.codes.items():
-            for key in _as_numbers([text]):
-                coded[values == key] = number
-        if wanted.numbers_too:
-            coded = np.where(np.isnan(coded), values, coded)
-        else:
+            coded[_equal(numbers, [text])] = number
+        if not wanted.numbers_too:
             states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
-        values = coded
-    return _in_unit(values, states, wanted)
+    return _in_unit(values, coded, _less(numbers, wanted.center), states, wanted)
 
 
-def _in_unit(values: np.ndarray, states: np.ndarray, wanted: Wanted) -> Column:
-    """The column in the federation's unit, without the values that are not good. Both arrays may be changed."""
+def _exact(series: pl.Series) -> pl.Series:
+    """Numbers or truth values, whole ones and decimals with all their digits, the others as float64."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Decimal):
+        return series.cast(pl.Decimal(38, kind.scale))
+    return series.cast(pl.Int128 if kind.is_integer() or kind == pl.Boolean else pl.Float64)
+
+
+def _equal(numbers: pl.Series, texts: Sequence[str]) -> np.ndarray:
+    """bool (rows,): which of the numbers, as `_exact` gives them, one of the texts is."""
+    known: list[Any] = _as_numbers(texts)
+    if numbers.dtype.is_float():
+        known = [float(number) for number in known]
+    else:
+        known = [number for number in known if abs(number) < _LARGEST]
+    if numbers.dtype.is_integer():
+        known = [int(number) for number in known if number % 1 == 0]
+    same = numbers.is_in(known)
+    return same.fill_null(False).to_numpy()
+
+
+def _less(numbers: pl.Series, center: float) -> np.ndarray:
+    """Numbers as `_exact` gives them less a center, float64 (rows,), NaN where missing."""
+    import polars as pl
+
+    if center and center.is_integer() and not numbers.dtype.is_float():
+        numbers, center = numbers - pl.Series([int(center)], dtype=pl.Int128).cast(numbers.dtype), 0.0
+    return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy() - center
+
+
+def _in_unit(
+    values: np.ndarray, coded: np.ndarray | None, centred: np.ndarray, states: np.ndarray, wanted: Wanted
+) -> Column:
+    """The column in the federation's unit, less its center, without the values that are not good. values: float64
+    (rows,), and where codes say another one, coded; centred: values less the center. Arrays may be changed."""
+    if coded is not None:
+        values = np.where(np.isnan(coded), values, coded)
     if wanted.changes_unit:
         with np.errstate(over="ignore", invalid="ignore"):
             values = values * wanted.factor + wanted.offset
         states[(states == ValueState.GOOD) & ~np.isfinite(values)] = ValueState.INFINITE
     values[states != ValueState.GOOD] = np.nan
-    return Column(values, states)
+    if not wanted.center:
+        return Column(values, states)
+    exact = (states == ValueState.GOOD) & (np.isnan(coded) if coded is not None else True) & (not wanted.changes_unit)
+    return Column(np.where(exact, centred, values - wanted.center), states, values)
 
 
 def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
     """Text (rows,), with nulls where missing."""
     import polars as pl  # a fifth of a second: only where a file is text
 
-    if wanted.codes is None and not decimal_comma:  # most columns are numbers, and nothing but numbers
+    if wanted.is_plain and not decimal_comma:  # most columns are numbers, and nothing but numbers
         numbers = texts.cast(pl.Float64, strict=False)
         if not numbers.null_count():
-            return from_numbers(numbers.to_numpy(), wanted)
+            return from_numbers(numbers, wanted)
     decimal_comma |= wanted.either_mark
     text = pl.col("text").str.strip_chars()
     point = text.str.replace(",", ".", literal=True) if decimal_comma else text
-    number = point.cast(pl.Float64, strict=False)
+    cells = texts.rename("text").to_frame().with_columns(point.cast(pl.Float64, strict=False).alias("number"))
+    number, large = pl.col("number"), pl.col("number").abs() >= _EXACT
+    exact = pl.lit(None, dtype=pl.Decimal(38, 2))
+    if bool((cells["number"].abs() >= _EXACT).any()):
+        exact = point.cast(pl.Decimal(38, 2), strict=False)
     missing = text.is_null() | text.is_in(["", *wanted.missing])
     coded = pl.lit(None, dtype=pl.Float64)
     if wanted.codes is not None:
         codes = {code.strip(): value for code, value in wanted.codes.items()}
         coded = text.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.Float64)
     if wanted.codes is not None and not wanted.numbers_too:
-        value = coded
         odd = pl.when(number.is_finite()).then(pl.lit(int(ValueState.NUMBER_BESIDE_CODES)))
-        wrong = pl.when(value.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
+        wrong = pl.when(coded.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
     else:
-        missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
-        value = pl.coalesce(coded, number)
+        known = _as_numbers(wanted.missing)
+        same = pl.when(large).then(exact.is_in([each for each in known if abs(each) < _LARGEST]))
+        same = same.otherwise(number.is_in([float(each) for each in known]))
+        missing |= number.is_nan() | same
         comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
         marked = decimal_comma and not wanted.either_mark
         dot = text.str.contains(".", literal=True) if marked else pl.lit(False)
@@ -175,23 +226,26 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         wrong = pl.when(coded.is_null()).then(wrong.otherwise(pl.lit(0)))
     missing = missing.fill_null(False)
     state = pl.when(missing).then(pl.lit(int(ValueState.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
-    frame = texts.rename("text").to_frame().select(value.cast(pl.Float64).alias("value"), state.alias("state"))
-    values, states = frame["value"].fill_null(np.nan).to_numpy(writable=True), frame["state"].to_numpy(writable=True)
-    return _in_unit(values, states, wanted)
+    read = {"number": number, "exact": pl.when(large).then(exact), "coded": coded, "state": state}
+    frame = cells.select(**read)
+    values, of_codes = (frame[name].fill_null(np.nan).to_numpy(writable=True) for name in ("number", "coded"))
+    centred = np.where(frame["exact"].is_null(), values - wanted.center, _less(frame["exact"], wanted.center))
+    return _in_unit(values, of_codes, centred, frame["state"].to_numpy(writable=True), wanted)
 
 
-def _as_numbers(texts: Sequence[str]) -> list[float]:
-    """Those of the texts that are finite numbers; booleans as Parquet has them count as 1 and 0."""
-    numbers = []
-    for text in texts:
-        try:
-            number = {"true": 1.0, "false": 0.0}.get(text.lower())
-            number = float(text) if number is None else number
-        except ValueError:
-            continue
-        if np.isfinite(number):
-            numbers.append(number)
-    return numbers
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+_EXACT = 2.0**53
+"""Below it float64 holds every whole number."""
+_LARGEST = 10**35
+"""Below it a decimal of two places does."""
+
+
+def _as_numbers(texts: Sequence[str]) -> list[Decimal]:
+    """Those of the texts that are numbers; truth values count as 1 and 0."""
+    plain = [TRUTH.get(text.strip().lower(), text.strip()) for text in texts]
+    return [Decimal(text) for text in plain if _NUMBER.fullmatch(text)]
 
 
 _BOUND = re.compile(r"^\s*(([<>≤≥]=?|=<|=>)\s*[+-]?\d+([.,]\d+)?|[+-]?\d+([.,]\d+)?\s*\+)\s*$")
@@ -239,8 +293,11 @@ class CellRule(Frozen):
             return any(_BOUND.match(code) for code in self.codes or ())
         return self.other == "number"
 
-    def wanted(self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = ()) -> Wanted:
-        """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category."""
+    def wanted(
+        self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = (), center: float = 0.0
+    ) -> Wanted:
+        """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category.
+        center: of numbers."""
         missing_codes = self.missing_codes
         return Wanted(
             name=name,
@@ -250,13 +307,11 @@ class CellRule(Frozen):
             numbers_too=self.numbers_beside_codes,
             factor=self.factor,
             offset=self.offset,
+            center=center,
             known=tuple(known),
             renamed=self.values or {},
             either_mark=self.decimal_comma,
         )
-
-
-TRUTH = {"true": "1", "false": "0"}
 
 
 def read_cells(series: pl.Series | np.ndarray | Coded, wanted: Wanted, decimal_comma: bool = False) -> Column:
@@ -264,14 +319,16 @@ def read_cells(series: pl.Series | np.ndarray | Coded, wanted: Wanted, decimal_c
     are known."""
     if isinstance(series, Coded):
         return _coded(series, wanted)
-    if isinstance(series, np.ndarray):
-        return from_numbers(series, wanted)
+    if isinstance(series, np.ndarray) and wanted.is_plain and np.isfinite(series).all():
+        return Column(series.astype(np.float64), np.zeros(len(series), dtype=np.uint8))  # of images there are hundreds
     import polars as pl
 
+    if isinstance(series, np.ndarray):
+        series = pl.Series(series if series.dtype.kind in "iu" else series.astype(np.float64))
     if wanted.known:
         return _category(series, wanted)
     if series.dtype.is_numeric() or series.dtype == pl.Boolean:
-        return from_numbers(series.cast(pl.Float64).to_numpy(), wanted)  # nulls become NaN
+        return from_numbers(series, wanted)
     return from_text(series.cast(pl.String), wanted, decimal_comma)
 
 
@@ -311,102 +368,6 @@ def _key(text: str) -> float:
     return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11)
 
 
-_WHOLE = 2.0**63
-"""Whole numbers of this size and more are no int64."""
-
-
-def texts_of(series: pl.Series) -> pl.Series:
-    """Values as text, null where missing, so that files of different kinds have the same ones: whole numbers without a
-    fraction and with all their digits, truth values in small letters, no spaces around.
-
-    >>> import polars as pl
-    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
-    ['1', 'true', None, '01']
-    >>> texts_of(pl.Series([2**53 + 1, None])).to_list(), texts_of(pl.Series([1.0, 0.5, float("nan")])).to_list()
-    (['9007199254740993', None], ['1', '0.5', None])
-
-    Raises
-    ------
-    DataError : neither numbers, text, truth values nor dates.
-    """
-    return written(series).str.replace(r"^([+-]?\d+)\.0+$", "${1}")
-
-
-def written(series: pl.Series) -> pl.Series:
-    """As `texts_of`, but text as it is written: "250.0" and "250" may be two codes."""
-    import polars as pl
-
-    kind, name, value = series.dtype, series.name, pl.col("value")
-    taken = kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Date, pl.Datetime)
-    if not (kind.is_numeric() or taken):
-        what = {pl.Duration: "durations", pl.Time: "times of day"}.get(kind.base_type(), f"of type {kind.base_type()}")
-        raise DataError(f"column {name!r} is {what}", "Write it as numbers (of days, of hours), as dates or as text")
-    text = value.cast(pl.String)
-    if kind.is_float():
-        whole = value.is_finite() & (value == value.round()) & (value.abs() < _WHOLE)
-        integers = pl.when(whole).then(value).otherwise(None).cast(pl.Int64).cast(pl.String)
-        text = pl.when(value.is_not_nan()).then(pl.coalesce(integers, text))
-    elif kind.is_decimal():
-        text = text.str.replace(r"\.0+$", "")
-    elif not kind.is_numeric():
-        text = text.str.strip_chars()
-        small = text.str.to_lowercase()
-        text = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
-    return series.rename("value").to_frame().select(text.alias("text"))["text"].rename(name)
-
-
-def in_order(text: str) -> tuple[bool, float, str]:
-    """Sorts numbers by size, then texts.
-
-    >>> sorted(["b", "10", "9", "a"], key=in_order)
-    ['9', '10', 'a', 'b']
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        return True, 0.0, text
-    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
-
-
-def codes_among(texts: pl.Series) -> list[str]:
-    """Texts that read as numbers and yet are names, so that the column is a category; none where it is one of numbers.
-
-    texts: as `written` gives them. They are names where a zero stands before digits (ICD "01882"); where whole numbers
-    have an exponent's letter and none of the column a fraction (bed "1E3"); and where two texts would be one number
-    ("+1" and "1", "250.0" and "250.00"), but for "5" beside "5.0" and ".5" beside "0.5", which are ways to write one.
-
-    >>> import polars as pl
-    >>> codes_among(pl.Series(["01882", "1882"])), codes_among(pl.Series(["1E3", "20"]))
-    (['01882'], ['1E3'])
-    >>> codes_among(pl.Series(["1e-05", "-0.5", "5", "5.0"]))
-    []
-    """
-    import polars as pl
-
-    known = texts.unique(maintain_order=True)
-    numbers = known.filter(known.cast(pl.Float64, strict=False).is_finite().fill_null(False))
-    odd = numbers.filter(~numbers.str.contains(_CANONICAL))
-    if not len(odd):
-        return []
-    zeros, exponents = odd.filter(odd.str.contains(r"^[+-]?0\d")), odd.filter(odd.str.contains(r"^\d+[eE]\d+$"))
-    if len(zeros):
-        return zeros.to_list()
-    if len(exponents) and not numbers.str.contains(".", literal=True).any():
-        return exponents.to_list()
-    numbers_in = Counter(Decimal(form) for form in {_plain_form(text) for text in numbers})
-    return [text for text in odd if numbers_in[Decimal(_plain_form(text))] > 1]
-
-
-_CANONICAL = r"^-?([1-9]\d*|0\.\d*[1-9]|[1-9]\d*\.\d*[1-9])$|^0$"
-"""Of such texts no two are one number."""
-
-
-def _plain_form(text: str) -> str:
-    """Without what is only a way to write it: a whole one's zero after the point, a zero before it, the sign of 0."""
-    plain = re.sub(r"^(-?)0\.(?=\d)", r"\1.", re.sub(r"^([+-]?\d+)\.0?$", r"\1", text))
-    return "0" if plain == "-0" else plain
-
-
 def places_of(series: pl.Series, known: Sequence[str]) -> Column:
     """Values of a category -> their places among those that are known: as they are written or, where that is none of
     them, without a fraction that is 0."""
@@ -432,3 +393,67 @@ def within_float32(column: Column) -> Column:
         return column
     states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
     return Column(np.where(beyond, np.nan, column.values), states)
+
+
+FAULTS = {
+    ValueState.NOT_A_NUMBER: (
+        "hold text that is no number",
+        'Map it with codes: beside a bound as in codes = { "> 89" = 90 } other cells stay numbers. Or, if it means a'
+        " missing value, name it in missing_codes",
+    ),
+    ValueState.DECIMAL_COMMA: ("have a decimal comma", ""),
+    ValueState.DECIMAL_POINT: ("have a point although decimal_comma is set: it may separate thousands", ""),
+    ValueState.UNKNOWN_CODE: ("hold a value that codes does not have", "Add it to codes, or to missing_codes"),
+    ValueState.NUMBER_BESIDE_CODES: (
+        "hold a value that codes does not have, and that is a number",
+        'If codes stand beside numbers ("> 89" beside 34), set other = "number"; else add it to codes',
+    ),
+    ValueState.INFINITE: ("are infinite, or beyond float32", "Correct them, or empty them"),
+}
+"""What cells are in each state that no number is made of, and what to do where every file has the same answer."""
+
+
+def cell_faults(rows: Callable[[ValueState], np.ndarray], lines: Lines, hints: Hints) -> Iterator[tuple[str, str]]:
+    """What is wrong with the cells of one column, and what to do. rows: where those of a state are. Quotes no cell."""
+    actions = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
+    for state, (fault, action) in FAULTS.items():
+        if len(some := rows(state)):
+            yield counted(lines, some, fault), actions.get(state, action)
+
+
+def counted(lines: Lines, rows: np.ndarray, fault: str, cell: str = "") -> str:
+    """How many rows of all, what they are, and where the first one is. cell: it, where it may be quoted."""
+    return f"{len(rows)} of {len(lines)} rows {fault} (first: {lines.place(int(rows[0]))}{cell})"
+
+
+FAR, SHIFTED = 10.0, 3.0
+"""Public standard deviations from the public mean, beyond which a value is odd, and the mean of a column."""
+LEAST_FOR_A_MEAN = 20
+
+
+def outside(values: np.ndarray, allowed: Range) -> Iterator[tuple[np.ndarray, str]]:
+    """Which values (rows,), NaN where missing, a schema's range does not have: rows, and what they are. Compared in
+    float32, as queries travel: 0.1 is not above 0.1."""
+    with np.errstate(over="ignore"):
+        small = values.astype(np.float32)  # NaN is neither below nor above
+    beyond = (small < np.float32(allowed.low)) | (small > np.float32(allowed.high))
+    broken = (small != np.rint(small)) & ~np.isnan(small) & ~beyond & allowed.whole
+    yield np.flatnonzero(beyond), f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows"
+    yield np.flatnonzero(broken), "are no whole numbers, which the schema asks for"
+
+
+def far_from_public(values: np.ndarray, center: float, scale: float) -> Iterator[tuple[np.ndarray, str]]:
+    """Which values float64 (rows,), NaN where missing, are hardly in the unit of the public mean and deviation: rows,
+    and what they are. 0 and 1 are never far: they may be a rare category, as a column of its own.
+
+    >>> [(rows.tolist(), text[:34]) for rows, text in far_from_public(np.array([1.1, np.nan, 88.0]), 1.0, 0.2)]
+    [([2], 'are more than 10 deviations from t')]
+    """
+    good = np.flatnonzero(~np.isnan(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.flatnonzero((np.abs(values - center) > FAR * scale) & (values != 0) & (values != 1))
+        shift = abs(float(values[good].mean()) - center) / scale if len(good) >= LEAST_FOR_A_MEAN else 0.0
+    if len(far):
+        yield far, f"are more than {FAR:g} deviations from the public mean"
+    elif shift > SHIFTED:
+        yield good, f"have a mean that is {shift:.1f} deviations from the public one"

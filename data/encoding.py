@@ -6,8 +6,9 @@ value of more; where public rows lack values, or it is declared, "COLUMN missing
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import category
@@ -15,20 +16,10 @@ from unicodedata import category
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from consilium.data.cells import (
-    TRUTH,
-    Column,
-    ValueState,
-    Wanted,
-    codes_among,
-    from_numbers,
-    from_text,
-    in_order,
-    places_of,
-    texts_of,
-    within_float32,
-    written,
-)
+from consilium.data.cells import Column, ValueState, Wanted, places_of, read_cells, within_float32
+from consilium.data.files import Lines
+from consilium.data.remedy import Faults, TableFault, quoted
+from consilium.data.texts import TRUTH, codes_among, in_order, texts_of, written
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
 from consilium.protocol.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, Schema, features_of
@@ -38,15 +29,20 @@ if TYPE_CHECKING:
 
 _LEAST_OF_A_RANGE = 10
 """Different numbers from which on a column is one of numbers in which a few texts were left."""
-_NO_TEXT = {
-    ValueState.DECIMAL_COMMA: ("is a number with a decimal comma", "Set decimal_comma, or declare a category"),
-    ValueState.INFINITE: ("is infinite, or beyond float32", "Correct it, or declare a category"),
-}
+_MOST_CODES = 100
+"""Texts of one column that are written out as keys."""
+MISSING = frozenset(("na", "n/a", "n.a.", "nan", "null", "?", "-", "--", ".", "<na>", "#n/a", "#nv"))
+"""Texts that mostly mean "missing"."""
 _EXACT, _LOST = 2.0**24, 1e-3
 """Whole numbers that float32 holds, and the share of a column's spread by which it may round."""
 _HALF = 0.5
 """A feature of a category is 1 or 0, but for noise on it."""
-_DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
+_DAY = r"[0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})( .*)?"
+_DATE = re.compile(r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([T ].*)?|" + _DAY)
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ’\u00a0\u202f])[0-9]{3}(\1[0-9]{3})*([.,][0-9]+)?")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_INSIDE = re.compile(r"(?:[<>≤≥~]=?|=<|=>|[^\w\s+-])?\s*([+-]?[0-9]+(?:[.,][0-9]+)?)\s*([^0-9\s][^0-9]{0,9})?")
+"""A number in a bound or beside a unit: "> 89", "12 mg", "€ 5", "90+"."""
 
 
 def _short_form(value: Any) -> Any:
@@ -87,33 +83,44 @@ class Doubt:
 def infer(
     frame: pl.DataFrame,
     declared: Mapping[str, DeclaredColumn] | None = None,
-    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+    places: Lines | None = None,
+    faults: Faults | None = None,
 ) -> tuple[ColumnEncoding, ...]:
     """How the columns of `frame` are encoded: its rows must be PUBLIC, for their values are in the answer.
 
     A column of numbers is a number (see `cells.codes_among`), every other one, and one that its type declares so, a
     category whose values are sorted: numbers by size, then texts. What a value may be is judged after that.
-    place: where the row at an index stands, for messages.
+    places: where its rows stand, for messages. faults: notes there what is wrong, and what is only doubtful, and leaves
+    such columns out.
 
     Raises
     ------
-    DataError : a declared column is not there, a column has no value, is of dates, has text among numbers, or more
-        values than a category may have; two features would have one name, or a name is too long.
+    DataError : a declared column is not there, or all that is wrong: a column has no value, is of dates, has text among
+        numbers, or more values than a category may have; two features would have one name, or a name is too long.
     """
-    declared = declared or {}
+    declared, noted = declared or {}, Faults() if faults is None else faults
+    places = places or Lines.of_rows("the public rows", frame.height)
     if absent := [name for name in declared if name not in frame.columns]:
         raise DataError(
             f"the public rows have no column {absent[0]!r}, which is declared", f"They have {frame.columns}"
         )
+    columns = []
     for name in frame.columns:
-        _check_name(name, "a column's name")
-    columns = tuple(_inferred(frame[name], declared.get(name, DeclaredColumn()), place) for name in frame.columns)
-    names = Counter(features_of(columns))
-    if double := [name for name, count in names.items() if count > 1]:
-        raise DataError(f"two columns give a feature {double[0]!r}", "Rename one of them")
-    for name in names:
-        _check_name(name, "a feature's name, COLUMN=VALUE,")
-    return columns
+        with noted.noting():
+            _check_name(name, "a column's name")
+            columns.append(_inferred(frame[name], declared.get(name, DeclaredColumn()), places, noted))
+    if faults is None:
+        noted.check(places.whole)
+    sound = tuple(column for column in columns if column is not None)
+    names = Counter(features_of(sound))
+    with noted.noting():
+        if double := [name for name, count in names.items() if count > 1]:
+            raise DataError(f"two columns give a feature {double[0]!r}", "Rename one of them")
+        for name in names:
+            _check_name(name, "a feature's name, COLUMN=VALUE,")
+    if faults is None:
+        noted.check(places.whole)
+    return sound
 
 
 def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.ndarray, tuple[Doubt, ...]]:
@@ -148,7 +155,8 @@ def _check_name(name: str, role: str) -> None:
         raise DataError(f"{role} has a control character: {name!r}", "Rename it")
 
 
-def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int], str]) -> ColumnEncoding:
+def _inferred(series: pl.Series, declared: DeclaredColumn, places: Lines, faults: Faults) -> ColumnEncoding | None:
+    """How one column is encoded; None where cells are noted that are none of its kind. Raises TableFault."""
     import polars as pl
 
     texts, name = written(series), series.name
@@ -158,23 +166,80 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int]
     if isinstance(series.dtype, pl.Enum) and declared.kind != "number":
         return ColumnEncoding(column=name, kind="category", values=tuple(series.dtype.categories), missing=missing)
     if texts.null_count() == len(texts):
-        raise DataError(f"column {name!r}: no public row has a value", "Leave it out, or declare its values")
+        what = f"{places.whole}: column {name!r}: no public row has a value"
+        raise TableFault(what, "Leave it out, or declare its values", name, {"drop": [name]})
     read = _numbers(series)
-    wrong = np.flatnonzero(~np.isin(read.states, (ValueState.GOOD, ValueState.MISSING)))
-    first = f"{place(int(wrong[0]))} has {texts[int(wrong[0])][:60]!r}" if len(wrong) else ""
-    if declared.kind == "number" and len(wrong):
-        action = "Say what it means under codes, name it as missing, or declare a category"
-        raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
-    kind = declared.kind or ("category" if series.dtype == pl.Categorical else _kind(texts, read))
+    wrong = ~np.isin(read.states, (ValueState.GOOD, ValueState.MISSING))
+    found = declared.kind is None and series.dtype != pl.Categorical
+    kind = declared.kind or (_kind(texts, read) if found else "category")
+    if kind == "category" and found and _is_range(texts, read, wrong):
+        kind = "number"
     if kind == "category":
-        values = _values(texts, read, declared.kind is None and series.dtype != pl.Categorical, first)
+        values = _values(texts, read, places if found else None)
+        if found:
+            note_missing(texts.drop_nulls().unique(maintain_order=True), texts, places, faults)
         return ColumnEncoding(column=name, kind="category", values=values, missing=missing)
-    for state, words in _NO_TEXT.items():
-        if read.count(state):
-            row = int(read.rows(state)[0])
-            raise DataError(f"column {name!r}, {place(row)}: {texts[row][:60]!r} {words[0]}", words[1])
+    if wrong.any():
+        note_odd(texts, wrong, places, faults)
+        return None
     missing = bool(read.count(ValueState.MISSING)) if declared.missing is None else declared.missing
     return ColumnEncoding(column=name, kind="number", missing=missing, offset=_offset(read))
+
+
+def _is_range(texts: pl.Series, read: Column, wrong: np.ndarray) -> bool:
+    """Whether most of the different values are numbers, and enough that these are a measurement."""
+    import polars as pl
+
+    numbers = len(np.unique(read.values[read.states == ValueState.GOOD]))
+    numbers += texts.filter(pl.Series(read.states == ValueState.DECIMAL_COMMA)).n_unique()
+    return bool(wrong.any() and numbers >= _LEAST_OF_A_RANGE and 2 * numbers > texts.drop_nulls().n_unique())
+
+
+def note_odd(texts: pl.Series, wrong: np.ndarray, places: Lines, faults: Faults) -> None:
+    """Note what stands in a column of numbers and is none, each kind with its cure."""
+    import polars as pl
+
+    name = texts.name
+    odd: list[str] = texts.filter(pl.Series(wrong)).unique(maintain_order=True).to_list()
+
+    def note(some: Sequence[str], what: str, action: str, keys: Mapping[str, Any]) -> None:
+        odd[:] = [text for text in odd if text not in some]
+        if some:
+            where = places.first(np.flatnonzero(texts.is_in(list(some)).fill_null(False).to_numpy()))
+            faults.append(TableFault(f"{where}: column {name!r} has {what}: {quoted(some)}", action, name, keys))
+
+    out, cells = {"drop": [name]}, lambda **rule: {"cells": {name: rule}}
+    commas = [text for text in odd if _COMMA.fullmatch(text)]
+    if all(map(_THOUSANDS.fullmatch, commas)):  # "1,234" beside "0,5" has a decimal comma
+        commas = []
+    action = "Export with a decimal point, or set decimal_comma under its cells"
+    note(commas, "numbers with a decimal comma", action, cells(decimal_comma=True))
+    marked, action = [text for text in odd if _THOUSANDS.fullmatch(text)], "Write them without it"
+    note(marked, "numbers with a mark between thousands, or a decimal comma before three digits", action, out)
+    absent = [text for text in odd if text.casefold() in MISSING]
+    note(absent, "text in a column of numbers", "Name it as missing", {"missing": absent})
+    inside = {text: match for text in odd if (match := _INSIDE.fullmatch(text))}
+    units = {(match[2] or "").strip().casefold() for match in inside.values()} - {""}
+    codes = {text: float(match[1].replace(",", ".")) for text, match in inside.items()}
+    if len(units) > 1:
+        note([*inside], f"numbers in {len(units)} units", "Write them in one, without its name", out)
+    else:
+        action = "Write the number alone, or say under codes of its cells which number each means"
+        few = cells(codes=codes, other="number") if len(codes) <= _MOST_CODES else out
+        note([*inside], "a unit or a bound beside the number", action, few)
+    action = "Correct it, say under codes of its cells what it means, name it as missing, or declare a category"
+    few = cells(missing_codes=[*odd]) if len(odd) <= _MOST_CODES else out
+    note([*odd], "text, or a number beyond float32, in a column of numbers", action, few)
+
+
+def note_missing(known: pl.Series, texts: pl.Series, places: Lines, faults: Faults) -> None:
+    """Note values of a category that mostly mean "missing". known: those that occur."""
+    absent = [text for text in known if text.casefold() in MISSING and not (text == "-" and "+" in known)]
+    if absent:
+        where = places.first(np.flatnonzero(texts.is_in(absent).fill_null(False).to_numpy()))
+        what = f"{where}: column {texts.name!r} has {quoted(absent)}, which is read as a value like others"
+        action = "Name it under missing if it stands for a missing value"
+        faults.doubts.append(TableFault(what, action, texts.name, {"missing": absent}))
 
 
 def _kind(texts: pl.Series, read: Column) -> Kind:
@@ -209,29 +274,33 @@ def far_from_0(values: np.ndarray) -> bool:
     return mean > (_EXACT * _LOST * spread if spread else _EXACT)
 
 
-def _values(texts: pl.Series, read: Column, found: bool, first: str) -> tuple[str, ...]:
-    """The values of a category, in order. found: nobody declares that it is one. Raises DataError where it can hardly
-    be one."""
-    name, known = texts.name, texts.drop_nulls().unique()
-    if found:
+def _values(texts: pl.Series, read: Column, places: Lines | None) -> tuple[str, ...]:
+    """The values of a category, in order. places: of the rows, where nobody declares that it is one. Raises TableFault
+    where it can hardly be one."""
+    name, known = texts.name, texts.drop_nulls().unique(maintain_order=True)
+    if places is not None:
+        whole, out = places.whole, {"drop": [name]}
+        dates = [text for text in known if _DATE.fullmatch(text)]
+        if 2 * len(dates) > len(known):
+            action = "Leave it out, or give the days since an event; where it orders the rows, name it as the time"
+            raise TableFault(f"{whole}: column {name!r} is of dates: {quoted(dates)}", action, name, out)
         codes, numbers = codes_among(texts), len(np.unique(read.values[read.states == ValueState.GOOD]))
-        if known.str.contains(_DATE).all():
-            raise DataError(f"column {name!r} is of dates: {first}", "Leave it out, or give the days since an event")
-        if numbers >= _LEAST_OF_A_RANGE and 2 * numbers > len(known) and first:
-            action = "Say what that means under codes, name it as missing, or declare a category"
-            raise DataError(f"column {name!r} has {numbers} different numbers, and text between them: {first}", action)
         ambiguous = numbers >= _LEAST_OF_A_RANGE and all("." in code for code in codes)
-        if codes and not first and (ambiguous or len(known) > MOST_VALUES):
-            raise DataError(
-                f"column {name!r} has {numbers} different numbers, and {codes[0]!r} among them is written as codes are:"
-                " with zeros before it, or as another text is that means the same number",
+        if codes and (ambiguous or len(known) > MOST_VALUES) and 2 * numbers > len(known):
+            raise TableFault(
+                f"{whole}: column {name!r} has {numbers} different numbers, and {codes[0]!r} among them is written as"
+                " codes are: with zeros before it, or as another text is that means the same number",
                 'Declare it a "number", or a "category" with its values',
+                name,
+                {"columns": {name: "number"}} if ambiguous else out,
             )
     if len(known) > MOST_VALUES:
-        raise DataError(
-            f"column {name!r} has {len(known)} different values in {len(texts)} public rows, a category at most"
-            f" {MOST_VALUES}: it may be an identifier or free text",
+        raise TableFault(
+            f"{places.whole if places else 'the rows'}: column {name!r} has {len(known)} different values in"
+            f" {len(texts)} rows, a category at most {MOST_VALUES}: it may be an identifier or free text",
             "Leave it out, or declare it a number or its values",
+            name,
+            {"drop": [name]},
         )
     for text in known:
         _check_name(text, f"a value of column {name!r}")
@@ -243,16 +312,13 @@ def _numbers(series: pl.Series, offset: float = 0.0) -> Column:
     """As numbers less `offset`, truth values as 1 and 0, with those that are beyond float32 among the infinite ones."""
     import polars as pl
 
-    wanted, texts = Wanted(series.name, series.name), None
     if not series.dtype.is_numeric():
-        texts = texts_of(series).replace(TRUTH)
-        whole = texts.cast(pl.Int64, strict=False) if offset else texts
-        series = whole if whole.null_count() == texts.null_count() else texts
-    if offset and series.dtype.is_integer():  # float64 would round them before
-        series, offset = series.cast(pl.Int128) - pl.Series([int(offset)], dtype=pl.Int128), 0.0
-    is_text = series.dtype == pl.String
-    column = from_text(series, wanted) if is_text else from_numbers(series.cast(float).to_numpy(), wanted)
-    return within_float32(Column(column.values - offset, column.states) if offset else column)
+        plain = series.cast(pl.Float64, strict=False) if series.dtype == pl.String and not offset else None
+        if plain is not None and plain.null_count() == series.null_count():
+            series = plain  # most columns of text are numbers, and nothing but numbers
+        else:
+            series = texts_of(series).replace(TRUTH)
+    return within_float32(read_cells(series, Wanted(series.name, series.name, center=offset)))
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:

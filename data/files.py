@@ -8,16 +8,17 @@ import json
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
+from consilium.data.remedy import TableFault
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.models import Frozen
 
@@ -55,22 +56,16 @@ class CsvRule(Frozen):
         return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
 
 
-class BadTable(DataError):
+class BadTable(TableFault):
     """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
     file."""
 
-    def __init__(self, path: Path, fault: str, action: str) -> None:
+    def __init__(
+        self, path: Path, fault: str, action: str, column: str = "", keys: Mapping[str, Any] | None = None
+    ) -> None:
         self.path, self.fault = path, fault
         between = " " if fault.split()[0] in ("is", "are", "has", "lacks") else ": "
-        super().__init__(f"{path}{between}{fault}", action)
-
-
-class TornRows(BadTable):
-    """Rows of another length than the header. The others, at `lines`, were read."""
-
-    def __init__(self, path: Path, fault: str, action: str, lines: Lines) -> None:
-        self.lines = lines
-        super().__init__(path, fault, action)
+        super().__init__(f"{path}{between}{fault}", action, column, keys)
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ def in_file(table: str) -> Hints:
     return Hints(
         separator=f"Set separator = {{mark!r}} under [{table}]",
         encoding=f'Save it as UTF-8, or set encoding under [{table}] to "cp1252" or "latin-1"',
-        decimal_comma=f"Export with a decimal point, or set decimal_comma = true in [{table}]",
+        decimal_comma=f"Export with a decimal point and no mark of thousands, or set decimal_comma = true in [{table}]",
         no_decimal_comma="Export without thousands separators",
         mixed_marks="Some of its numbers have a comma: leave decimal_comma of the file away, and set that of its cells",
     )
@@ -158,8 +153,8 @@ class Lines:
         return f"{', '.join(self._of(int(rows[0])))}{more}"
 
     def left(self, mask: np.ndarray) -> Lines:
-        """Of the rows that `mask` bool (n,) keeps."""
-        return Lines(self.files, (np.arange(len(mask)) if self.rows is None else self.rows)[mask])
+        """Of the rows that `mask` bool (n,) keeps, or of those at indices int (any,)."""
+        return Lines(self.files, (np.arange(len(self)) if self.rows is None else self.rows)[mask])
 
     def _of(self, row: int) -> tuple[str, str]:
         row = row if self.rows is None else int(self.rows[row])
@@ -180,6 +175,18 @@ class Coded(NamedTuple):
         return "Coded(<private>)"
 
 
+class Read(NamedTuple):
+    """Columns that were asked for, in that order, and where their rows stand. torn: rows that are none of them: of
+    another length than the heading, or that are it again."""
+
+    columns: list[pl.Series | np.ndarray | Coded]
+    lines: Lines
+    torn: BadTable | None = None
+
+    def __repr__(self) -> str:
+        return "Read(<private>)"
+
+
 class TableFile(Protocol):
     """An open file. `names` of its columns, in order; one may be there twice.
 
@@ -198,8 +205,8 @@ class TableFile(Protocol):
         """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
         ...
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series | np.ndarray | Coded], None]) -> Lines:
-        """Give each column at `places` to `take`, in one or more parts, with its index in `places`. Raises BadTable."""
+    def read(self, places: Sequence[int]) -> Read:
+        """The columns at `places`. Raises BadTable."""
         ...
 
 
@@ -254,9 +261,11 @@ class CsvTable(_Named):
         header = "The first line must name the columns"
         if not any(self.names):
             raise BadTable(path, "has an empty first line", header)
+        if any(sign < " " and sign not in "\n\r\t" for name in self.names for sign in name):
+            raise BadTable(path, "has control characters in its first line, as what is no text has", header)
         if other := other_separator(self.names, rule):
             fault = f"has one column only when split at {rule.separator!r}"
-            raise BadTable(path, fault, hints.other_separator(other))
+            raise BadTable(path, fault, hints.other_separator(other), keys={"csv": {"separator": other}})
         if all(is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
@@ -264,33 +273,30 @@ class CsvTable(_Named):
         """Nothing: every column is text."""
         return ""
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
-        """See `TableFile`, block by block.
-
-        Raises
-        ------
-        BadTable : no rows, or no CSV. TornRows : some have another length, after all others were given. OSError
-        """
+    def read(self, places: Sequence[int]) -> Read:
+        """See `TableFile`. Raises BadTable where it has no rows, or is no CSV. OSError"""
         import polars as pl
 
         width = len(self.names)
+        parts: list[list[pl.Series]] = [[pl.Series([], dtype=pl.String)] for _ in places]
         torn: list[Record] = []
         numbers = [np.zeros(0, dtype=np.int64)]
         with self._lines() as lines:
-            next(lines)
+            heading = next(lines).fields
             while block := list(islice(lines, BLOCK)):
-                whole = [record for record in block if len(record.fields) == width]
-                torn += [record for record in block if record.fields and len(record.fields) != width]
+                whole = [record for record in block if len(record.fields) == width and record.fields != heading]
+                if len(whole) < len(block):  # empty lines are neither
+                    others = (each for each in block if each.fields)
+                    torn += [each for each in others if len(each.fields) != width or each.fields == heading]
                 numbers.append(np.array([record.last for record in whole], dtype=np.int64))
                 columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
-                for index, place in enumerate(places):
-                    take(index, pl.Series(columns[place], dtype=pl.String))
+                for part, place in zip(parts, places, strict=True):
+                    part.append(pl.Series(columns[place], dtype=pl.String))
         rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
-        if torn:
-            raise TornRows(self._path, *why_torn(self.names, torn, len(rows) + len(torn)), rows)
+        fault = BadTable(self._path, *why_torn(self.names, torn, len(rows) + len(torn))) if torn else None
         if not len(rows):
-            raise BadTable(self._path, "has a header and no rows", "Export the data again")
-        return rows
+            raise fault or BadTable(self._path, "has a header and no rows", "Export the data again")
+        return Read([pl.concat(part) for part in parts], rows, fault)
 
     @contextmanager
     def _lines(self) -> Iterator[Iterator[Record]]:
@@ -298,9 +304,10 @@ class CsvTable(_Named):
             with open(self._path, encoding=self._rule.codec, newline="") as file:
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
-            raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding) from None
+            keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
+            raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
         except OpenQuote as error:
-            raise BadTable(self._path, str(error), error.action) from None
+            raise BadTable(self._path, error.what, error.action) from None
 
 
 class Record(NamedTuple):
@@ -312,7 +319,7 @@ class Record(NamedTuple):
 
 
 class OpenQuote(DataError):
-    """Quotes that do not match."""
+    """Quotes that do not match, or a field that is too long."""
 
 
 def records(text: Iterable[str], separator: str) -> Iterator[Record]:
@@ -322,16 +329,23 @@ def records(text: Iterable[str], separator: str) -> Iterator[Record]:
         for fields in reader:
             yield Record(last + 1, reader.line_num, fields)
             last = reader.line_num
-    except csv.Error:
+    except csv.Error as error:
         action = f'Look in line {last + 1} for a " that is not closed, or for text behind a closing one'
+        if "limit" in str(error):
+            what = f"has a field of more than {csv.field_size_limit():,} signs in line {last + 1}"
+            raise OpenQuote(what, 'Shorten it, or close the " that begins it') from None
         raise OpenQuote("is not well-formed CSV: its quotes do not match", action) from None
 
 
 def why_torn(names: Sequence[str], torn: Sequence[Record], total: int) -> tuple[str, str]:
     """What is wrong with rows that have not as many fields as the heading, and what to do. No field is quoted."""
     first, width, count = torn[0], len(names), len(torn[0].fields)
-    if len(torn) == total and all(len(record.fields) == count for record in torn) and abs(count - width) == 1:
+    if all(len(record.fields) == width for record in torn):
+        return f"{len(torn)} of {total} rows are the heading again (first: line {first.last})", "Leave these lines out"
+    if len(torn) == total and all(len(record.fields) == count for record in torn):
         fault = f"all {total} rows have {count} fields, and the heading has {width}"
+        if abs(count - width) > 1:
+            return fault, f"If line {first.first} is the heading, remove what stands before it"
         if count < width:
             comma = "The heading ends with a separator: take it away" if not names[-1] else ""
             return fault, comma or "Look at the heading: it has one name too many, or a separator in a name"
@@ -382,18 +396,18 @@ class ParquetTable(_Named):
             return ""
         return f"is of type {kind.base_type().__name__}, it must hold numbers or text"
 
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
+    def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
+        columns: list[pl.Series | np.ndarray | Coded] = []
         with self._whole():
-            for index, place in enumerate(places):
-                name = self.names[place]
+            for name in [self.names[place] for place in places]:
                 series = pl.read_parquet(self._path, columns=[name]).to_series()
                 declared = name in self._categories and not isinstance(series.dtype, pl.Categorical)
-                take(index, series.cast(pl.String).cast(pl.Categorical) if declared else series)
+                columns.append(series.cast(pl.String).cast(pl.Categorical) if declared else series)
             rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
-        return Lines.of_rows(self._path.name, rows)
+        return Read(columns, Lines.of_rows(self._path.name, rows))
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -460,14 +474,15 @@ class NpzTable(_Named):
             return ""
         return f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
 
-    def read(self, places: Sequence[int], take: Callable[[int, np.ndarray | Coded], None]) -> Lines:
+    def read(self, places: Sequence[int]) -> Read:
         """See `TableFile`."""
-        for index, place in enumerate(places):
+        columns: list[pl.Series | np.ndarray | Coded] = []
+        for place in places:
             if place < len(self.names):
-                take(index, self._x[:, place])
+                columns.append(self._x[:, place])
             else:
-                take(index, Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
-        return Lines.of_rows(self._path.name, len(self._y))
+                columns.append(Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
+        return Read(columns, Lines.of_rows(self._path.name, len(self._y)))
 
     def _other(self, place: int) -> np.ndarray:
         with np.load(self._path, allow_pickle=False) as file:
@@ -485,8 +500,11 @@ def foreign_kind(path: Path) -> str | None:
     OSError
     """
     with open(path, "rb") as file:
-        start = file.read(4)
-    return next((kind for mark, kind in FOREIGN.items() if start.startswith(mark)), None) if start else ""
+        start = file.read(4096)
+    if not start:
+        return ""
+    kinds = [kind for mark, kind in FOREIGN.items() if start.startswith(mark)]
+    return kinds[0] if kinds else "binary, or UTF-16 text" if 4 * start.count(0) > len(start) else None
 
 
 def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:

@@ -1,4 +1,5 @@
-"""What party.toml says about the data file: which column is which, and what to do with missing values."""
+"""What party.toml says about the data file: which column is which, what to do with missing values, and what is wrong
+with that. The names that a file has are in no message: the first line of one without a header is a row."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from consilium.data.cells import CellRule, Column, Wanted
 from consilium.data.encoding import features_from
-from consilium.data.files import CsvRule
+from consilium.data.files import CsvRule, Role
+from consilium.data.remedy import quoted
 from consilium.protocol.models import Frozen
+from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
 
 Missing = Literal["refuse", "drop-row", "mean"]
@@ -110,10 +113,10 @@ class DataRules(Frozen):
         columns = [column for column in schema.table if column.column in self.lacks]
         return {name for column in columns for name in (column.column, *column.features)}
 
-    def wanted(self, name: str, known: tuple[str, ...] = ()) -> Wanted:
-        """What to read for a column or feature of the schema. `known`: values, where it is a category."""
-        rule = self.columns.get(name, ColumnRule())
-        return rule.wanted(name, rule.column or name, self.missing.codes, known)
+    def wanted(self, name: str, encoding: ColumnEncoding | None) -> Wanted:
+        """What to read for a column of the schema, or without `encoding` for a feature."""
+        rule, column = self.columns.get(name, ColumnRule()), encoding or ColumnEncoding(column=name, kind="number")
+        return rule.wanted(name, rule.column or name, self.missing.codes, column.values, column.offset)
 
     def missing_of(self, name: str) -> Missing:
         """What happens to a missing value of a column or feature."""
@@ -143,14 +146,9 @@ class RawField:
         """Names of what it becomes, in the schema's order."""
         return (self.wanted.name,) if self.encoding is None else self.encoding.features
 
-    def centred(self, column: Column) -> Column:
-        """Numbers less the schema's offset. A row is identified by those of the file, which no schema changes."""
-        offset = self.encoding.offset if self.encoding else 0.0
-        return Column(column.values - offset, column.states) if offset else column
-
     def matrix(self, column: Column) -> np.ndarray:
         """Float (rows, features), raw, NaN where missing."""
-        return column.values[:, None] if self.encoding is None else features_from(self.centred(column), self.encoding)
+        return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
 
 
 def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
@@ -174,10 +172,123 @@ def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
     def field_of(name: str, encoding: ColumnEncoding | None) -> RawField:
         # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
         taken = encoding is not None and encoding.missing and not rules.says_of_missing(name)
-        known = () if encoding is None else encoding.values
         missing = "mean" if taken or name in nothing else rules.missing_of(name)
-        return RawField(rules.wanted(name, known), encoding, missing, name in nothing)
+        return RawField(rules.wanted(name, encoding), encoding, missing, name in nothing)
 
     if not raw:
         return [field_of(name, None) for name in schema.features]
     return [field_of(column.column, column) for column in schema.columns]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line: `where` (a column or the file), what is wrong, what to do, and the rule that the coordinator learns.
+
+    >>> str(Problem("age (column 'AgeY')", "3 of 40 rows have no value", "Fill them"))
+    "age (column 'AgeY'): 3 of 40 rows have no value. Fill them"
+    """
+
+    where: str
+    fault: str
+    action: str = ""
+    rule: Rule = Rule.DATA
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.fault}" + (f". {self.action}" if self.action else "")
+
+
+COLUMNS: Role = "[columns]"
+LABEL: Role = "[label]"
+PATIENT: Role = "[patient]"
+ACTIONS: dict[Role, tuple[str, Rule]] = {
+    COLUMNS: (
+        'Say under [columns] which one it is: "{name}" = "name in the file"; if you have none, lacks = ["{name}"]',
+        Rule.SCHEMA,
+    ),
+    LABEL: ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
+    PATIENT: ("Say under [patient] column which one it is", Rule.DATA),
+}
+"""By the table of party.toml that names the column."""
+
+
+def absent_or_double(wanted: Wanted, names: Sequence[str], role: Role) -> Problem:
+    """What to tell of it. The names that the file has are not quoted: they may be a row."""
+    if wanted.column in names:
+        fault = f"the file has {names.count(wanted.column)} columns of this name"
+        return Problem(wanted.where, fault, "Rename all but one: which is meant cannot be known")
+    action, rule = ACTIONS[role]
+    if any(_plain(name) == _plain(wanted.column) for name in names):
+        action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
+        rule = Rule.SCHEMA
+    return Problem(wanted.where, "the file has no such column", action.format(name=wanted.name), rule)
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
+
+
+MOST_NAMES = 8
+
+
+def lacks(schema: Schema, rules: DataRules) -> list[Problem]:
+    """Faults of what the mapping says the party has not."""
+    columns = {column.column for column in schema.table}
+    problems = [
+        Problem("lacks", f"{name!r} is no column of the federation", "federation.json names them", Rule.SCHEMA)
+        for name in rules.lacks
+        if name not in columns
+    ]
+    if columns <= set(rules.lacks):
+        problems.append(Problem("lacks", "names every column", "Name those alone that there are not", Rule.SCHEMA))
+    return problems
+
+
+def mapping_faults(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules: DataRules) -> list[Problem]:
+    """Faults of the mapping itself. `foreign`: classes that it names and the federation has not."""
+    problems = []
+    by_column: dict[str, list[str]] = {}
+    for item in fields:
+        wanted = item.wanted
+        if item.nothing:
+            continue
+        by_column.setdefault(wanted.column, []).append(wanted.name)
+        if rules.columns and wanted.name not in rules.columns:
+            action = (
+                f'Only what [columns] names is read: add "{wanted.name}"; if you have none, lacks = ["{wanted.name}"]'
+            )
+            problems.append(
+                Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
+            )
+        if wanted.known and (wanted.codes is not None or wanted.changes_unit):
+            fault = "is a category, and codes, factor and offset are of numbers"
+            action = f"Give values: the federation's are {quoted(wanted.known, MOST_NAMES)}"
+            problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
+        if wanted.renamed and not wanted.known:
+            fault = "is a number, and values are of a category"
+            problems.append(Problem(wanted.where, fault, "Give codes: a number for each text", Rule.SCHEMA))
+    for column, names in by_column.items():
+        if column == label.column:
+            fault = "is the label's column: a teacher would read the answer"
+            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [label]"))
+        if len(names) > 1:
+            fault = f"are all column {column!r}"
+            problems.append(Problem(", ".join(names), fault, "Give each feature its own column in [columns]"))
+        if column == rules.patient.column:
+            fault = "is the column of [patient]: who a row belongs to is no feature"
+            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [patient]"))
+    if label.column == rules.patient.column:
+        fault = "is the column of [patient] and that of [label]"
+        problems.append(Problem(label.where, fault, "Correct one of them"))
+    if foreign:
+        fault = f"[label] classes names {sorted(foreign)}, no class of the federation"
+        problems.append(Problem(label.where, fault, "Use the federation's names on the right-hand side", Rule.SCHEMA))
+    return problems
+
+
+def unknown_names(wanted: Wanted) -> list[Problem]:
+    """Names on the right-hand side of `values` that no public row has."""
+    strange = sorted(set(wanted.renamed.values()) - set(wanted.known))
+    if not wanted.known or not strange:
+        return []
+    fault = f"values names {quoted(strange, MOST_NAMES)}, which no public row has: it counts as none of the known ones"
+    return [Problem(wanted.where, fault, f"The federation's are {quoted(wanted.known, MOST_NAMES)}")]

@@ -1,118 +1,106 @@
-"""What a check of a table found, and what would mend it: keys to paste for the reader, and all faults in one error."""
+"""Faults of a table as errors that hold their cure, keys to paste: a reader notes all of them before it raises any."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from consilium.protocol.errors import DataError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 SHOWN = 3
-"""Lines, and values, that a finding names."""
+"""Values that a fault quotes."""
 
 
-class Grade(StrEnum):
-    """How bad it is, and who mends it: whoever has the file, or keys of the scenario."""
+class TableFault(DataError):
+    """One fault. column: where it is, or none of the whole table. keys: of `[data]`, and as far as they are there of
+    `Council`, that cure it; none where the file must be mended."""
 
-    FILE = "in the file first"
-    MEND = "the scenario mends it"
-    LOOK = "look at it"
-
-
-@dataclass(frozen=True)
-class TableFinding:
-    """One fault or doubt. code: for programs. column: its name, or none of the whole table. count: cells, rows or
-    owners concerned; places: where the first of them stand. values: the first few, quoted; none where rows are private.
-    """
-
-    code: str
-    grade: Grade
-    column: str
-    fault: str
-    action: str
-    count: int = 0
-    places: tuple[str, ...] = ()
-    values: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def where(self) -> str:
-        """Lines or rows in a few words.
-
-        >>> TableFinding("", Grade.LOOK, "", "", "", 5, ("line 2", "line 9")).where
-        'lines 2, 9 and 3 more'
-        """
-        if not self.places:
-            return ""
-        word, plain = self.places[0].split()[0], all(len(place.split()) == 2 for place in self.places)
-        shown = ", ".join(place.split()[1] if plain else place for place in self.places)
-        more = f" and {self.count - len(self.places)} more" if self.count > len(self.places) else ""
-        return f"{word}{'s' if len(self.places) > 1 else ''} {shown}{more}" if plain else shown + more
-
-    @property
-    def text(self) -> str:
-        """Where, and what is wrong."""
-        where = ", ".join(filter(None, (f"column {self.column!r}" if self.column else "", self.where)))
-        such = f" ({', '.join(map(repr, self.values))})" if self.values else ""
-        return f"{where}{': ' if where else ''}{self.fault}{such}"
-
-    def __str__(self) -> str:
-        return f"{self.text}. {self.action}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"column": self.column or None}
-
-
-@dataclass
-class Remedy:
-    """Keys of `[data]`, and parameters of `Council`, that would read the table; in_file: what no key can mend."""
-
-    missing: list[str] = field(default_factory=list)
-    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
-    drop: list[str] = field(default_factory=list)
-    columns: dict[str, str] = field(default_factory=dict)
-    unlabelled: bool = False
-    duplicates: bool = False
-    classes: tuple[str, ...] = ()
-    in_file: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TableCheck:
-    """findings: what the file must mend first, by column. plain: columns of which there is nothing to say.
-
-    owners: as the remedy reads them, text (rows,), null where one is missing; None where no column is named.
-    """
-
-    rows: int
-    findings: tuple[TableFinding, ...]
-    remedy: Remedy = field(repr=False)
-    plain: tuple[str, ...]
-    owners: pl.Series | None = field(repr=False)
-
-    @property
-    def to_mend(self) -> tuple[TableFinding, ...]:
-        """Those that stop the table from being read, or make it say something wrong."""
-        return tuple(finding for finding in self.findings if finding.grade is not Grade.LOOK)
+    def __init__(self, what: str, action: str = "", column: str = "", keys: Mapping[str, Any] | None = None) -> None:
+        self.column, self.keys = column, dict(keys or {})
+        super().__init__(what, action)
 
 
 class TableFaults(DataError):
-    """All that stops a table from being read, at once. findings: each by itself."""
+    """Several, at once. faults: each by itself."""
 
-    def __init__(self, fault: str, action: str, findings: Sequence[TableFinding] = ()) -> None:
-        super().__init__(fault, action)
-        self.findings = tuple(findings)
+    def __init__(self, what: str, action: str, faults: Sequence[DataError]) -> None:
+        super().__init__(what, action)
+        self.faults = tuple(faults)
 
 
-_LONGEST = 1500
-"""Characters of keys in a message: more are read nowhere."""
+class Faults(list[DataError]):
+    """What a reader has noted. doubts: what it reads, and mostly is not what was meant."""
+
+    def __init__(self, faults: Iterable[DataError] = ()) -> None:
+        super().__init__(faults)
+        self.doubts: list[TableFault] = []
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what is raised inside, and go on."""
+        try:
+            yield
+        except TableFaults as error:
+            self += error.faults
+        except DataError as error:
+            self.append(error)
+
+    def error(self, where: str, cure: bool = False, python: bool = False, more: str = "") -> DataError:
+        """All of them as one. where: the table's name. cure: whether keys are said, as arguments for `python`, else in
+        TOML. more: what to do besides."""
+        faults = list({str(fault): fault for fault in self}.values())
+        if len(faults) == 1:
+            return faults[0]
+        said = "".join(f"\n- {fault}" for fault in faults)
+        keys = pasted(cured({}, faults), python) if cure else ""
+        paste = f"Or {'give Council these' if python else 'put these below [data]'}:\n{keys}" if keys else ""
+        actions = "\n" + "\n".join(filter(None, (paste, more)))
+        return TableFaults(f"{where}: {len(faults)} faults must be mended{said}", actions, faults)
+
+    def check(self, where: str) -> None:
+        """Raise them, if there are some."""
+        if self:
+            raise self.error(where)
+
+
+def cured(keys: Mapping[str, Any], faults: Iterable[DataError]) -> dict[str, Any]:
+    """Keys of `[data]` with those that cure faults."""
+    whole = _merged(keys, *(fault.keys for fault in faults if isinstance(fault, TableFault)))
+    for table in ("cells", "columns"):
+        if kept := {name: rule for name, rule in whole.get(table, {}).items() if name not in whole.get("drop", ())}:
+            whole[table] = kept
+        else:
+            whole.pop(table, None)
+    for rule in whole.get("cells", {}).values():
+        if "missing_codes" in rule:  # they stand in place of those of all columns
+            rule["missing_codes"] = list(dict.fromkeys([*whole.get("missing", ()), *rule["missing_codes"]]))
+    return whole
+
+
+def _merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for table in tables:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                value = _merged(whole.get(key, {}), value)
+            elif isinstance(value, list):
+                value = list(dict.fromkeys([*whole.get(key, ()), *value]))
+            whole[key] = value
+    return whole
+
+
+def pasted(keys: Mapping[str, Any], python: bool = False) -> str:
+    """Keys as text: below `[data]` of a scenario, or as arguments of `Council`, which has no key to drop a column."""
+    if python:
+        arguments = [f"{key}={keys[key]!r}," for key in ("missing", "cells", "columns") if key in keys]
+        return "\n".join([*arguments, *(f"# without column {name!r}" for name in keys.get("drop", ()))])
+    tables = [key for key in ("cells", "columns") if key in keys]
+    plain = [f"{key} = {in_toml(value)}" for key, value in keys.items() if key not in tables]
+    dotted = [f"{key}.{_toml_key(name)} = {in_toml(rule)}" for key in tables for name, rule in keys[key].items()]
+    return "\n".join([*plain, *dotted])
 
 
 def in_toml(value: Any) -> str:
@@ -132,34 +120,11 @@ def _toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
-def _keys(remedy: Remedy, python: bool) -> str:
-    """What would read the table, to be pasted: below `[data]` of a scenario, or as arguments of `Council`."""
-    keys = {"missing": remedy.missing, "cells": remedy.cells, "columns": remedy.columns}
-    if python:
-        return "\n".join(f"{key}={value!r}," for key, value in keys.items() if value)
-    lines = [f"missing = {in_toml(remedy.missing)}"] if remedy.missing else []
-    tables = [(f"{key}.{_toml_key(name)}", rule) for key in ("cells", "columns") for name, rule in keys[key].items()]
-    return "\n".join([*lines, *(f"{key} = {in_toml(rule)}" for key, rule in tables)])
+def quoted(values: Iterable[str], most: int = SHOWN) -> str:
+    """The first few.
 
-
-def all_at_once(
-    error: DataError, where: str, checked: TableCheck, replaces: bool, more: str = "", python: bool = False
-) -> DataError:
-    """What stopped the reader, with all else that would stop it. where: the table's name, for the first words.
-
-    replaces: whether what `error` says depends on which rows are public, and `checked` says it of all rows. more: what
-    to do besides. python: whether keys are said as arguments, and not as TOML.
+    >>> quoted(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
     """
-    faults = [finding for finding in checked.to_mend if finding.code != "few-owners"]  # no reader's business
-    if not faults or (len(faults) == 1 and not replaces):
-        return error
-    first = f"{where}: {faults[0].text}. {faults[0].action}" if replaces else str(error)
-    if len(faults) > 1:
-        first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
-        first += "".join(f"\n- {finding}" for finding in faults)
-    keys, dropped = _keys(checked.remedy, python), ", ".join(map(repr, checked.remedy.drop))
-    cures = [f"leave out {dropped} (data.drop)"] if dropped else []
-    if keys and len(keys) <= _LONGEST:
-        cures.append(f"{'give Council these' if python else 'put these below [data]'}:\n{keys}")
-    mended = ["Or " + " and ".join(cures)] if cures else []
-    return TableFaults(first, "\n" + "\n".join([*mended, *([more] if more else [])]), faults)
+    some = [f"{value[:40]!r}" for value in values]
+    return ", ".join(some[:most]) + (f" and {len(some) - most} more" if len(some) > most else "")

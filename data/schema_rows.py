@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import CellRule, ValueState, texts_of
-from consilium.data.distances import FAR, SHIFTED, compared
+from consilium.data.cells import FAULTS, CellRule, ValueState, counted, far_from_public, outside
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
+from consilium.data.remedy import quoted
 from consilium.data.table import TableRule, read_raw
+from consilium.data.texts import texts_of
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
 
@@ -117,17 +118,14 @@ class _SchemaFile:
             raise BadTable(self.path, f"has more than one column named {_shown(double, ', ')}", "Rename all but one")
 
     def _no_numbers(self, doubts: Sequence[Doubt]) -> Iterator[str]:
-        states = {
-            ValueState.NOT_A_NUMBER: ("hold text that is no number", "numbers are asked for"),
-            ValueState.DECIMAL_COMMA: ("have a decimal comma", self.how.hints.decimal_comma),
-            ValueState.INFINITE: ("are infinite or beyond float32", "correct them"),
-        }
+        hints = self.how.hints
         for doubt in doubts:
-            if doubt.state in states:
-                fault, action = states[doubt.state]
-                if doubt.state == ValueState.DECIMAL_COMMA and self._has_points(doubt.column):
-                    action = self.how.hints.mixed_marks
-                yield f"{self._counted(doubt.column, doubt.rows, fault, self.how.public)}; {action}"
+            if doubt.state in FAULTS:
+                action = "numbers are asked for"
+                if doubt.state == ValueState.DECIMAL_COMMA:
+                    action = hints.mixed_marks if self._has_points(doubt.column) else hints.decimal_comma
+                fault = self._counted(doubt.column, doubt.rows, FAULTS[doubt.state][0], self.how.public)
+                yield f"{fault}; {action}"
 
     def _has_points(self, column: str) -> bool:
         return bool(self.table.frame[column].cast(str).str.contains(r"^[+-]?\d*\.\d+$").any())
@@ -159,7 +157,7 @@ class _SchemaFile:
         strange = np.flatnonzero(y < NO_LABEL)
         if not len(strange):
             return y, []
-        classes = _shown([repr(name) for name in self.schema.classes], ", ")
+        classes = quoted(self.schema.classes, _MOST_SHOWN)
         fault = self._counted(label, strange, "have a label that is no class", self.how.public)
         return y, [f"{fault}; the classes are {classes}"]
 
@@ -167,43 +165,24 @@ class _SchemaFile:
         known = {column.column: column.values for column in self.columns}
         for doubt in doubts:
             if doubt.state == ValueState.UNKNOWN_CATEGORY:
-                values = _shown([repr(name) for name in known[doubt.column]], ", ")
+                values = quoted(known[doubt.column], _MOST_SHOWN)
                 remark = f"hold a value that is none of {values}"
                 yield self._counted(doubt.column, doubt.rows, remark, self.how.public)
 
     def _odd(self, x: np.ndarray) -> Iterator[str]:
-        """One line for each column whose values the schema can hardly have been made for: another unit, or code."""
+        """Each column whose values the schema can hardly have been made for: another unit, or code."""
         schema, ranges = self.schema, {allowed.feature: allowed for allowed in self.schema.ranges}
         for name in [column.column for column in self.columns if column.kind == "number"]:
             place = schema.features.index(name)
-            rows = np.flatnonzero(~np.isnan(x[:, place]))
-            values = x[rows, place]
-            if (allowed := ranges.get(name)) is not None:
-                wrong = (values < np.float32(allowed.low)) | (values > np.float32(allowed.high))
-                if wrong.any():
-                    limits = f"{allowed.low:g} to {allowed.high:g}"
-                    yield self._counted(name, rows[wrong], f"are outside its range, {limits}")
-                fractions = ~wrong & (values != np.round(values)) if allowed.whole else wrong & False
-                if fractions.any():
-                    yield self._counted(name, rows[fractions], "are no whole numbers")
-                if wrong.any():
-                    continue
-            if not len(values):
-                continue
-            oddness = compared(values.astype(np.float64), schema.center[place], schema.scale[place])
-            if oddness.far.any():
-                remark = f"are {FAR:g} standard deviations or more from the public rows' mean"
-                yield self._counted(name, rows[oddness.far], remark)
-            elif oddness.shift > SHIFTED:
-                yield (
-                    f"{name}: its mean is {oddness.shift:.1f} standard deviations from that of the public rows:"
-                    " is it in the schema's unit, and not standardised already?"
-                )
+            values = x[:, place].astype(np.float64)
+            wrong = [*outside(values, ranges[name])] if name in ranges else []
+            if not any(len(rows) for rows, _ in wrong):
+                wrong = [*far_from_public(values, schema.center[place], schema.scale[place])]
+            yield from (self._counted(name, rows, fault) for rows, fault in wrong if len(rows))
 
     def _counted(self, name: str, rows: np.ndarray, fault: str, quoted: bool = False) -> str:
-        first, frame = int(rows[0]), self.table.frame
-        value = f", {str(frame[name][first])[:_LONGEST_SHOWN]!r}" if quoted else ""
-        return f"{name}: {len(rows)} of {frame.height} rows {fault} (first: {self.table.lines.place(first)}{value})"
+        cell = f", {str(self.table.frame[name][int(rows[0])])[:_LONGEST_SHOWN]!r}" if quoted else ""
+        return f"{name}: {counted(self.table.lines, rows, fault, cell)}"
 
 
 def _shown(items: Sequence[str], between: str = " | ") -> str:

@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed, texts_of, written
+from consilium.data.cells import FAULTS, CellRule, ValueState, Wanted, cell_faults, counted, read_cells, renamed
 from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
+from consilium.data.remedy import Faults
+from consilium.data.texts import texts_of, written
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
 
-FAULTS = {
-    ValueState.NOT_A_NUMBER: ("is no number", "Say what it means under codes, or name it as missing"),
-    ValueState.DECIMAL_COMMA: ("has a decimal comma", ""),
-    ValueState.DECIMAL_POINT: ("has a decimal point although decimal_comma is set", ""),
-    ValueState.UNKNOWN_CODE: ("is not among codes", "Add it to codes, or name it as missing"),
-    ValueState.NUMBER_BESIDE_CODES: (
-        "is a number, and not among codes",
-        'Set other = "number" if codes stand beside numbers; else add it to codes',
-    ),
-    ValueState.INFINITE: ("is infinite", "Correct it, or empty it"),
-}
-"""What a cell is in each state that no number is made of, and what to do where every file has the same answer."""
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _POINT = r"^[+-]?\d*\.\d[\d.]*([eE][+-]?\d+)?$"
 _DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
@@ -40,7 +30,8 @@ _DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
 class TableRule(Frozen):
     """How a whole table is read. `columns`: rules of some; all others are taken as they stand.
 
-    only: columns to read; all where there are none. drop: columns to leave out. missing: texts that mean "missing".
+    only: columns to read; all where there are none. drop: columns that nobody needs, left out where they cannot be
+    read, or have no name (""). missing: texts that mean "missing".
     """
 
     csv: CsvRule = CsvRule()
@@ -83,46 +74,45 @@ def _seen(rule: CellRule, texts: Collection[str], common: Collection[str]) -> Ce
     return rule.model_copy(update=changed)
 
 
-MOST_FAULTS = 5
-"""Of one file that a message has."""
-
-
 @dataclass(frozen=True)
 class RawTable:
-    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands."""
+    """`frame`: text, numbers and truth values, null where one is missing. `lines`: where each row stands. unread:
+    columns of the first file that were dropped unread."""
 
     frame: pl.DataFrame = field(repr=False)
     lines: Lines
+    unread: tuple[str, ...] = ()
 
 
-def read_table(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None) -> pl.DataFrame:
+def read_raw(
+    paths: Sequence[Path], rule: TableRule, hints: Hints | None = None, faults: Faults | None = None
+) -> RawTable:
     """Files as one table of raw values, for `encoding.infer` and `encoding.encode`.
 
     CSV gives text, even of numbers, so that no row decides what the others are; of `decimal_comma` with points instead.
     Parquet gives numbers, truth values and categories as they are, and dates as text. Text has no spaces around; empty
-    text, NaN among numbers and `missing` are null. Columns without a name are left out. No error quotes a cell.
+    text, NaN among numbers and `missing` are null. Columns without a name must be empty. No error quotes a cell.
+    faults: notes there what is wrong with lines and cells, and gives the rest.
 
     Raises
     ------
-    BadTable : a file cannot be read, lacks a column that another one has, or has a cell that its rule does not allow.
+    DataError : a file cannot be read, lacks a column that another one has, or has a cell that its rule does not allow.
     PathError, StorageError : it is not there.
     """
-    return read_raw(paths, rule, hints).frame
-
-
-def read_raw(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None) -> RawTable:
-    """The same, with where its rows stand."""
+    noted = Faults() if faults is None else faults
     parts: list[RawTable] = []
     for path in paths:
         try:
-            part = _read(path, rule, hints or in_file("csv"))
+            part = _read(path, rule, hints or in_file("csv"), noted)
         except OSError as error:
             raise unreadable(path, error, "Check the path and its rights") from None
         if parts:
             _check_same(path, part.frame.columns, paths[0], parts[0].frame.columns)
         parts.append(part)
+    if faults is None:
+        noted.check(str(paths[0]))
     frames = [part.frame.select(parts[0].frame.columns) for part in parts]
-    return RawTable(below(frames), Lines.joined([part.lines for part in parts]))
+    return RawTable(below(frames), Lines.joined([part.lines for part in parts]), parts[0].unread)
 
 
 def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -144,83 +134,75 @@ def below(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-class _Faults(list[tuple[str, str]]):
-    """All that is wrong with one file: what, and what to do about it."""
-
-    def check(self, path: Path) -> None:
-        """Raise BadTable with all of it."""
-        if self:
-            more = f" | and {len(self) - MOST_FAULTS} more" if len(self) > MOST_FAULTS else ""
-            actions = dict.fromkeys(action for _, action in self[:MOST_FAULTS] if action)
-            raise BadTable(path, " | ".join(fault for fault, _ in self[:MOST_FAULTS]) + more, ". ".join(actions))
-
-    def cells(self, name: str, column: Column, lines: Lines, hints: Hints) -> None:
-        """Note the first cell of each kind that is no number."""
-        actions = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
-        for state, (fault, action) in FAULTS.items():
-            rows = column.rows(state)
-            if len(rows):
-                others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-                where = f"{lines.place(int(rows[0]))}, column {name!r}"
-                self.append((f"{where}: the value {fault}{others}", actions.get(state, action)))
-
-
 def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
-    """Where the columns stand that are to be read. Raises BadTable for those that are not there once, or unreadable."""
-    faults, names = _Faults(), file.names
-    wanted = [name for name in rule.only or filter(None, names) if name not in rule.drop]
+    """Where the columns stand that are to be read. Raises DataError for what is not there once, or unreadable."""
+    faults, names = Faults(), file.names
+    wanted = rule.only or tuple(filter(None, names))
     shown = ", ".join(repr(name) for name in names[:10]) + (" ..." if len(names) > 10 else "")
-    for name in dict.fromkeys([*rule.columns, *wanted]):
-        if (count := names.count(name)) != 1:
-            absent = (f"has no column {name!r}", f"It has {shown}")
-            faults.append((f"has {count} columns named {name!r}", "Rename all but one") if count else absent)
-    faults.check(path)
-    places = [names.index(name) for name in wanted]
-    for place in places:
-        if fault := file.why_unreadable(place, dates=True):
-            faults.append((f"column {names[place]!r} {fault}", "Write it as numbers or text, or drop it"))
-    if not places:
-        faults.append(("has no column that is to be read", "Correct which columns are left out"))
-    faults.check(path)
-    return places
+    places = []
+    for name in dict.fromkeys([*rule.columns, *rule.drop, *wanted]):
+        count = names.count(name)
+        unreadable = file.why_unreadable(names.index(name), dates=True) if count == 1 else ""
+        if name in rule.drop and (count != 1 or unreadable):
+            continue
+        if not count:
+            faults.append(BadTable(path, f"has no column {name!r}", f"It has {shown}", name))
+        elif count > 1:
+            what, action = f"has {count} columns named {name!r}", "Rename all but one"
+            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
+        elif unreadable:
+            what, action = f"column {name!r} {unreadable}", "Write it as numbers or text, or drop it"
+            faults.append(BadTable(path, what, action, name, {"drop": [name]}))
+        elif name in wanted:
+            places.append(names.index(name))
+    faults.check(str(path))
+    return sorted(places, key=places.index if rule.only else int)
 
 
-def _read(path: Path, rule: TableRule, hints: Hints) -> RawTable:
+def _read(path: Path, rule: TableRule, hints: Hints, faults: Faults) -> RawTable:
     import polars as pl
 
     file = open_table(path, rule.csv, hints)
     places = _places(path, file, rule)
-    parts: list[list[pl.Series]] = [[] for _ in places]
-    lines = file.read(places, lambda index, part: parts[index].append(cast("pl.Series", part)))
-    columns, faults = [], _Faults()
-    for place, of_column in zip(places, parts, strict=True):
-        series = pl.concat(of_column).rename(file.names[place])
-        of_column.clear()
-        columns.append(_ruled(series, rule, file.decimal_comma, lines, hints, faults))
-    faults.check(path)
-    return RawTable(pl.DataFrame(columns), lines)
+    named = len(places)
+    if not rule.only and "" not in rule.drop:
+        places += [place for place, name in enumerate(file.names) if not name]
+    read = file.read(places)
+    if read.torn is not None:
+        faults.append(read.torn)
+    series = [
+        cast("pl.Series", column).rename(file.names[place]) for place, column in zip(places, read.columns, strict=True)
+    ]
+    if any((column.cast(pl.String).str.strip_chars().fill_null("") != "").any() for column in series[named:]):
+        action = 'Name it in the heading, or leave it out: drop = [""]'
+        faults.append(BadTable(path, "has values in a column without a name", action, keys={"drop": [""]}))
+    columns = [_ruled(each, rule, file.decimal_comma, path, read.lines, hints, faults) for each in series[:named]]
+    names = [column.name for column in columns]
+    unread = tuple(name for name in rule.drop if name in (*file.names, "") and name not in names)
+    return RawTable(pl.DataFrame(columns), read.lines, unread)
 
 
 def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> pl.DataFrame:
-    """A table that is in memory as `read_table` gives that of a file.
+    """A table that is in memory as `read_raw` gives that of a file.
 
     Raises
     ------
-    BadTable : `rule` names a column that is not there, or a cell is none that it allows.
+    DataError : `rule` names a column that is not there, or a cell is none that it allows.
     """
     import polars as pl
 
-    faults, path = _Faults(), Path(lines.whole)
+    faults, path = Faults(), Path(lines.whole)
     for name in rule.columns:
         if name not in frame.columns:
-            faults.append((f"has no column {name!r}", f"It has {', '.join(map(repr, frame.columns[:10]))}"))
-    columns = [_ruled(column, rule, rule.csv.decimal_comma, lines, hints, faults) for column in frame]
-    faults.check(path)
+            action = f"It has {', '.join(map(repr, frame.columns[:10]))}"
+            faults.append(BadTable(path, f"has no column {name!r}", action))
+    columns = [_ruled(column, rule, rule.csv.decimal_comma, path, lines, hints, faults) for column in frame]
+    faults.check(lines.whole)
     return pl.DataFrame(columns)
 
 
 def _ruled(
-    series: pl.Series, rule: TableRule, decimal_comma: bool, lines: Lines, hints: Hints, faults: _Faults
+    series: pl.Series, rule: TableRule, decimal_comma: bool, path: Path, lines: Lines, hints: Hints, faults: Faults
 ) -> pl.Series:
     """One column by its rule; what is wrong with it is noted."""
     import polars as pl
@@ -230,12 +212,13 @@ def _ruled(
     wanted = cells.wanted(name, name, rule.missing)
     if cells.codes is not None or cells.changes_unit or cells.decimal_comma:
         column = read_cells(series, wanted, decimal_comma)
-        faults.cells(name, column, lines, hints)
+        for fault, action in cell_faults(column.rows, lines, hints):
+            faults.append(BadTable(path, f"column {name!r}: {fault}", action, name))
         return pl.Series(name, column.values).fill_nan(None)
     declared = isinstance(series.dtype, pl.Categorical | pl.Enum)
     series = _without_missing(series, wanted)
     if decimal_comma and series.dtype == pl.String:
-        series = _with_points(series, lines, hints, faults)
+        series = _with_points(series, path, lines, hints, faults)
     if wanted.renamed:
         series = renamed(series, wanted)
         return series.cast(pl.Categorical) if declared else series
@@ -262,15 +245,16 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
     return pl.select(pl.when(absent).then(None).otherwise(values)).to_series().rename(series.name)
 
 
-def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) -> pl.Series:
+def _with_points(texts: pl.Series, path: Path, lines: Lines, hints: Hints, faults: Faults) -> pl.Series:
     """Numbers with a decimal comma as numbers with a point. A column of numbers with points is a fault."""
     commas, points = texts.str.contains(_COMMA).fill_null(False), texts.str.contains(_POINT).fill_null(False)
     points &= ~texts.str.contains(_DAY).fill_null(False)
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
-        where = f"{lines.place(int(np.flatnonzero(points.to_numpy())[0]))}, column {texts.name!r}"
         action = hints.mixed_marks if commas.any() else hints.no_decimal_comma
-        faults.append((f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}", action))
+        fault = counted(lines, np.flatnonzero(points.to_numpy()), FAULTS[ValueState.DECIMAL_POINT][0])
+        fault = f"column {texts.name!r}: {fault}"
+        faults.append(BadTable(path, fault, action, texts.name))
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
-from consilium.data.faults import DataReport, Problem
-from consilium.data.private_rows import Rows, read_rows, there
+from consilium.data.mapping import Problem
+from consilium.data.private_rows import DataReport, Rows, read_rows, there
 from consilium.party.home import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.teach import (

@@ -11,7 +11,7 @@ import numpy as np
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import CsvRule, in_file, open_table
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
-from consilium.data.table import TableRule, read_table
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -44,13 +44,13 @@ def table_schema(
     absent = sorted(set(chosen) - set(names))
     if absent:
         raise ConfigError(f"rows.features: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
-    frame = read_table([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
-    if frame.height < LEAST_ROWS:
-        raise DataError(f"rows.public: {path} has {frame.height} rows", f"Give at least {LEAST_ROWS}")
+    table = read_raw([path], TableRule(csv=csv, only=chosen, missing=missing), HINTS)
+    if table.frame.height < LEAST_ROWS:
+        raise DataError(f"rows.public: {path} has {table.frame.height} rows", f"Give at least {LEAST_ROWS}")
     try:
-        columns = infer(frame, declared)
+        columns = infer(table.frame, declared, table.lines)
     except DataError as error:
-        raise DataError(f"rows.public: {path}: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
+        raise DataError(f"rows.public: {error.what}", f"{error.action} (rows.columns, rows.features)") from None
     for column in columns:
         if len(column.values) > 1 and set(column.values) <= set(classes):
             raise ConfigError(
@@ -60,8 +60,8 @@ def table_schema(
     import polars as pl
 
     if not declared and all(column == ColumnEncoding(column=column.column, kind="number") for column in columns):
-        return Schema.from_public_rows(tuple(frame.columns), classes, frame.cast(pl.Float64).to_numpy())
-    return Schema.of_table(columns, classes, encode(frame, columns)[0])
+        return Schema.from_public_rows(tuple(table.frame.columns), classes, table.frame.cast(pl.Float64).to_numpy())
+    return Schema.of_table(columns, classes, encode(table.frame, columns)[0])
 
 
 def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...]) -> SchemaRows:

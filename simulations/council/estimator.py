@@ -15,10 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilium.data.check import Roles, check_table
-from consilium.data.encoding import encode
+from consilium.data.encoding import encode, infer
 from consilium.data.files import Lines
-from consilium.data.remedy import all_at_once
+from consilium.data.remedy import Faults
 from consilium.data.table import TableRule, ruled
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
@@ -69,10 +68,10 @@ def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -
     """The error, with all else that must be mended in a frame. columns: y, owners and patients, names or arrays."""
     if not has_names(X):
         return error
-    frame = frame_of(X)
-    names = [name if isinstance(name, str) and name in frame.columns else "" for name in columns]
-    checked = check_table(frame, Lines.of_rows("the table", frame.height), Roles(names[0], names[1], names[2]))
-    return all_at_once(error, "the table", checked, replaces=False, python=True)
+    frame, faults = frame_of(X), Faults([error])
+    features = frame.drop([name for name in columns if isinstance(name, str) and name in frame.columns])
+    infer(features, places=Lines.of_rows("the table", frame.height), faults=faults)
+    return faults.error("the table", cure=True, python=True)
 
 
 class Council(ClassifierMixin, BaseEstimator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 import polars as pl
 from sklearn.exceptions import DataConversionWarning
 
-from consilium.data.cells import texts_of, written
+from consilium.data.texts import texts_of, written
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.interruption import Interrupted
 
@@ -129,7 +130,8 @@ def values_of(values: Values, label: str, length: int) -> pl.Series:
     if _is_pandas(values):
         series = _pandas_column(label, values, declared=False)
     elif isinstance(values, pl.Series) or hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
-        series = pl.Series(label, values)
+        with _of_arrow(label):
+            series = pl.Series(label, values)
     else:
         series = _array_column(values, label)
     if len(series) != length:
@@ -166,15 +168,28 @@ def _polars(rows: Frame) -> pl.DataFrame:
     if isinstance(rows, pl.LazyFrame):
         return rows.collect()
     if isinstance(rows, pl.DataFrame):
+        _check_names(rows.columns)
         return rows
     fields = list(getattr(rows, "schema", ()))
     _check_names([field.name for field in fields])
-    frame = pl.DataFrame(rows)
+    with _of_arrow("the rows"):
+        frame = pl.DataFrame(rows)
     declared = [field.name for field in fields if "dictionary" in str(field.type)]
     return frame.with_columns(written(frame[name]).cast(pl.Categorical) for name in declared)
 
 
+@contextmanager
+def _of_arrow(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        message = f"{what} hold a type of Arrow that is not read: {str(error).splitlines()[0]}"
+        raise WrongType(message, "Cast it to numbers, texts, booleans or dates") from None
+
+
 def _check_names(names: Sequence[str]) -> None:
+    if "" in names:
+        raise BadInput(f"column {names.index('') + 1} has no name", "Name it, or leave it out")
     if double := [name for name in names if names.count(name) > 1]:
         raise BadInput(f"two columns are called {double[0]!r}", "Rename one of them")
 
@@ -194,7 +209,10 @@ def _numpy_column(name: str, array: np.ndarray) -> pl.Series:
     mask = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
     plain = np.ascontiguousarray(np.asarray(array))
     if plain.dtype.kind == "f" and plain.dtype.itemsize > np.dtype(np.float64).itemsize:
-        plain = plain.astype(np.float64)
+        exact, plain = plain, plain.astype(np.float64)
+        if (lost := np.flatnonzero((plain != exact) & (np.abs(exact) > 2**53))).size:
+            what = f"column {name!r} has numbers of more digits than float64 holds (first: row {lost[0] + 1})"
+            raise BadInput(what, "Give whole numbers, or numbers that float64 holds")
     if plain.dtype.kind in "mM" and not plain.dtype.str.endswith(("[ns]", "[us]", "[ms]")):
         plain = plain.astype(f"{plain.dtype.kind}8[ms]")
     series = pl.Series(name, plain) if plain.dtype.kind in "biufmM" else series_of(name, plain.tolist())
@@ -227,15 +245,16 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     ------
     WrongType : they are neither numbers, texts, booleans nor dates.
     """
-    present = [None if _missing(value) else value for value in values]
+    present = [None if _missing(value) else _plain(value) for value in values]
     known = [value for value in present if value is not None]
     if all(isinstance(value, bool | np.bool_) for value in known):
         return pl.Series(name, present, dtype=pl.Boolean if known else pl.String)
     if all(isinstance(value, int | np.integer) for value in known):
         whole = [None if value is None else int(value) for value in present]
         largest = max(map(abs, filter(None, whole)), default=0)
-        kind = pl.Int64 if largest < 2**63 else pl.Int128 if largest < 2**127 else pl.String
-        return pl.Series(name, whole, dtype=kind, strict=False)
+        if largest >= 2**127:
+            return pl.Series(name, [None if value is None else str(value) for value in whole], dtype=pl.String)
+        return pl.Series(name, whole, dtype=pl.Int64 if largest < 2**63 else pl.Int128)
     if all(isinstance(value, float | np.floating) or _is_small(value) for value in known):
         return pl.Series(name, [None if value is None else float(value) for value in present], dtype=pl.Float64)
     if all(isinstance(value, _DATES) for value in known):
@@ -249,6 +268,13 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     return pl.Series(name, [None if value is None else str(value) for value in present], dtype=pl.String)
 
 
+def _plain(value: Any) -> Any:
+    """A decimal as a whole number, or as a float."""
+    if not isinstance(value, decimal.Decimal):
+        return value
+    return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+
+
 def _is_small(value: Any) -> bool:
     """Whether it is a number, and float64 holds all of its digits."""
     return isinstance(value, _NUMBERS) and bool(abs(value) <= 2**53)
@@ -258,7 +284,7 @@ def _missing(value: Any) -> bool:
     # NA and NaT of pandas are not equal to themselves, or do not say whether they are
     if value is None or isinstance(value, str):
         return value is None
-    if isinstance(value, float | np.floating):
+    if isinstance(value, float | np.floating | decimal.Decimal):
         return math.isnan(value)
     return type(value).__name__ in ("NAType", "NaTType")
 

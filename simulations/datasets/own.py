@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.check import check_table
 from consilium.data.encoding import far_from_0
-from consilium.data.files import CsvRule, Lines, files_of, in_file
-from consilium.data.loose import read_loosely
-from consilium.data.remedy import all_at_once
-from consilium.data.table import ReadingRule, TableRule, read_raw, read_table, ruled
+from consilium.data.files import Lines, files_of, in_file
+from consilium.data.remedy import Faults
+from consilium.data.table import ReadingRule, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.datasets.table import ArraySource, TableSource, roles_in
+from consilium.simulations.datasets.table import ArraySource, TableSource, how_to_check
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,22 +24,25 @@ if TYPE_CHECKING:
 HINTS = in_file("data.csv")
 
 
-def open_tables(spec: SourceSpec) -> TableSource:
-    """The table that `spec` names.
+def open_tables(spec: SourceSpec, faults: Faults | None = None) -> TableSource:
+    """The table that `spec` names. faults: see `TableSource.of_pieces`.
 
     Raises
     ------
-    ConfigError : it names no file. PathError : there is none. DataError : see `TableSource.of_pieces`, and
-        `data.table.read_raw`.
+    ConfigError : it names no file. PathError : there is none. DataError : all that is wrong, see
+        `TableSource.of_pieces`, and `data.table.read_raw`.
     """
     if not spec.path:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
-    rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing)
-    try:
-        tables = [(read_raw(files_of(name, Path()), rule, HINTS), part) for name, part in parts_of(spec.path, spec)]
-        return TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], spec)
-    except DataError as error:
-        raise _with_all_faults(error, spec) from None
+    rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing, drop=spec.drop)
+    noted = Faults() if faults is None else faults
+    tables = [(read_raw(files_of(name, Path()), rule, HINTS, noted), part) for name, part in parts_of(spec.path, spec)]
+    dropped = tuple(name for name in spec.drop if name not in tables[0][0].unread)
+    described = spec.model_copy(update={"drop": dropped})
+    source = TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], described, noted)
+    if noted and faults is None:
+        raise noted.error(source.places.whole, cure=True, more=how_to_check(spec))
+    return source
 
 
 def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -> ReadingRule:
@@ -54,36 +53,10 @@ def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -
     import polars as pl
 
     rule = TableRule(csv=spec.csv.model_copy(update={"decimal_comma": False}), only=tuple(names))
-    written = [read_table(files_of(name, Path()), rule, HINTS) for name, _ in parts_of(spec.path, spec)]
+    written = [read_raw(files_of(name, Path()), rule, HINTS).frame for name, _ in parts_of(spec.path, spec)]
     places = open_tables(spec).places.rows
     public = pl.concat(written, how="vertical_relaxed")[rows if places is None else places[rows]]
     return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
-
-
-def frame_read(frame: pl.DataFrame, lines: Lines, spec: SourceSpec) -> pl.DataFrame:
-    """A table as it stands, by the rules of `spec` for its cells. Raises BadTable."""
-    csv = CsvRule(decimal_comma=spec.csv.decimal_comma)
-    return ruled(frame, TableRule(csv=csv, columns=spec.cells, missing=spec.missing), lines, HINTS)
-
-
-def _with_all_faults(error: DataError, spec: SourceSpec) -> DataError:
-    """The error, with all else that must be mended in the parties' file."""
-    paths = files_of(spec.path, Path())
-    try:
-        loose = read_loosely(paths)
-    except DataError:
-        return error  # it is no table at all
-    with suppress(DataError):  # else its cells are told as they stand
-        loose = replace(loose, frame=frame_read(loose.frame, loose.lines, spec))
-    checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
-    solved = ("label-missing",) if spec.unlabelled == "drop" else ()
-    solved += ("rows-copied",) if spec.duplicates == "drop" else ()
-    solved += ("label-no-classes",) if spec.label_values else ()
-    findings = (finding for finding in (*loose.findings, *checked.findings) if finding.code not in solved)
-    checked = replace(checked, findings=tuple(findings))
-    options = "".join(f" --{role} {name}" for role, name in roles_in(spec, loose.frame.columns).named.items())
-    more = f"`consilium data check {spec.path}{options}` says more, and writes a scenario that reads it"
-    return all_at_once(error, loose.lines.whole, checked, replaces=False, more=more)
 
 
 OPTIONAL = ("owner", "patient", "time")
@@ -229,8 +202,8 @@ def open_images(spec: SourceSpec) -> ArraySource:
     return ArraySource.of_parts(x, features, parts, spec)
 
 
-_OF_SYSTEMS = ("Thumbs.db", "desktop.ini")
-"""Files that Windows makes beside images; those of others are hidden."""
+_OF_SYSTEMS = ("Thumbs.db", "desktop.ini", ".DS_Store")
+"""Files that Windows and macOS make in every folder."""
 
 
 def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
@@ -243,12 +216,12 @@ def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
     rows: dict[str, list[str]] = {name: [] for name in (IMAGE, *levels)}
     others = []
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() or path.name.startswith(".") or path.name in _OF_SYSTEMS:
+        *above, name = path.relative_to(folder).parts
+        if path.is_dir() or name in _OF_SYSTEMS:
             continue
-        if path.suffix.lower() not in SUFFIXES:
+        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in (*above, name)):
             others.append(path)
             continue
-        above = path.relative_to(folder).parts[:-1]
         if len(above) != len(levels):
             where = "/".join((*above, path.name))
             raise DataError(
@@ -277,7 +250,7 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
         if not column and key == "label":
             raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
     wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
-    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS)
+    frame = read_raw([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS).frame
     return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from consilium.data.cells import in_order, texts_of
-from consilium.data.encoding import times_of
+from consilium.data.encoding import note_missing, times_of
 from consilium.data.files import Lines
+from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
+from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Public
@@ -93,6 +94,15 @@ class JoinedRows:
         whole = self.frame.with_columns(pl.Series("\0part", self.part))
         first = whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
         return self.left(first, "that equal another one in every column")
+
+    def copies(self, of_patients: bool) -> list[TableFault]:
+        """What to say of rows that are equal in every column. of_patients: whether a column says whose they are."""
+        count = self.frame.height - self.without_copies().frame.height
+        what = f"{self.places.whole}: {count} rows equal another one in every column: a copy counts its patient twice"
+        action = 'Remove them, or set duplicates = "drop"' + (
+            "" if of_patients else ", unless two people are alike in all of it"
+        )
+        return [TableFault(what, action, keys={"duplicates": "drop"} if of_patients else {})] if count else []
 
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
@@ -323,45 +333,69 @@ class RowSource:
         )
 
 
-def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
+def roles_of(
+    parts: JoinedRows, spec: SourceSpec, doubts: Faults | None = None
+) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
     """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`.
 
-    All columns that `spec` names are there.
+    All columns that `spec` names are there. doubts: notes there what is only doubtful.
 
     Raises
     ------
-    DataError : a row has no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
+    DataError : rows have no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
     """
+    doubts, faults = Faults() if doubts is None else doubts, Faults()
     labels = texts_of(parts.frame[spec.label])
+    note_missing(labels.drop_nulls().unique(maintain_order=True), labels, parts.places, doubts)
     unlabelled = labels.is_null().to_numpy()
-    if unlabelled.any() and spec.unlabelled == "refuse":
-        raise DataError(
-            f"{parts.places.first(np.flatnonzero(unlabelled))}: {spec.label} has no value",
-            'Complete the rows, or set data.unlabelled = "drop" to leave them out',
-        )
     if unlabelled.all():
         raise DataError(f"{parts.places.whole}: no row has a label", "Choose another column with data.label")
+    if unlabelled.any() and spec.unlabelled == "refuse":
+        what = f"{parts.places.first(np.flatnonzero(unlabelled))}: {spec.label} has no value"
+        action = 'Complete the rows, or set data.unlabelled = "drop" to leave them out'
+        faults.append(TableFault(what, action, spec.label, {"unlabelled": "drop"}))
     if unlabelled.any():
         parts, labels = parts.left(~unlabelled, "without a label"), labels.filter(~unlabelled)
-    owner, owner_names = np.zeros(len(labels), dtype=np.int64), None
-    if spec.owner:
-        owner, owner_names = _ids(parts, spec.owner, "owner", nobody=True)
-    fields = {
+    fields: dict[str, Any] = {
         "name": spec.set,
         "title": spec.title or parts.places.whole,
         "attribution": spec.attribution,
         "owner_label": spec.owner_label or spec.owner or "party",
         "label": spec.label,
-        "labels": labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label),
-        "owner": owner,
-        "owner_names": owner_names,
-        "patient": _ids(parts, spec.patient, "patient", nobody=False)[0] if spec.patient else None,
-        "time": moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
-        "public": _public(parts, spec),
+        "owner": np.zeros(len(labels), dtype=np.int64),
+        "owner_names": None,
+        "patient": None,
+        "time": None,
         "places": parts.places,
         "left_out": parts.left_out,
     }
+    with faults.noting():
+        fields["labels"] = labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label)
+        _note_spelled(spec.label, labels, parts.places, doubts)
+    with faults.noting():
+        if spec.owner:
+            fields["owner"], fields["owner_names"] = _ids(parts, spec.owner, "owner", nobody=True)
+            _note_spelled(spec.owner, texts_of(parts.frame[spec.owner]), parts.places, doubts)
+    with faults.noting():
+        if spec.patient:
+            fields["patient"], _ = _ids(parts, spec.patient, "patient", nobody=False)
+    with faults.noting():
+        if spec.time:
+            fields["time"] = moments_of(parts.frame[spec.time], parts.places)
+        fields["public"] = _public(parts, spec)
+    faults.check(parts.places.whole)
     return parts.frame, ~unlabelled, fields
+
+
+def _note_spelled(column: str, texts: pl.Series, places: Lines, doubts: Faults) -> None:
+    """Note names that are another one but for case, blanks, invisible signs and zeros: an owner then votes twice."""
+    counts = texts.drop_nulls().rename("name").value_counts(sort=True)
+    if twice := spelled_twice(counts["name"].to_list()):
+        where = places.first(np.flatnonzero(texts.is_in(list(twice)).fill_null(False).to_numpy()))
+        pairs = "; ".join(f"{name!r} and {first!r}" for name, first in list(twice.items())[:SHOWN])
+        what = f"{where}: names in {column!r} differ in case, blanks, invisible signs or zeros alone: {pairs}"
+        action = "Write each in one way, or say so under values of cells"
+        doubts.doubts.append(TableFault(what, action, column, {"cells": {column: {"values": twice}}}))
 
 
 def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:

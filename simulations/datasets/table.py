@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.data.cells import ValueState, codes_among, texts_of, written
-from consilium.data.check import Roles, check_table
-from consilium.data.encoding import DeclaredColumns, encode, infer
+from consilium.data.cells import ValueState
+from consilium.data.encoding import DeclaredColumns, Doubt, encode, infer, note_odd
 from consilium.data.files import Lines
-from consilium.data.remedy import all_at_once
+from consilium.data.remedy import Faults, TableFault
+from consilium.data.texts import codes_among, written
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.schema import features_of
+from consilium.protocol.schema import ColumnEncoding, features_of
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
@@ -55,14 +55,17 @@ class TableSource(RowSource):
         return cls.of_pieces(pieces, spec)
 
     @classmethod
-    def of_pieces(cls, pieces: Sequence[Piece], spec: SourceSpec) -> TableSource:
+    def of_pieces(cls, pieces: Sequence[Piece], spec: SourceSpec, faults: Faults | None = None) -> TableSource:
         """The table that `spec` describes; the first of the pieces is private and has all its columns.
+
+        faults: notes there what is doubtful, and what is wrong where the columns can be judged all the same.
 
         Raises
         ------
         ConfigError : `spec` names no label, or one column twice. DataError : a column that it names is not there, has
             no value where it must have one, or is not usable; with file, row, column, value and what to do.
         """
+        noted = Faults() if faults is None else faults
         roles = _roles(spec)
         _check_columns(pieces[0].frame, spec, roles, pieces[0].places)
         parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
@@ -70,54 +73,65 @@ class TableSource(RowSource):
             parts = parts.with_nulls(spec.missing)
         if spec.duplicates == "drop":
             parts = parts.without_copies()
-        frame, _, fields = roles_of(parts, spec)
-        return cls(**fields, frame=frame.drop([*roles, *spec.drop]), declared=spec.columns)
+        elif faults is not None:
+            faults.doubts += parts.copies(bool(spec.patient))
+        source = None
+        with noted.noting():
+            frame, _, fields = roles_of(parts, spec, noted)
+            source = cls(**fields, frame=frame.drop([*roles, *spec.drop]), declared=spec.columns)
+        if noted:
+            infer(parts.frame.drop([*roles, *spec.drop]), spec.columns, parts.places, noted)
+        if source is None or (noted and faults is None):
+            raise noted.error(parts.places.whole, cure=True, python=spec.set == MEMORY, more=how_to_check(spec))
+        return source
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
+        faults, columns, x = Faults(), (), np.zeros(0)
+        y, classes = self.labels.y, self.labels.values
+        with faults.noting():
+            y, classes = self.labels.decided(public_rows, self.places, self.label)
+        with faults.noting():
+            columns = infer(self.frame[public_rows], self.declared, self.places.left(public_rows))
+            x, doubts = encode(self.frame, columns)
+            self._note_private(columns, doubts, faults)
+        if not faults:
+            return self.with_features(features_of(columns), x, y, classes, columns)
+        whole = Faults()
+        infer(self.frame, self.declared, self.places, whole)  # the same words whichever rows are public
+        known = {fault.column for fault in whole if isinstance(fault, TableFault)}
+        whole += [fault for fault in faults if getattr(fault, "column", "") not in known]
+        raise whole.error(self.places.whole, cure=True, python=self.name == MEMORY)
+
+    def with_all_classes(self) -> TableSource:
+        """The same, with the labels that occur as classes, whichever rows are public."""
+        return replace(self, labels=replace(self.labels, classes=self.labels.values))
+
+    def _note_private(self, columns: Sequence[ColumnEncoding], doubts: Sequence[Doubt], faults: Faults) -> None:
+        """Note what other rows have in a column that is one of numbers by the public ones."""
         import polars as pl
 
-        y, classes = self.labels.decided(public_rows, self.places, self.label)
-        try:
-            columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.first(public_rows[[row]]))
-            x, doubts = encode(self.frame, columns)
-        except DataError as error:
-            action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
-            raise self._all_faults(DataError(f"{self.places.whole}: {error.what}", action)) from None
         for column in columns:
-            texts = written(self.frame[column.column])
-            inferred = column.kind == "number" and column.column not in self.declared
-            if inferred and self.frame[column.column].dtype == pl.String and (codes := codes_among(texts)):
+            name, texts = column.column, written(self.frame[column.column])
+            inferred = column.kind == "number" and name not in self.declared
+            if inferred and self.frame[name].dtype == pl.String and (codes := codes_among(texts)):
                 where = self.places.first(np.flatnonzero(texts.is_in(codes).fill_null(False).to_numpy()))
-                raise self._all_faults(
-                    DataError(
-                        f"{where}: {column.column} is {codes[0]!r}, a code by its form, where public rows have numbers",
-                        'Declare the column a "category", or a "number", under data.columns',
-                    )
-                )
+                what = f"{where}: {name} is {codes[0]!r}, a code by its form, where public rows have numbers"
+                action = 'Declare the column a "category", or a "number", under data.columns'
+                faults.append(TableFault(what, action, name, {"columns": {name: "category"}}))
         for doubt in doubts:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
-                text = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
-                error = DataError(
-                    f"{self.places.first(doubt.rows)}: {doubt.column} is {text!r}, where public rows have numbers",
-                    "Correct the rows, name the text under data.missing, or declare the column a category under"
-                    " data.columns",
-                )
-                raise self._all_faults(error)
-        return self.with_features(features_of(columns), x, y, classes, columns)
-
-    def _all_faults(self, error: DataError) -> DataError:
-        """What stops all columns, of all rows: what `error` says depends on which of them are public."""
-        undeclared = [name for name in self.frame.columns if name not in self.declared]
-        checked = check_table(self.frame.select(undeclared), self.places, Roles())
-        return all_at_once(error, self.places.whole, checked, replaces=True, python=self.name == MEMORY)
+                wrong = np.isin(np.arange(self.frame.height), doubt.rows)
+                note_odd(written(self.frame[doubt.column]), wrong, self.places, faults)
 
 
-def roles_in(spec: SourceSpec, columns: Collection[str]) -> Roles:
-    """What the columns of a table are, as far as they are there."""
-    named = {role: getattr(spec, role) for role in ("label", "owner", "patient", "time")}
-    left_out = tuple(name for name in (*spec.drop, *spec.columns) if name in columns)
-    return Roles(**{role: name for role, name in named.items() if name in columns}, drop=left_out)
+def how_to_check(spec: SourceSpec) -> str:
+    """Which command says more of a table in a file."""
+    if spec.set != "table":
+        return ""
+    roles = {role: getattr(spec, role) for role in ("label", "owner", "patient", "time") if getattr(spec, role)}
+    options = "".join(f" --{role} {name}" for role, name in roles.items())
+    return f"`consilium data check {spec.path}{options}` says more, and writes a scenario that reads it"
 
 
 def _roles(spec: SourceSpec) -> list[str]:

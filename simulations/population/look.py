@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from consilium.data.repeats import spelled_twice
+from consilium.data.texts import spelled_twice
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import ColumnEncoding
 from consilium.report.row_warnings import RowFacts

@@ -1,4 +1,4 @@
-"""A table of ten hospitals, and six faults that people's tables have, planted from a seed."""
+"""A table of ten hospitals, and faults that people's tables have, planted from a seed."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ def clean(seed: int = 0) -> pl.DataFrame:
 
 
 FAULTS = (
-    ("dose", "number-in-text"),
-    ("bmi", "decimal-comma"),
-    ("age", "text-in-numbers"),
-    ("admitted", "dates"),
-    ("hospital", "spelled-twice"),
-    ("", "lines-torn"),
+    ("'dose'", "a unit or a bound"),
+    ("'bmi'", "decimal comma"),
+    ("'age'", "text in a column of numbers"),
+    ("'admitted'", "is of dates"),
+    ("'hospital'", "differ in case"),
+    ("'ill'", "differ in case"),
+    ("", "4 rows equal another one"),
+    ("", "2 of 604 rows have more or fewer fields"),
 )
-"""Column and codes of each planted fault: any of the codes is it."""
+"""Column and words of each planted fault."""
 
 
 def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
-    """The table with all six, as CSV."""
+    """The table with all of them, as CSV."""
     generator = np.random.default_rng([seed, 1])
     columns = {name: list(values) for name, values in (frame or clean(seed)).to_dict(as_series=False).items()}
 
@@ -64,10 +66,13 @@ def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
     columns["admitted"] = [f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)]
     for row in [row for row in range(ROWS) if columns["hospital"][row] == HOSPITALS[2]][::3]:
         columns["hospital"][row] = HOSPITALS[2].lower()
+    for row in some(5):
+        columns["ill"][row] = columns["ill"][row].upper()
     text = pl.DataFrame(columns).write_csv().splitlines()
     for row in sorted(some(2)):
         text[1 + row] = text[1 + row].rsplit(",", 2)[0]
-    return "\n".join(text) + "\n"
+    copies = [line for line in text[1:9] if line.count(",") == text[0].count(",")][:4]
+    return "\n".join([*text, *copies]) + "\n"
 
 
 def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
@@ -122,8 +127,8 @@ def german(seed: int = 0) -> bytes:
 
 
 GERMAN = (
-    ("", "encoding"), ("Gewicht", "decimal-comma"), ("CRP", "number-in-text"), ("Alter", "text-in-numbers"),
-    ("Geburtsdatum", "dates"), ("Bemerkung", "identifier"),
-    ("Klinik", "spelled-twice"), ("Befund", "label-missing"),
+    ("", "is not utf-8"), ("", "one column only"), ("'Gewicht'", "decimal comma"), ("'CRP'", "a unit or a bound"),
+    ("'Alter'", "'k.A.'"), ("'Geburtsdatum'", "is of dates"), ("'Bemerkung'", "an identifier"),
+    ("'Klinik'", "differ in case"), ("Befund", "has no value"),
 )  # fmt: skip
-"""Column and codes of what is wrong with it; none of the rules was written for it."""
+"""Column and words of what is wrong with it; none of the rules was written for it."""

@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 import tomli_w
 
-from consilium.data.faults import DataReport
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, load_rows, read_rows
+from consilium.data.private_rows import DataReport, Rows, load_rows, read_rows
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.refusals import Refusal, Refused, Rule

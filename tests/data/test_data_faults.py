@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.data.faults import DataReport
 from consilium.data.files import BLOCK
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import load_rows, read_rows
+from consilium.data.private_rows import DataReport, load_rows, read_rows
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.schema import Range, Schema
 

@@ -1,8 +1,9 @@
-"""`consilium data check`: six planted faults, tables of strangers, clean tables; what it writes is read."""
+"""`consilium data check`: what is wrong with a table at once, with keys that read it when they are pasted."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from consilium import cli
-from consilium.data.check import Roles, check_table
-from consilium.data.files import Lines
-from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.data.encoding import infer
+from consilium.data.remedy import Faults, TableFault, cured, pasted
+from consilium.protocol.errors import DataError
 from consilium.simulations.data_check import CheckedFiles, check_files
-from consilium.simulations.datasets.embedded import _frame
-from consilium.simulations.datasets.own import open_tables
-from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
-from tests.data.messy import FAULTS, GERMAN, clean, german, plant, write
+from tests.data.messy import FAULTS, GERMAN, ROWS, clean, german, plant, write
 
-ROLES = Roles(label="ill", owner="hospital")
+ROLES = {"label": "ill", "owner": "hospital"}
 QUICK = [
     "federation.mechanism={name='gnmax', sigma=5.0}",
     "federation.query_budget={queries=20, answers=20}",
@@ -37,79 +34,200 @@ def whole(text: str) -> str:
     return "\n".join([header, *(line for line in lines if line.count(",") - line.count('"') // 2 == header.count(","))])
 
 
-def missed(checked: CheckedFiles, faults: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+def checked(folder: Path, text: str | bytes, **roles: str) -> CheckedFiles:
+    path = folder / "patients.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return check_files(str(path), roles or ROLES)
+
+
+def said(found: CheckedFiles) -> list[str]:
+    return [*map(str, (*found.faults, *found.doubts))]
+
+
+def missed(found: CheckedFiles, faults: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     """Planted faults that nothing names."""
-    seen = {(finding.column, finding.code) for finding in checked.check.findings}
-    return [(column, codes) for column, codes in faults if not any((column, code) in seen for code in codes.split())]
+    return [(name, words) for name, words in faults if not any(name in text and words in text for text in said(found))]
 
 
-def test_six_planted_faults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_clean_table_nothing_is_said(tmp_path: Path, seed: int) -> None:
+    found = checked(tmp_path, clean(seed).write_csv())
+    assert (said(found), found.warnings, found.refused, found.read["rows"]) == ([], [], "", ROWS)
+
+
+def test_planted_faults(tmp_path: Path) -> None:
     """And nothing besides, of a table that is clean otherwise."""
-    checked = check_files(str(write(tmp_path, plant(0))), ROLES)
-    assert missed(checked, FAULTS) == []
-    assert {finding.column for finding in checked.check.findings} - {column for column, _ in FAULTS} == set()
-    assert check_files(str(write(tmp_path, clean(0).write_csv())), ROLES).check.findings == ()
+    found = checked(tmp_path, plant(0))
+    assert missed(found, FAULTS) == [] and len(said(found)) == len(FAULTS)
+    assert [str(fault).split(" have ")[0] for fault in found.in_file] == [f"{tmp_path}/patients.csv: 2 of 604 rows"]
 
 
 def test_a_table_of_strangers(tmp_path: Path) -> None:
     """Faults that the rules were not written for."""
-    path = tmp_path / "table.csv"
-    path.write_bytes(german())
-    checked = check_files(str(path), Roles("Befund", "Klinik"))
-    assert missed(checked, GERMAN) == []
-    assert "refused" not in checked.outcome
+    found = checked(tmp_path, german(), label="Befund", owner="Klinik")
+    assert missed(found, GERMAN) == []
+    assert found.refused == "" and found.in_file == []
 
 
-def test_the_scenario_reads_the_table(tmp_path: Path) -> None:
-    """Once what no key mends is mended: two attempts."""
-    path = write(tmp_path, plant(0))
-    checked = check_files(str(path), ROLES)
-    assert checked.in_file == ["mend the torn lines"]
+@pytest.mark.parametrize("text", [whole(plant(0)).encode(), german()], ids=["planted", "german"])
+def test_the_keys_that_are_printed_read_the_table(tmp_path: Path, text: bytes) -> None:
+    """The second attempt: dates, decimal commas, types mixed, three codes for missing, spellings, labels missing."""
+    roles = {"label": "Befund", "owner": "Klinik"} if b"Befund" in text else ROLES
+    found = checked(tmp_path, text, **roles)
     scenario = tmp_path / "own.toml"
-    scenario.write_text(checked.scenario_text(tmp_path), encoding="utf-8")
-    with pytest.raises(DataError, match=r"2 of 600 rows have more or fewer fields(.|\n)*line"):
-        divided_data(load_scenario(str(scenario), QUICK), 0)
-    write(tmp_path, whole(plant(0)))
+    scenario.write_text(found.scenario_text(tmp_path), encoding="utf-8")
     dataset, partition = divided_data(load_scenario(str(scenario), QUICK), 0)
-    assert len(dataset.y) == checked.outcome["rows"] == 598
-    assert len(dataset.columns) == checked.outcome["columns"]
-    assert len(partition.parties) == 8 and np.isfinite(dataset.x).all()
+    assert len(dataset.y) == found.read["rows"] and len(dataset.columns) == found.read["columns"]
+    assert len(partition.parties) == len(dataset.owner_names or ()) - 2 + (len(dataset.owner_names or ()) < 10)
+    assert np.isfinite(dataset.x).all()
+    plain = [line for line in scenario.read_text().splitlines() if not line.startswith("#")]
+    assert tomllib.loads("\n".join(plain)) == found.scenario | {"data": tomllib.loads("\n".join(plain))["data"]}
 
 
-ADVICE: dict[str, tuple[str, list[str], dict[str, Any]]] = {
-    "set decimal_comma": ("bmi", ["27,1", "30,5"], {"cells": {"bmi": {"decimal_comma": True}}}),
-    "name them as missing": ("bmi", ["broken"], {"missing": ["broken"]}),
-    "which number each means": ("age", ["> 89"], {"cells": {"age": {"codes": {"> 89": 89.0}}}}),
-    "say under codes of its cells": (
-        "dose",
-        ["12 mg"],
+def changed(column: str, cells: dict[int, str]) -> pl.DataFrame:
+    """The clean table with other cells in one column, by row."""
+    values = [cells.get(row, value) for row, value in enumerate(clean()[column].to_list())]
+    return clean().with_columns(pl.Series(column, values, dtype=pl.String))
+
+
+def added(**columns: list[str] | list[float]) -> pl.DataFrame:
+    return clean().with_columns([pl.Series(name, values) for name, values in columns.items()])
+
+
+SOME = (3, 50, 51, 300)
+OUT = {"drop": ["cost"]}
+CASES: dict[str, tuple[pl.DataFrame, str, dict[str, Any]]] = {
+    "a unit": (
+        changed("dose", {row: "12 mg" for row in SOME}),
+        "'dose' has a unit",
         {"cells": {"dose": {"codes": {"12 mg": 12.0}, "other": "number"}}},
     ),
-    'unlabelled = "drop"': ("ill", ["", ""], {"unlabelled": "drop"}),
+    "two units": (changed("dose", {3: "12 mg", 50: "1 g"}), "numbers in 2 units", {"drop": ["dose"]}),
+    "a bound": (
+        changed("age", {row: "> 89" for row in SOME}),
+        "beside the number: '> 89'",
+        {"cells": {"age": {"codes": {"> 89": 89.0}, "other": "number"}}},
+    ),
+    "a decimal comma": (changed("bmi", {3: "27,1"}), "decimal comma", {"cells": {"bmi": {"decimal_comma": True}}}),
+    "text": (
+        changed("age", {row: "old" for row in SOME}),
+        "line 5 and 3 more: column 'age' has text",
+        {"cells": {"age": {"missing_codes": ["old"]}}},
+    ),
+    "missing": (changed("age", {row: "n/a" for row in SOME}), "Name it as missing", {"missing": ["n/a"]}),
+    "a category's missing": (changed("sex", {3: "NA"}), "is read as a value like others", {"missing": ["NA"]}),
+    "no value": (added(cost=[""] * ROWS), "'cost': no public row has a value", OUT),
+    "thousands": (added(cost=[f"{1000 + 7 * row:,}" for row in range(ROWS)]), "a mark between thousands", OUT),
+    "units only": (added(cost=[f"{1000 + 7 * row} EUR" for row in range(ROWS)]), "an identifier or free text", OUT),
+    "dates": (added(cost=[f"{1 + row % 28}.3.2024" for row in range(ROWS)]), "is of dates: '1.3.2024'", OUT),
+    "written in two ways": (
+        added(cost=["7.250", *(f"{row / 4:.2f}" for row in range(1, ROWS))]),
+        "written as codes are",
+        {"columns": {"cost": "number"}},
+    ),
+    "no label": (changed("ill", dict.fromkeys(SOME, "")), "ill has no value", {"unlabelled": "drop"}),
+    "owners spelled": (
+        changed("hospital", {row: ("anna  hospital", "Anna\u200bHospital")[row % 2] for row in SOME}),
+        "names in 'hospital' differ in case",
+        {
+            "cells": {
+                "hospital": {"values": {"Anna\u200bHospital": "Anna Hospital", "anna  hospital": "Anna Hospital"}}
+            }
+        },
+    ),
+    "copies": (pl.concat([clean(), clean().head(9)]), "9 rows equal another one in every column", {}),
+    "a name twice": (
+        added(a=[1.0] * ROWS, b=[2.0] * ROWS).rename({"b": " a"}),
+        "has 2 columns named 'a'",
+        {"drop": ["a"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_and_its_cure(tmp_path: Path, case: str) -> None:
+    """What is said, which keys are printed, and that these read the table."""
+    frame, words, keys = CASES[case]
+    found = checked(tmp_path, frame.write_csv())
+    (text,) = said(found)
+    assert words in text
+    given = {key: found.data[key] for key in ("missing", "cells", "columns", "drop", "unlabelled") if key in found.data}
+    assert given == keys
+    assert found.refused == "" and found.read["rows"] == frame.height - (len(SOME) if "unlabelled" in keys else 0)
+
+
+def test_an_owner_is_missing_or_there_are_two(tmp_path: Path) -> None:
+    """No key says whose rows are."""
+    with pytest.raises(DataError, match=r"line 5: hospital has no value(.|\n)*nobody knows whose they are"):
+        checked(tmp_path, changed("hospital", {3: ""}).write_csv())
+    found = checked(tmp_path, changed("hospital", {row: "AB"[row % 2] for row in range(ROWS)}).write_csv())
+    assert found.faults == [] and "public_share" in found.refused
+
+
+LEFT_ALONE = {
+    "blood groups": added(kind=["A", "AB", "B", "0"] * (ROWS // 4)),
+    "doses as names": added(kind=["10 mg", "20 mg", "40 mg"] * (ROWS // 3)),
+    "smears": added(kind=["+", "-"] * (ROWS // 2)),
+    "a long tail": added(cost=[float(round(np.exp(row / 80))) for row in range(ROWS)]),
 }
-"""Words of an advice, in which column which cells bring it about, and the keys that it tells to set."""
 
 
-@pytest.mark.parametrize("words", ADVICE)
-def test_an_advice_that_is_printed_works(tmp_path: Path, words: str) -> None:
-    """Keys that somebody sets who does what one finding says, and nothing else, read the table."""
-    column, cells, keys = ADVICE[words]
-    frame = clean()
-    frame = frame.with_columns(pl.Series(column, [*cells, *frame[column][len(cells) :]]))
-    path = write(tmp_path, frame.write_csv())
-    (finding,) = (each for each in check_files(str(path), ROLES).check.findings if words in each.action)
-    assert finding.column == column
-    plain = {"set": "table", "path": str(path), "label": "ill", "owner": "hospital", "classes": ["no", "yes"]}
-    source = open_tables(validate({**plain, **keys}, DataSpec, ""))
-    dataset = source.dataset(np.arange(len(source.y)))
-    assert [name for name in dataset.features if not name.endswith(" missing")] == [
-        "age", "bmi", "glucose", "dose", "smoker=yes", "sex=male", "stage=I", "stage=II", "stage=III",
-    ]  # fmt: skip
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_what_only_looks_like_a_fault(tmp_path: Path, case: str) -> None:
+    assert said(checked(tmp_path, LEFT_ALONE[case].write_csv())) == []
+
+
+def test_copies_are_dropped_where_patients_are_named(tmp_path: Path) -> None:
+    frame = clean().with_columns(pl.Series("who", [f"p{row}" for row in range(ROWS)]))
+    found = checked(tmp_path, pl.concat([frame, frame.head(9)]).write_csv(), **ROLES, patient="who")
+    assert found.data["duplicates"] == "drop" and found.read["rows"] == ROWS
+
+
+HEAD = b"age,ill\n"
+FORMS = {
+    "torn": (HEAD + b"1,a\n2\n3,b\n", "1 of 3 rows have more or fewer fields than the header's 2 (first: line 3"),
+    "the heading again": (HEAD + b"1,a\nage,ill\n3,b\n", "1 of 3 rows are the heading again (first: line 3)"),
+    "a name with a line break": (b'"a\nb",ill\n1,a\n2,b\n', "a column's name has a control character: 'a\\nb'"),
+    "empty": (b"", "is empty"),
+    "binary": (b"PK\x03\x04\x00\x00", "is a zip or Excel file, not CSV"),
+    "no rows": (HEAD, "has a header and no rows"),
+    "an open quote": (HEAD + b'1,a\n2,"b\n3,c\n', 'Look in line 3 for a " that is not closed'),
+    "a comma too many in the heading": (b"age,ill,\n1,a\n2,b\n", "rows have 2 fields, and the heading has 3. The"),
+    "a comma too many in the rows": (HEAD + b"1,a,\n2,b,\n", "and the heading has 2. Each row ends"),
+    "row names": (HEAD + b"1,7,a\n2,7,b\n", "The first column has no name"),
+    "a name too few": (HEAD + b"1,7,a\n1,7,b\n", "a name is missing in it"),
+    "a title": (b"Report\n\nage,bmi,ill\n1,2,a\n1,7,b\n", "If line 3 is the heading, remove what stands before it"),
+    "no such label": (b"age,Ill\n1,a\n", "Did you mean 'Ill'?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_the_form_of_a_file(tmp_path: Path, case: str) -> None:
+    """What no key mends is said by its cause."""
+    content, told = FORMS[case]
+    try:
+        text = "".join(map(str, checked(tmp_path, content, label="ill").in_file))
+    except DataError as error:
+        text = str(error)
+    assert told in text
+
+
+@pytest.mark.parametrize("python", [True, False])
+def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
+    """As TOML below `[data]`, or as arguments."""
+    frame, faults = changed("dose", {0: '1"2'}), Faults()
+    infer(frame.with_columns(pl.Series("bmi", ["27,1", *frame["bmi"][1:]])), faults=faults)
+    keys = cured({"drop": ["x"]}, faults)
+    text = pasted(keys, python)
+    if python:
+        assert eval(f"dict({text}\n)") | {"drop": ["x"]} == keys
+    else:
+        assert tomllib.loads(f"[data]\n{text}")["data"] == keys
 
 
 def command(*arguments: Any) -> tuple[int, str]:
     done = CliRunner().invoke(cli.app, ["data", "check", *map(str, arguments)])
-    return done.exit_code, done.stdout
+    return done.exit_code, done.stdout or str(done.exception)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,68 +236,28 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--out", "own.toml")
     assert code == 1
     for part in (
-        "598 rows, 10 columns, 10 owners", "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (5)", "FINE (4)",
-        "('43mg', '26mg', '30 mg')", "Or in Python:", "council.fit(frame, 'ill', owners='hospital')",
-        "In the file first: mend the torn lines. Then check it again.",
+        "IN THE FILE FIRST (1)", "THE SCENARIO MENDS IT (4)", "LOOK AT IT (3)", "FINE (4)", "'43mg', '26mg', '30 mg'",
+        "The scenario reads 602 rows of 10 owners, 7 columns as 10 features",
+        "Or in Python:", "council.fit(frame, 'ill', owners='hospital')", "Mend the file first. Then check it again.",
         "The scenario is in own.toml, once the file is mended: consilium run own.toml",
     ):  # fmt: skip
         assert part in text
     assert 'path = "patients.csv"' in (tmp_path / "own.toml").read_text()
+    assert "own.toml is already there" in command("patients.csv", "--label", "ill", "--out", "own.toml")[1]
     code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--format", "json")
     table = json.loads(text)
-    assert (code, table["must_be_mended"], len(table["findings"])) == (1, 6, 6)
-    assert table["fine"] == ["glucose", "smoker", "sex", "stage"]
+    assert (code, table["must_be_mended"], len(table["findings"]), len(table["in_file"])) == (1, 5, 8, 1)
     assert table["findings"][1] == {
-        "code": "text-in-numbers", "grade": "the scenario mends it", "column": "age", "count": 12,
-        "fault": "text in a column of numbers", "action": "Correct them, or name them as missing, or declare the column"
-        " a category",
-        "places": ["line 98", "line 136", "line 145"], "values": ["-", "?", "NA"],
+        "code": "fault", "column": "age", "fault": "patients.csv, line 98 and 11 more: column 'age' has text in a"
+        " column of numbers: '-', '?', 'NA'", "action": "Name it as missing", "keys": {"missing": ["-", "?", "NA"]},
     }  # fmt: skip
-
-
-def refused(*arguments: Any) -> Exception:
-    done = CliRunner().invoke(cli.app, ["data", "check", *map(str, arguments)])
-    assert isinstance(done.exception, (DataError, ConfigError)), done.output
-    return done.exception
-
-
-def test_what_is_no_table(tmp_path: Path) -> None:
-    path = write(tmp_path, clean().write_csv())
-    assert "has no column 'hopsital', which --owner names. Did you mean 'hospital'?" in str(
-        refused(path, "--label", "ill", "--owner", "hopsital")
-    )
-    assert "Did you mean 'ill'?" in str(refused(path, "--label", "ILL"))
-    path.write_text("Report of the ward, 2024\n\n" + clean().write_csv(), encoding="utf-8")
-    assert "the heading is line 3, and other lines stand before it. Remove lines 1 to 2" in str(
-        refused(path, "--label", "ill")
-    )
-    assert "is empty" in str(refused(write(tmp_path, "")))
-    path.write_bytes(b"\x00\x01\x02" * 100)
-    assert "is binary, not CSV" in str(refused(path))
-    assert "is not there" in str(refused(tmp_path / "nothing.csv"))
-    (tmp_path / "own.toml").touch()
-    done = CliRunner().invoke(cli.app, ["data", "check", str(path), "--out", str(tmp_path / "own.toml")])
-    assert "own.toml is already there" in str(done.exception)
-
-
-def test_without_a_label_the_rest_is_told(tmp_path: Path) -> None:
-    code, text = command(write(tmp_path, plant(0)), "--owner", "hospital")
-    assert code == 1 and "no label is named. Name it with --label COLUMN" in text
+    assert "is not there" in command("nothing.csv", "--label", "ill")[1]
 
 
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    clean().with_columns(
-        pl.col("age", "bmi").cast(float), pl.col("dose").cast(float).replace(12.0, 1e300)
-    ).write_parquet(path)
-    checked = check_files(str(path), ROLES)
-    assert [(finding.column, finding.code) for finding in checked.check.findings] == [("dose", "too-large")]
-    assert "read_parquet" in checked.council_text()
-
-
-def test_the_table_that_ships() -> None:
-    """Heart disease at four hospitals: two columns are nearly never measured at some of them."""
-    frame = _frame()
-    findings = check_table(frame, Lines.of_rows("heart", frame.height), Roles("disease", "hospital")).findings
-    assert {finding.grade.name for finding in findings} <= {"LOOK"}
-    assert [finding.count for finding in findings if finding.code == "rows-copied"] == [3]
+    numbers = clean().with_columns(pl.col("age", "bmi", "dose").cast(float))
+    numbers.with_columns(pl.col("dose").replace(12.0, 1e300), a=pl.lit([[1]])).write_parquet(path)
+    found = check_files(str(path), ROLES)
+    assert [fault.column for fault in found.faults if isinstance(fault, TableFault)] == ["a", "dose"]
+    assert found.data["drop"] == ["a"] and found.refused == "" and "read_parquet" in found.council_text()

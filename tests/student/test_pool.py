@@ -127,9 +127,8 @@ def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
     assert pool.queries[0].tolist() == [261, 0, 97, 0]
     assert told == [
         "pool.csv: sex: 1 of 1 rows hold a value that is none of 'female', 'male' (first: line 2, 'divers')",
-        "pool.csv: age: 1 of 1 rows are outside its range, 0 to 120 (first: line 2)",
-        "pool.csv: creatinine: 1 of 1 rows are 10 standard deviations or more from the public rows' mean"
-        " (first: line 2)",
+        "pool.csv: age: 1 of 1 rows are outside 0 to 120, which the schema allows (first: line 2)",
+        "pool.csv: creatinine: 1 of 1 rows are more than 10 deviations from the public mean (first: line 2)",
     ]
 
 

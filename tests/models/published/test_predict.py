@@ -76,9 +76,9 @@ def test_class_and_probabilities_of_each_row(student: Path, predict: Command, tm
 
 
 NOTES = {
-    "outside the range": (GOOD.replace("72", "250"), "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3"),
-    "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers (first: line 3)"),
-    "another unit": (GOOD.replace("140", "14000"), "pressure: 1 of 2 rows are 10 standard deviations or more"),
+    "outside the range": (GOOD.replace("72", "250"), "age: 1 of 2 rows are outside 0 to 120, which the schema"),
+    "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers"),
+    "another unit": (GOOD.replace("140", "14000"), "pressure: 1 of 2 rows are more than 10 deviations"),
 }
 
 
@@ -101,7 +101,7 @@ FAULTS: dict[str, tuple[str | bytes, str]] = {
     "semicolons": (GOOD.replace(",", ";"), 'Use --separator ";"'),
     "text": (GOOD.replace("140", "high"), "pressure: 1 of 2 rows hold text that is no number (first: line 2)"),
     "a missing value": (GOOD.replace("72", ""), "age: 1 of 2 rows have no value (first: line 3)"),
-    "infinity": (GOOD.replace("72", "inf"), "age: 1 of 2 rows are infinite or beyond float32"),
+    "infinity": (GOOD.replace("72", "inf"), "age: 1 of 2 rows are infinite, or beyond float32"),
     "two faults": (GOOD.replace("72", "").replace("140", "x"), "age: 1 of 2 rows have no value"),
     "empty": ("", "is empty"),
     "Excel": (b"PK\x03\x04rest", "is a zip or Excel file"),

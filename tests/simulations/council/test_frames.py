@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,6 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from consilium.data.cells import texts_of
-from consilium.data.encoding import infer
-from consilium.data.table import TableRule, read_table
 from consilium.protocol.errors import ConsiliumError
 from consilium.simulations.council.frames import BadInput, WrongType, frame_of, has_names, values_of
 
@@ -33,27 +29,6 @@ def test_named_tables_are_the_same_whatever_holds_them() -> None:
         assert frame_of(held).to_dict(as_series=False) == TABLE.to_dict(as_series=False)
 
 
-def test_pandas_is_read_without_arrow() -> None:
-    pandas = pytest.importorskip("pandas")
-    held = pandas.DataFrame(
-        {
-            "n": [1.5, None, 3.0],
-            "t": ["a", None, "b"],
-            "b": pandas.array([True, False, None], dtype="boolean"),
-            "c": pandas.Categorical(["x", "y", None]),
-            "i": pandas.array([1, None, 3], dtype="Int64"),
-            "d": pandas.to_datetime(["2020-01-02", None, "2021-03-04"]),
-        }
-    )
-    found = frame_of(held).to_dict(as_series=False)
-    assert found == {
-        **TABLE.to_dict(as_series=False),
-        "c": ["x", "y", None],
-        "i": [1, None, 3],
-        "d": [datetime.datetime(2020, 1, 2), None, datetime.datetime(2021, 3, 4)],
-    }
-
-
 BIG = 2**53 + 1
 """float64 has no such number."""
 ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
@@ -63,9 +38,7 @@ ARRAYS: list[tuple[str, Any, dict[str, list[Any]]]] = [
     ("mixed", np.array([[1, "b"], [None, "d"]], dtype=object), {"x0": [1.0, None], "x1": ["b", "d"]}),
     ("numbers and texts", np.array([[1], ["> 89"]], dtype=object), {"x0": ["1", "> 89"]}),
     ("dates", np.array([[datetime.date(2020, 1, 2)], [None]], dtype=object), {"x0": ["2020-01-02", None]}),
-    ("whole and large", np.array([[BIG], [None]], dtype=object), {"x0": [BIG, None]}),
     ("large beside fractions", np.array([[BIG], [0.5]], dtype=object), {"x0": [str(BIG), "0.5"]}),
-    ("masked", np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]]), {"x0": [1, 3], "x1": [None, 4]}),
     ("moments in seconds", np.array([["1970-01-02"]], dtype="M8[s]"), {"x0": [datetime.datetime(1970, 1, 2)]}),
 ]
 
@@ -83,7 +56,6 @@ WRONG: list[tuple[str, Any, type[ConsiliumError], str]] = [
     ("no rows", np.zeros((0, 2)), BadInput, r"0 sample\(s\)"),
     ("complex numbers", np.array([[1j], [2]]), BadInput, "Complex data not supported"),
     ("records", np.array([(1, 2.0)], dtype=[("a", "i8"), ("b", "f8")]), WrongType, "structured array"),
-    ("lists within", np.array([[[1, 2]], [[3]]], dtype=object), WrongType, "column 'x0' holds a list"),
     ("infinite", np.array([[np.inf], [1.0]]), BadInput, "column 'x0' contains infinity in 1 rows"),
     ("ragged lists", [[1, 2], [3]], BadInput, "no table"),
 ]
@@ -94,61 +66,6 @@ def test_what_is_no_table_says_so(rows: Any, kind: type[ConsiliumError], told: s
     with pytest.raises(kind, match=told) as error:
         frame_of(rows)
     assert error.value.action
-
-
-COLUMNS: list[tuple[str, Any, list[Any]]] = [
-    ("a list", ["a", None, "b"], ["a", None, "b"]),
-    ("an array", np.array([1, 2, 3]), [1, 2, 3]),
-    ("floats with a gap", np.array([1.0, np.nan, 2.0]), [1.0, None, 2.0]),
-    ("a polars column", pl.Series(["x", None, "y"]), ["x", None, "y"]),
-    ("a frame of one column", pl.DataFrame({"a": [BIG, None, 2]}), [BIG, None, 2]),
-    ("a masked array", np.ma.array([1, 2, 3], mask=[0, 1, 0]), [1, None, 3]),
-    ("whole numbers beyond 64 bits", [2**70 + 1, None, 2], [2**70 + 1, None, 2]),
-]
-
-
-@pytest.mark.parametrize(("values", "expected"), [case[1:] for case in COLUMNS], ids=[case[0] for case in COLUMNS])
-def test_columns_of_all_kinds(values: Any, expected: list[Any]) -> None:
-    assert values_of(values, "owners", 3).to_list() == expected
-
-
-@pytest.mark.parametrize("form", ["Int64", "int64[pyarrow]", "object", "category", "index", "array", "arrow", "frame"])
-def test_whole_numbers_keep_their_digits(form: str) -> None:
-    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    numbers = [BIG, BIG + 1, 7]
-    held = {
-        "index": lambda: pandas.Index(numbers),
-        "array": lambda: pandas.array(numbers, dtype="Int64"),
-        "arrow": lambda: arrow.chunked_array([numbers]),
-        "frame": lambda: pandas.DataFrame({"a": numbers}),
-    }.get(form, lambda: pandas.Series(numbers, dtype=form))()
-    assert values_of(held, "owners", 3).to_list() == numbers
-    if hasattr(held, "dtype"):
-        assert texts_of(frame_of(pandas.DataFrame({"a": held}))["a"]).to_list() == list(map(str, numbers))
-
-
-def test_a_declared_category_stays_one_wherever_it_is_declared(tmp_path: Path) -> None:
-    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    numbers = pandas.DataFrame({"a": pandas.Categorical([2, 1, 2])})
-    numbers.to_parquet(tmp_path / "a.parquet")  # where pandas alone knows that it is one
-    frames = [
-        frame_of(numbers),
-        frame_of(arrow.table({"a": arrow.array([2, 1, 2]).dictionary_encode()})),
-        frame_of(pl.DataFrame({"a": pl.Series(["2", "1", "2"], dtype=pl.Categorical)})),
-        read_table([tmp_path / "a.parquet"], TableRule()),
-    ]
-    for frame in frames:
-        (column,) = infer(frame)
-        assert (column.kind, column.values) == ("category", ("1", "2"))
-    (declared,) = infer(pl.DataFrame({"a": pl.Series(["b"], dtype=pl.Enum(["c", "b"]))}))
-    assert declared.values == ("c", "b")
-
-
-def test_two_columns_of_one_name_are_refused() -> None:
-    arrow = pytest.importorskip("pyarrow")
-    table = arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], names=["a", "a"])
-    with pytest.raises(BadInput, match="two columns are called 'a'"):
-        frame_of(table)
 
 
 @pytest.mark.parametrize(

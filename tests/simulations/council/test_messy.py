@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from consilium import Council
-from consilium.data.check import Roles
 from consilium.protocol.errors import TRACEBACK, DataError
 from consilium.simulations.council.frames import BadInput, BadSetting
 from consilium.simulations.data_check import check_files
@@ -31,14 +30,15 @@ def refusal(frame: pl.DataFrame, seed: int, **changes: Any) -> BadInput:
 def test_all_faults_come_at_once(tmp_path: Path) -> None:
     """The same words whichever rows are public, and keys that `Council` has."""
     frame = messy(tmp_path)
-    texts = {str(refusal(frame, seed)) for seed in range(4)}
+    spelled = {"ill": {"values": {"YES": "yes", "NO": "no"}}}
+    texts = {str(refusal(frame, seed, cells=spelled)) for seed in range(4)}
     (text,) = texts
     for part in (
         "4 faults",
-        "'age', rows",
-        "'bmi', rows",
-        "'dose', rows",
-        "'admitted', rows",
+        "column 'age' has",
+        "column 'bmi' has",
+        "column 'dose' has",
+        "column 'admitted' is",
         "give Council these:\nmissing=['-'",
         "\ncells=",
     ):
@@ -52,7 +52,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
 def test_what_the_check_writes_is_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second attempt: the text that was pasted; and later rows are as messy."""
     path = write(tmp_path, whole(plant(0)))
-    text = check_files(str(path), Roles(label="ill", owner="hospital")).council_text()
+    text = check_files(str(path), {"label": "ill", "owner": "hospital"}).council_text()
     quick = ", ".join(f"{key}={value!r}" for key, value in QUICK.items())
     text = text.replace("epsilon=2.0,", "").replace("unit='record',", "").replace("Council(", f"Council({quick}, ")
     names: dict[str, Any] = {}

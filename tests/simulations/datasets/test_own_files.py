@@ -173,11 +173,13 @@ BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[Con
         DataError,
         r"a/b/1\.png lies 2 folders deep, data\.folders 'class' are 1",
     ),
-    "another kind of file": (
-        lambda folder, pillow: [paint(pillow, folder / f"scans/a/{name}", 3) for name in ("1.png", "2.tif")],
+    "other files, and hidden ones": (
+        lambda folder, pillow: [
+            paint(pillow, folder / f"scans/{name}", 3) for name in (".old/1.png", "a/.2.png", "a/1.png", "a/2.tif")
+        ],
         {},
         DataError,
-        r"1 files beside 1 images .*: a/2.tif",
+        r"3 files beside 1 images .*: \.old/1\.png, a/\.2\.png, a/2\.tif",
     ),
     "a class without images": (
         lambda folder, pillow: (paint(pillow, folder / "scans/a/1.png", 3), (folder / "scans/b").mkdir()),
