@@ -23,8 +23,8 @@ from torch.func import vmap
 from torch.nn import functional
 
 from consilium.models.devices import asked_device, resolve_device
+from consilium.models.keys import DENSE, NetworkSpec
 from consilium.protocol.images import ImageShape, image_shape
-from consilium.protocol.teachers import DENSE, NetworkSpec
 
 MOST_STACKED = 256
 """Teachers in one stack: their activations must fit the memory of a small GPU."""

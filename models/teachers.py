@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy.linalg import solve
 
-from consilium.protocol.teachers import NetworkSpec
+from consilium.models.keys import NetworkSpec
 
 if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
     from sklearn.base import ClassifierMixin

@@ -284,7 +284,7 @@ class TeacherSet:
     """Teachers and what they were made from.
 
     digest: of this very set, so of the votes that it gives. thresholds: float64 (teachers, classes), see
-    `party.teachers.voting`; None where each teacher votes for its own prediction.
+    `thresholds_of`; None where each teacher votes for its own prediction.
     """
 
     schema: Schema

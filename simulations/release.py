@@ -26,7 +26,7 @@ from consilium.coordinator.ledger import Batch
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.memory_ledger import MemoryLedger
 from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
-from consilium.models.naming import STUDENTS, resolve
+from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, as_published, brought_to, find_model, load_model
 from consilium.models.published.own_models import ESTIMATOR, TORCH
@@ -166,4 +166,4 @@ def load_own(run_dir: Path) -> Published:
     header = read(path).header
     kind, settings = header["kind"], header["settings"]
     trust = settings["classes"] if kind == ESTIMATOR else ()
-    return load_model(path, trust, resolve(settings["factory"], STUDENTS) if kind == TORCH else None)
+    return load_model(path, trust, resolve(settings["factory"]) if kind == TORCH else None)

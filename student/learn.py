@@ -14,11 +14,11 @@ from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTraine
 from consilium.models.devices import asked_device, resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
+from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.specs import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
-from consilium.models.train import rehearsed, trainer_of
+from consilium.models.table import STUDENTS, rehearsed
 from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
@@ -43,7 +43,8 @@ def train(
     others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
     trainer that cannot use them takes the labels.
     """
-    trainer = trainer_of(spec.trainer, Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema))
+    aids = Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema)
+    trainer = STUDENTS[type(spec.trainer)](spec.trainer, aids)
     if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from consilium.models.specs import TRAINERS
-from consilium.protocol.teachers import TEACHERS, AnyTeacher, teacher_spec
+from consilium.models.keys import TEACHERS, TRAINERS, AnyTeacher, teacher_spec
 from consilium.student.config import StudentSpec
 
 

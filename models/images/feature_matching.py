@@ -22,7 +22,7 @@ from consilium.models.devices import asked_device, resolve_device
 from consilium.models.images.loop import checkpoint_path, read_checkpoint, write_checkpoint
 from consilium.models.images.network import DenseModel, few_threads
 from consilium.models.images.pixels import Pixels
-from consilium.models.specs import TrainerKind
+from consilium.models.keys import TrainerKind
 
 HIDDEN = (1000, 500, 250, 250, 250)
 """Widths of the discriminator's hidden layers; the means of the last of them are matched."""

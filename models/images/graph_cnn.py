@@ -35,7 +35,7 @@ from consilium.models.kernel import (
     principal_places,
     smoothest,
 )
-from consilium.models.specs import GraphCnnStudent, Smoothing
+from consilium.models.keys import GraphCnnStudent, Smoothing
 
 if TYPE_CHECKING:
     from torch import nn

@@ -24,7 +24,7 @@ from consilium.models.base import SILENT, Job
 from consilium.models.devices import asked_device, resolve_device
 from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
-from consilium.models.specs import ImageStudent, TrainerKind
+from consilium.models.keys import ImageStudent, TrainerKind
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.images import ImageShape

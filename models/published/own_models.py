@@ -1,7 +1,7 @@
 """Published students that others wrote, without a pickle: estimators as skops writes them, torch modules as arrays.
 
 What a file names is neither imported nor run, unless it is trusted: classes of `TRUSTED` and those that whoever loads
-it names; the factory of a module only as it is passed, or where an installed package offers it as an entry point.
+it names; the factory of a module only as it is passed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, by_name
-from consilium.models.naming import NAME_PATTERN, STUDENTS, UnusableModel, installed, resolve, told
+from consilium.models.naming import DottedName, UnusableModel, told
 from consilium.models.own_model import OwnModel
 from consilium.models.published import skops_file
 from consilium.models.published.file import BadModel, Parts, check_seen, check_shapes, unfit
@@ -53,7 +53,7 @@ class _Estimator(Frozen):
 
 
 class _Torch(Frozen):
-    factory: str = Field(pattern=NAME_PATTERN, max_length=200)
+    factory: DottedName
     parameters: dict[str, JsonValue]
     images: bool
 
@@ -88,7 +88,7 @@ def needed(parts: Parts) -> str:
     if parts.kind == TORCH:
         return (
             f"a torch module that `{parts.settings['factory']}` makes: pass that as `factory` to `load_model`, if you"
-            f" trust it, or install what offers it under `{STUDENTS}`; no code of it is in the file"
+            " trust it; no code of it is in the file"
         )
     if parts.kind != ESTIMATOR:
         return ""
@@ -116,7 +116,12 @@ def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     check_seen(seen, schema)
     if not all(name.startswith(_MODULE) for name in arrays):
         raise unfit("arrays that are of no module")
-    factory = trusted.factory or _installed(settings.factory)
+    factory = trusted.factory
+    if factory is None:
+        raise BadModel(
+            f"the student is a torch module that {settings.factory} makes; nothing was imported",
+            "In Python: load_model(path, factory=...), if you trust it",
+        )
 
     import torch  # two seconds to import
 
@@ -156,15 +161,6 @@ def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
         action = "Its parameters must be numbers, texts, truth values, and lists and tables of them"
         raise UnusableModel(f"the torch module cannot be published: {error.what}", action) from None
     return Parts(TORCH, {**settings, "images": estimator.images}, {**arrays, "seen": seen})
-
-
-def _installed(name: str) -> Callable[..., Any]:
-    if not installed(name, STUDENTS):
-        raise BadModel(
-            f"the student is a torch module that {name} makes; nothing was imported",
-            f"In Python: load_model(path, factory=...), if you trust it; or install what offers it under {STUDENTS}",
-        )
-    return resolve(name, STUDENTS)
 
 
 def _guarded(seen: np.ndarray, estimator: Any, schema: Schema | None = None) -> GuardedClassifier:

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from consilium.accounting.units import Unit
+from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
-from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.council.defaults import MECHANISM
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.datasets.spec import MEMORY

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 from scipy.linalg import solve
 
-from consilium.models.specs import OwnCode
+from consilium.data.private_rows import Rows
+from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.models.table import TEACHERS, sklearn_weight
 from consilium.models.teachers import NetworkTeacher
-from consilium.party.teach import fit, sklearn_weight
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import GradientBoostingSpec, NetworkSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
@@ -89,10 +89,8 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 
 @_trained.register(OwnCode)
 def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Where it cannot be trained on so many rows, the shares of the classes."""
-    model = fit(teacher, schema.inputs(x), y, 0, schema)
-    if model is None:
-        return np.tile(np.bincount(y, minlength=len(schema.classes)) / len(y), (len(test), 1))
+    """Where it cannot be trained on so many rows, their most frequent class."""
+    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y, schema=schema), 0)
     return class_probabilities(model, test, len(schema.classes))
 
 

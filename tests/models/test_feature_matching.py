@@ -15,7 +15,7 @@ from consilium.models.images import feature_matching
 from consilium.models.images import feature_matching as improved_gan
 from consilium.models.images.feature_matching import Discriminator, Duel, FlooredAdam, Normed
 from consilium.models.images.network import DenseModel
-from consilium.models.specs import FeatureMatchingStudent
+from consilium.models.keys import FeatureMatchingStudent
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.models.digits import digits

@@ -13,7 +13,7 @@ from consilium.models.images.graph_cnn import GraphCnnTrainer
 from consilium.models.images.loop import Job
 from consilium.models.images.network import few_threads
 from consilium.models.kernel import nearest_rows
-from consilium.models.train import trainer_of
+from consilium.models.table import STUDENTS
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
@@ -167,7 +167,8 @@ def test_a_first_look_brings_like_images_together() -> None:
     for image, digit, (down, right) in zip(pixels, x.reshape(-1, 8, 8), moves, strict=True):
         image[down : down + 8, right : right + 8] = digit
     rows = pixels.reshape(len(x), -1)[:1000].astype(np.float32)
-    trainer = trainer_of(spec("graph_cnn", looks=250, steps=1).trainer, Aids(rows))
+    keys = spec("graph_cnn", looks=250, steps=1).trainer
+    trainer = STUDENTS[type(keys)](keys, Aids(rows))
     assert isinstance(trainer, GraphCnnTrainer)
     (network,) = trainer.first_look(rows, rows, 10, 0)
     seen, before = (nearest_rows(places, 5)[0] for places in (network.features(rows), rows))

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from consilium.models.keys import TRAINERS
 from consilium.models.published.file import BadModel, read
 from consilium.models.published.model import check_names, load_model, publish
-from consilium.models.specs import TRAINERS
 from consilium.models.tabular import linear_arrays
 from consilium.protocol.errors import DataError
 from tests.models.published.models import CASES, case

@@ -12,8 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from consilium.coordinator.mechanisms import GNMax
+from consilium.models.keys import RidgeSpec
 from consilium.models.naming import read_estimator
-from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.council.settings import ObjectFiles, scenario_of
