@@ -61,7 +61,7 @@ def test_shares_are_drawn_by_lot() -> None:
     ("overrides", "told"),
     [
         (['simulation.teachers=[{share=0.7, teacher={model="mlp"}},{share=0.7, teacher={model="mlp"}}]'], "sum to 1.4"),
-        (['simulation.teachers=[{share=0.1, teacher={model="estimator", factory="os system"}}]'], "factory.*module:callable"),
+        (['simulation.teachers=[{share=0.1, teacher={model="estimator", factory="os system"}}]'], "module:callable"),
         (["federation.teacher.model=mlp", "federation.teacher.epochs=0"], "epochs"),
     ],
 )
