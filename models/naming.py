@@ -72,7 +72,7 @@ def _imported(name: str) -> Any:
     try:
         return reduce(getattr, path.split("."), importlib.import_module(module))
     except ModuleNotFoundError as error:
-        action = f"Install it beside consilium, or put its folder on PYTHONPATH: {error.name} is not there"
+        action = f"Install it beside consilium, or put its folder on PYTHONPATH: there is no module {error.name}"
         raise UnusableModel(f"{name} cannot be imported", action) from None
     except AttributeError as error:
         raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None

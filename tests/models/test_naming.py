@@ -9,7 +9,7 @@ from consilium.models.naming import UnusableModel, estimator_of, resolve, seeded
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("absent_module:Own", "absent_module is not there"), ("sklearn.svm:Absent", "AttributeError"),
+    [("absent_module:Own", "there is no module absent_module"), ("sklearn.svm:Absent", "AttributeError"),
      ("math:pi", "no callable but float")],
 )  # fmt: skip
 def test_a_name_that_cannot_be_used(name: str, said: str) -> None:

@@ -50,7 +50,7 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        (EstimatorSpec(factory="absent_package.Thing"), "absent_package is not there"),
+        (EstimatorSpec(factory="absent_package.Thing"), "there is no module absent_package"),
         (EstimatorSpec(factory="tests.strangers:Absent"), "no attribute 'Absent'"),
         (stranger("Nearest", strength=1), "cannot be built: TypeError"),
         (stranger("no_module", inputs=1, classes=2), "has no fit and no predict"),

@@ -44,6 +44,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], Any]] = [
     ({"teacher": "ridge"}, ("federation", "teacher"), {"model": "ridge"}),
     ({"teacher": RidgeSpec(alpha=0.5)}, ("federation", "teacher", "alpha"), 0.5),
     ({"teacher": {"model": "estimator", "factory": "a:b"}}, ("simulation", "own_teacher", "factory"), "a:b"),
+    ({"student": "a.B"}, ("student", "trainer"), {"name": "estimator", "factory": "a.B"}),
     ({"student": {"name": "ridge", "alpha": 2.0}}, ("student", "trainer", "alpha"), 2.0),
     ({"asking": {"rounds": 2}}, ("student", "rounds"), 2),
     ({"mechanism": GNMax(sigma=4.0), "queries": 5, "epsilon": None}, ("federation", "mechanism", "sigma"), 4.0),
