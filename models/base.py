@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -122,35 +121,17 @@ class SharesTrainer(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
-    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
-
-    folder: Path | None = None
-    progress: Progress = no_progress
-
-    def clear(self) -> None:
-        """Remove all checkpoints: what they were for is done."""
-        if self.folder is not None:
-            for path in self.folder.glob("checkpoint-*"):
-                path.unlink()
-
-
-SILENT = Job()
-"""Keeps and tells nothing."""
-
-
-@dataclass(frozen=True)
 class Aids:
     """What a trainer may use beside the labelled rows.
 
     unlabelled: float (m, inputs), as the labelled rows are given. represent: the schema's, for a student that takes
-        bare features and what the schema makes of them. job: where it keeps its state. schema: of the rows, for a
+        bare features and what the schema makes of them. progress: whom it tells. schema: of the rows, for a
         student of others that looks columns up by name.
     """
 
     unlabelled: np.ndarray = field(repr=False)
     represent: Represent = np.asarray
-    job: Job = SILENT
+    progress: Progress = no_progress
     schema: Schema | None = None
 
 

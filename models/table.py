@@ -195,7 +195,7 @@ def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
     from consilium.models.images.graph_cnn import GraphCnnTrainer
 
-    return GraphCnnTrainer(spec, aids.unlabelled, aids.represent, aids.job)
+    return GraphCnnTrainer(spec, aids.unlabelled, aids.represent, aids.progress)
 
 
 def _cnn(spec: CnnStudent, aids: Aids) -> Trainer:
@@ -203,7 +203,7 @@ def _cnn(spec: CnnStudent, aids: Aids) -> Trainer:
     from consilium.models.images.pixels import INVARIANCES
 
     change = INVARIANCES[spec.augment].strong
-    return ImageTrainer(lambda net, material: Supervised(net, material, change), spec, aids.unlabelled, aids.job)
+    return ImageTrainer(lambda net, material: Supervised(net, material, change), spec, aids.unlabelled, aids.progress)
 
 
 def _vat(spec: VatStudent, aids: Aids) -> Trainer:
@@ -211,13 +211,15 @@ def _vat(spec: VatStudent, aids: Aids) -> Trainer:
     from consilium.models.images.pixels import INVARIANCES
 
     change = INVARIANCES[spec.augment]
-    return ImageTrainer(lambda net, material: Vat(net, material, change, spec.radius), spec, aids.unlabelled, aids.job)
+    return ImageTrainer(
+        lambda net, material: Vat(net, material, change, spec.radius), spec, aids.unlabelled, aids.progress
+    )
 
 
 def _gan(spec: FeatureMatchingStudent, aids: Aids) -> Trainer:
     from consilium.models.images.feature_matching import ImprovedGanTrainer
 
-    return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.job)
+    return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.progress)
 
 
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:

@@ -15,7 +15,6 @@ from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
-from consilium.models.base import Job
 from consilium.models.keys import CnnSpec
 from consilium.models.table import fit_teachers
 from consilium.protocol.errors import DataError
@@ -173,9 +172,8 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         more = images.private[: row.more]
         rest = np.concatenate([images.test[np.setdiff1d(pool, rows)], more])
         classes = int(truth.max()) + 1
-        job = Job(kept / "students", progress)
         spec = StudentSpec(trainer=row.student)
-        model = train(images.test[rows], labels[known], rest, classes, spec, seed, job)
+        model = train(images.test[rows], labels[known], rest, classes, spec, seed, progress)
         right = model.predict_proba(images.test[judges]).argmax(axis=1) == truth[judges]
         figures["student"] = float(right.mean())
         figures["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]

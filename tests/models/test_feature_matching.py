@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 from torch.nn import functional
 
-from consilium.models.base import Job
 from consilium.models.images import feature_matching
 from consilium.models.images import feature_matching as improved_gan
 from consilium.models.images.feature_matching import Discriminator, Duel, FlooredAdam, Normed
@@ -31,7 +28,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_matching, "WIDTH", 32)
     monkeypatch.setattr(feature_matching, "BATCH", 20)
     monkeypatch.setattr(improved_gan, "BATCH", 20)
-    monkeypatch.setattr(improved_gan, "KEPT_EVERY", 10)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -145,25 +141,6 @@ class TestTraining:
         )
         assert (first == again).all()
         assert (first != other).any()
-
-    def test_goes_on_after_a_kill_with_the_same_result(self, tmp_path: Path) -> None:
-        x, y = digits()
-        arguments = (x[:30], y[:30], x[30:110], 10, _epochs(7), 3)  # five steps an epoch
-        straight = train(*arguments).predict_proba(x[:100])
-
-        def killed(stage: str, done: int, total: int) -> None:
-            if done == 20:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            train(*arguments, Job(tmp_path, killed))
-        steps: list[tuple[str, int, int]] = []
-        resumed = train(*arguments, Job(tmp_path, lambda *step: steps.append(step)))
-        assert steps == [("train student, feature_matching", done, 35) for done in (20, 30, 35)]
-        assert (resumed.predict_proba(x[:100]) == straight).all()
-        assert (train(*arguments, Job(tmp_path)).predict_proba(x[:100]) == straight).all()
-        other = train(x[:30], y[1:31], *arguments[2:], Job(tmp_path))
-        assert (other.predict_proba(x[:100]) != straight).any()  # other labels do not take its checkpoint
 
     @pytest.mark.parametrize(("labelled", "unlabelled"), [(2, 0), (30, 1)])
     def test_few_rows_and_classes_never_seen(self, labelled: int, unlabelled: int) -> None:

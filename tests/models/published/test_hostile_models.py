@@ -17,15 +17,11 @@ import numpy as np
 import pytest
 import torch
 
-from consilium.models.images.loop import CHECK_EVERY, Job
 from consilium.models.published import file, structures
 from consilium.models.published.file import MOST_HEADER_BYTES, BadModel, read, write
 from consilium.models.published.model import find_model, load_model, publish
 from consilium.models.published.predict import predict_file
-from consilium.protocol.errors import DataError
-from consilium.student.learn import train
-from tests.models.published.models import CASES, bars, case
-from tests.specs import student_of
+from tests.models.published.models import CASES, case
 
 
 class Payload:
@@ -90,24 +86,6 @@ def test_pickles_within_the_description_stay_text(tmp_path: Path) -> None:
     with pytest.raises(BadModel):
         load_model(path)
     assert not mark.exists()
-
-
-@pytest.mark.slow
-def test_a_checkpoint_with_code_is_refused(tmp_path: Path) -> None:
-    """Control: without `weights_only` it is executed."""
-    x, y = bars(40, 8)
-    spec = student_of(trainer="cnn", channels=4, steps=CHECK_EVERY)
-    train(x[:20], y[:20], x[20:], 2, spec, 0, Job(tmp_path))
-    (path,) = tmp_path.glob("checkpoint-*.pt")
-    mark = tmp_path / "executed"
-    for content in (Payload(mark), {"step": Payload(mark)}, {"step": 1}, [], {"step": "a", "calm": 0}):
-        torch.save(content, path)
-        with pytest.raises(DataError, match="damaged"):
-            train(x[:20], y[:20], x[20:], 2, spec, 0, Job(tmp_path))
-        assert not mark.exists()
-    torch.save(Payload(mark), path)
-    torch.load(path, weights_only=False)
-    assert mark.exists()
 
 
 def header(length: int, text: bytes = b"{}") -> bytes:
