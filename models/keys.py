@@ -157,15 +157,6 @@ TEACHERS: tuple[type[WeightedTeacher], ...] = get_args(AnyTeacher)
 _ADAPTER: TypeAdapter[AnyTeacher] = TypeAdapter(TeacherSpec)
 
 
-def teacher_spec(**keys: object) -> AnyTeacher:
-    """The kind that `model` names, with these keys. Raises pydantic's ValidationError.
-
-    >>> teacher_spec(model="ridge", alpha=0.5)
-    RidgeSpec(model='ridge', class_weight='none', alpha=0.5)
-    """
-    return _ADAPTER.validate_python(keys)
-
-
 def teacher_from_json(text: str) -> AnyTeacher:
     """What a train request carries. Raises pydantic's ValidationError."""
     return _ADAPTER.validate_json(text)

@@ -14,7 +14,7 @@ import numpy as np
 
 from consilium.models.base import Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
-from consilium.models.published.model import MODEL_FILE, Published, brought_to, check_names, publish
+from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
@@ -61,12 +61,11 @@ def run_student(
     terms, record = learned.terms, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
-    published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, spec.inputs, learned.queries,
-                        spec.prevalence)  # fmt: skip
-    labelled, adaptation = pool.labelled, None
-    if len(labelled):
-        known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
-        published, adaptation = brought_to(out / "student" / MODEL_FILE, published, *known)
+    path, labelled = out / "student" / MODEL_FILE, pool.labelled
+    known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
+    published, adaptation = publish(
+        path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known
+    )
     metrics, tested = judged(published, pool, learned.queries)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)

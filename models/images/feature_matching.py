@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, resolve_device
-from consilium.models.images.network import DenseModel, few_threads
+from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.images.network import DenseModel
 from consilium.models.images.pixels import Pixels
 from consilium.models.keys import TrainerKind
 from consilium.protocol.label_source import Progress, no_progress
@@ -31,7 +31,6 @@ SEEDS = 100
 WIDTH = 500
 """Even random numbers that an image is made of, and the width of the generator's two hidden layers."""
 BATCH = 100
-EPOCHS = 300
 UNLABELLED_WEIGHT = 1.0
 RATE = 3e-3
 MOMENTUM = 0.5
@@ -263,7 +262,7 @@ class ImprovedGanTrainer:
         pixels, device = Pixels.of(rows), resolve_device(asked_device())
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
         steps, name = self.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
-        with few_threads():
+        with torch_on_one_thread():
             duel = Duel(images, labels, classes, torch.Generator().manual_seed(seed))
             duel.first_look()
             for step in range(steps):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.models.devices import asked_device, resolve_device
-from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
+from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.images.network import HIDDEN, ImageModel, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.keys import ImageStudent
 from consilium.protocol.images import ImageShape
@@ -135,7 +135,7 @@ class ImageTrainer:
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device(asked_device())
         generator = torch.Generator().manual_seed(seed)
-        with few_threads(), torch.random.fork_rng(devices=[]):
+        with torch_on_one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             net = self.build(pixels.shape, classes, spec.channels).to(device)
             every = pixels.images(rows).to(device)

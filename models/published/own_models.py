@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from consilium.models.guard import GuardedClassifier, by_name
 from consilium.models.naming import DottedName, UnusableModel, told
 from consilium.models.own_model import OwnModel
 from consilium.models.published import skops_file
-from consilium.models.published.file import BadModel, Parts, check_seen, check_shapes, unfit
+from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
@@ -26,9 +27,6 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.schema import Schema
 
 ESTIMATOR, TORCH = "estimator", "torch"
-OWN_INPUTS = "representation"
-"""What these models take, see `StudentSpec.inputs`."""
-
 _MODULE = "module."
 
 
@@ -98,19 +96,16 @@ def needed(parts: Parts) -> str:
     return f"{parts.settings['title']} as skops writes it: the libraries of its classes must be installed{action}"
 
 
-def _estimator(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    settings = validate(parts.settings, _Estimator, parts.kind)
-    check_shapes(parts.arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
-    seen = check_seen(parts.arrays["seen"], schema)
+def _estimator(trusted: OwnCodeTrust, arrays: Arrays, settings: _Estimator, schema: Schema) -> Model:
+    check_shapes(arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
+    seen = check_seen(arrays["seen"], schema)
     features = width(schema.representation, len(schema.features))
-    estimator = skops_file.read(parts.arrays["skops"].tobytes(), trusted.classes, features)
+    estimator = skops_file.read(arrays["skops"].tobytes(), trusted.classes, features)
     names = schema if by_name(estimator) else None
     return OwnModel(_guarded(seen, estimator, names), len(schema.classes), settings.title)
 
 
-def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    settings = validate(parts.settings, _Torch, parts.kind)
-    arrays = dict(parts.arrays)
+def _torch(trusted: OwnCodeTrust, arrays: Arrays, settings: _Torch, schema: Schema) -> Model:
     seen = arrays.pop("seen", np.zeros(0, dtype=np.int64))
     check_shapes({"seen": seen}, {}, {"seen": ("i8", "seen")})
     check_seen(seen, schema)
@@ -141,7 +136,12 @@ def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     return OwnModel(_guarded(seen, restored), len(schema.classes), f"torch {settings.factory}")
 
 
-OWN_KINDS: dict[str, Callable[[Parts, Schema, OwnCodeTrust], Model]] = {ESTIMATOR: _estimator, TORCH: _torch}
+def own_kinds(trusted: OwnCodeTrust) -> dict[str, tuple[str, type[Frozen], Callable[[Arrays, Any, Schema], Model]]]:
+    """Kind -> what it takes, see `StudentSpec.inputs`; its settings; what puts it together of arrays and settings."""
+    return {
+        ESTIMATOR: ("representation", _Estimator, partial(_estimator, trusted)),
+        TORCH: ("representation", _Torch, partial(_torch, trusted)),
+    }
 
 
 def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:

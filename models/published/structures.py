@@ -19,7 +19,7 @@ from consilium.models.images.pixels import Pixels, shape_of
 from consilium.models.kernel import KernelModel
 from consilium.models.own_model import OwnModel
 from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
-from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
+from consilium.models.published.own_models import NOTHING, OwnCodeTrust, own_kinds, own_parts
 from consilium.models.tabular import Linear
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -107,7 +107,7 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
                 for number, network in enumerate(networks)
                 for name, array in network.weights.items()
             }
-            return Parts("both", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
+            return Parts("graph_cnn", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
         case OwnModel():
             return own_parts(model)
     raise TypeError(f"{type(model).__name__} is no model that can be published")
@@ -120,18 +120,14 @@ def put_together(parts: Parts, schema: Schema, inputs: Inputs, trusted: OwnCodeT
     ------
     BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
     """
-    if parts.kind not in {**_BUILDERS, **OWN_KINDS}:
-        known = ", ".join((*_BUILDERS, *OWN_KINDS))
-        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {known}")
-    wanted = OWN_INPUTS if parts.kind in OWN_KINDS else _BUILDERS[parts.kind][0]
+    kinds = {**_BUILDERS, **own_kinds(trusted)}
+    if parts.kind not in kinds:
+        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(kinds)}")
+    wanted, settings_type, build = kinds[parts.kind]
     if wanted not in (inputs, None):
         raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
     try:
-        if parts.kind in OWN_KINDS:
-            return OWN_KINDS[parts.kind](parts, schema, trusted)
-        _, settings_type, build = _BUILDERS[parts.kind]
-        settings = validate(parts.settings, settings_type, parts.kind)
-        return build(dict(parts.arrays), settings, schema)
+        return build(dict(parts.arrays), validate(parts.settings, settings_type, parts.kind), schema)
     except ConfigError as error:
         raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
 
@@ -214,7 +210,7 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
     "dense": ("features", _Dense, _dense),
-    "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
+    "graph_cnn": ("features", _GraphCnn, _graph_cnn),
 }
 
 

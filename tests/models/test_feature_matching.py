@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from consilium.models.images import feature_matching
-from consilium.models.images import feature_matching as improved_gan
 from consilium.models.images.feature_matching import Discriminator, Duel, FlooredAdam, Normed
 from consilium.models.images.network import DenseModel
 from consilium.models.keys import FeatureMatchingStudent
@@ -27,7 +26,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_matching, "HIDDEN", (64, 32, 32))
     monkeypatch.setattr(feature_matching, "WIDTH", 32)
     monkeypatch.setattr(feature_matching, "BATCH", 20)
-    monkeypatch.setattr(improved_gan, "BATCH", 20)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -43,7 +41,6 @@ def generator(seed: int = 0) -> torch.Generator:
         ("SEEDS", 100),
         ("WIDTH", 500),
         ("BATCH", 100),
-        ("EPOCHS", 300),
         ("UNLABELLED_WEIGHT", 1.0),
         ("RATE", 0.003),
         ("MOMENTUM", 0.5),
@@ -59,7 +56,7 @@ def test_settings_are_the_published_ones(name: str, published: object) -> None:
 
 
 def test_so_many_epochs_as_published_unless_told_otherwise() -> None:
-    assert SPEC.epochs == feature_matching.EPOCHS
+    assert SPEC.epochs == 300
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         FeatureMatchingStudent(epochs=0)
 
@@ -88,7 +85,7 @@ def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> No
         expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
     rows = (x.numpy() * 16).astype(np.float64)
     rows[0, 0], rows[0, 1] = 0, 16
-    model = DenseModel(improved_gan.Pixels.of(rows), layers)
+    model = DenseModel(feature_matching.Pixels.of(rows), layers)
     np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
 
 

@@ -8,7 +8,6 @@ import torch
 
 from consilium.models.base import Aids, Shares
 from consilium.models.images.graph_cnn import GraphCnnTrainer
-from consilium.models.images.network import few_threads
 from consilium.models.kernel import nearest_rows
 from consilium.models.table import STUDENTS
 from consilium.protocol.errors import ConfigError
@@ -147,17 +146,6 @@ def test_a_first_look_brings_like_images_together() -> None:
     seen, before = (nearest_rows(places, 5)[0] for places in (network.features(rows), rows))
     same = [float((y[:1000][near] == y[:1000, None]).mean()) for near in (seen, before)]
     assert same[0] > same[1] + 0.05
-
-
-@pytest.mark.parametrize(("asked", "given"), [(None, 1), ("3", 3), ("2,1", 1)])
-def test_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, asked: str | None, given: int) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if asked is not None:
-        monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    before = torch.get_num_threads()
-    with few_threads():
-        assert torch.get_num_threads() == given
-    assert torch.get_num_threads() == before
 
 
 @pytest.mark.slow

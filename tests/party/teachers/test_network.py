@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows
-from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
+from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
 from consilium.party.teach import vote
@@ -129,4 +129,4 @@ def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: Netw
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"weight_decay": -1}, {"model": "transformer"}, {"dropout": 0.5}])
 def test_what_a_specification_may_not_say(wrong: dict) -> None:
     with pytest.raises(ValidationError):
-        teacher_spec(**{"model": "cnn", **wrong})
+        CnnSpec.model_validate(wrong)
