@@ -195,7 +195,8 @@ def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
 def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
     from consilium.models.images.graph_cnn import GraphCnnTrainer
 
-    return GraphCnnTrainer(spec, aids.unlabelled, aids.represent, aids.progress)
+    represent = np.asarray if aids.schema is None else aids.schema.inputs
+    return GraphCnnTrainer(spec, aids.unlabelled, represent, aids.progress)
 
 
 def _cnn(spec: CnnStudent, aids: Aids) -> Trainer:

@@ -43,8 +43,7 @@ def train(
     others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
     trainer that cannot use them takes the labels.
     """
-    aids = Aids(unlabelled, np.asarray if schema is None else schema.inputs, progress, schema)
-    trainer = STUDENTS[type(spec.trainer)](spec.trainer, aids)
+    trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
     if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:

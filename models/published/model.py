@@ -15,11 +15,12 @@ from pydantic import Field, FiniteFloat
 from consilium.data.table import ReadingRule
 from consilium.models.adapted import Adaptation, Adapted, adapt
 from consilium.models.base import Model
+from consilium.models.keys import Inputs
 from consilium.models.naming import UnusableModel
 from consilium.models.published.file import BadModel, Content, Parts, check_shapes, decoded, encoded, read, write
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.models.published.structures import Inputs, put_together, take_apart
+from consilium.models.published.structures import put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.images import width

@@ -204,7 +204,7 @@ CHANGES: list[tuple[str, Change]] = [
     (LINEAR, adapted(1.5, np.zeros((3, 3)))),
     ("table constant", array("probabilities", np.zeros(2))),
     (KERNEL, setting(gamma=0)),
-    (KERNEL, setting(rows={"of": "features", "unit": 2})),
+    (KERNEL, setting(rows="inputs")),
     (KERNEL, array("weights", np.zeros((40, 2), dtype=np.float32))),
     (NETWORK, setting(channels=10**9)),
     (NETWORK, setting(channels=5)),
