@@ -176,6 +176,11 @@ MissingForTeacher = Literal["mean", "keep"]
 class OwnKeys(Frozen):
     """A model that others wrote, of a teacher or a student: anything may be wrong with it."""
 
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        raise NotImplementedError
+
     def build(self, seed: int) -> Any:
         """An untrained estimator with the methods of a classifier of scikit-learn. Raises ConfigError."""
         raise NotImplementedError

@@ -85,7 +85,7 @@ def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
     if spec.class_weight == "balanced":  # it has no class weights of its own
         counts = np.bincount(rows.y)
         weights = len(rows.y) / (np.count_nonzero(counts) * counts[rows.y])
-    return untrained.fit(rows.x, rows.y, sample_weight=weights)
+    return untrained.fit(rows.x, rows.y, sample_weight=weights)  # pyright: ignore[reportReturnType]
 
 
 def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:

@@ -52,7 +52,7 @@ def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray
     votes = np.zeros((len(x), classes), dtype=np.int64)
     rows = np.arange(len(x))
     for teacher in teachers:
-        votes[rows, teacher.predict(x)] += 1  # pyright: ignore[reportAttributeAccessIssue]
+        votes[rows, teacher.predict(x)] += 1
     return votes
 
 
@@ -134,10 +134,10 @@ def try_again(
     largest = max(range(len(parts)), key=lambda index: len(parts[index]))
     first = teachers[largest]
     (again,) = fit_teachers(spec, rows, [parts[largest]], [seeds[largest]], int(rows.y.max()) + 1)
-    votes = first.predict(x)  # pyright: ignore[reportAttributeAccessIssue]
+    votes = first.predict(x)
     silent = unanswered([first]).total()
-    changed = int((again.predict(x) != votes).sum())  # pyright: ignore[reportAttributeAccessIssue]
-    alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]  # pyright: ignore
+    changed = int((again.predict(x) != votes).sum())
+    alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]
     return OwnCodeTrial(not_fitted(teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()), silent)
 
 

@@ -151,7 +151,7 @@ def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: 
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(party.y)), fold)
         (teacher,) = fit_teachers(party.spec, rows, [rest], [seed], classes)
-        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
+        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])
     (on_teacher, on_student), of = _points((alone, student(party.x)), party.y, folds, metric)
     return _Judged(len(party.y), on_teacher, on_student, of)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from consilium.models.keys import TEACHERS, TRAINERS, WeightedTeacher
+from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.student.config import StudentSpec
 
 
-def teacher_of(model: str, **keys: Any) -> WeightedTeacher:
+def teacher_of(model: str, **keys: Any) -> Any:
     """A teacher of this kind, with those of `keys` that the kind has."""
     (kind,) = (kind for kind in TEACHERS if kind.model_fields["model"].default == model)
     return kind(**{key: value for key, value in keys.items() if key in kind.model_fields})

@@ -94,7 +94,7 @@ def train_teachers(row: PaperRow, seed: int, images: Images, kept: Path, progres
         part = part[: row.shard or None]
         rows = Rows(images.private[part], images.private_y[part])
         (teacher,) = fit_teachers(spec, rows, [np.arange(len(part))], [int(state)], classes)
-        labels = teacher.predict(images.test)  # pyright: ignore[reportAttributeAccessIssue]
+        labels = teacher.predict(images.test)
         votes[np.arange(len(labels)), labels] += 1
         right.append(float((labels == images.test_y).mean()))
     with replacing(path) as file:

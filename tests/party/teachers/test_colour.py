@@ -31,11 +31,11 @@ def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> None:
     spec = SPEC.model_copy(update={"dense_layers": layers})
     (x, y), (other, truth) = hues(150), hues(150, seed=1)
-    right = (fit_teachers(spec, Rows(x, y), [np.arange(150)], [3], 3)[0].predict(other) == truth).mean()  # pyright: ignore
+    right = (fit_teachers(spec, Rows(x, y), [np.arange(150)], [3], 3)[0].predict(other) == truth).mean()
     assert right > 0.9
     grey, other_grey = (rows.reshape(-1, SIDE * SIDE, 3).mean(axis=2) for rows in (x, other))
     blind = fit_teachers(spec, Rows(grey, y), [np.arange(150)], [3], 3)[0]
-    assert (blind.predict(other_grey) == truth).mean() < 0.55  # pyright: ignore
+    assert (blind.predict(other_grey) == truth).mean() < 0.55
 
 
 @pytest.mark.parametrize("layers", [1, 3])

@@ -83,7 +83,7 @@ def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
     (teacher,) = fit_teachers(config.teacher, rows, [np.arange(40)], [0], 2)
     inputs = config.rows.inputs(queries)
     assert type(teacher) is type(alone)
-    assert (teacher.predict_proba(inputs) == alone.predict_proba(inputs)).all()  # pyright: ignore
+    assert (teacher.predict_proba(inputs) == alone.predict_proba(inputs)).all()
     assert (votes(folder, config, queries)[:, 0] == alone.predict(inputs)).all()
 
 

@@ -79,7 +79,7 @@ def test_a_shard_without_a_rare_value_answers_for_it() -> None:
     y = (frame["age"] > 60).to_numpy().astype(np.int64)
     (teacher,) = fit_teachers(spec, Rows(inputs(frame), y, schema=SCHEMA), [np.arange(len(y))], [0], 2)
     rare = FRAME.filter(pl.col("stage") == "III").with_columns(age=pl.Series([20.0, 90.0]))
-    assert teacher.predict(inputs(rare)).tolist() == [0, 1]  # pyright: ignore
+    assert teacher.predict(inputs(rare)).tolist() == [0, 1]
 
 
 def test_a_row_that_fails_takes_no_other_row_with_it() -> None:

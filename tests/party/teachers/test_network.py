@@ -56,12 +56,12 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     seen = np.where(y == 1, 3, y)  # of five classes, this party has 0, 2 and 3
     teacher: Teacher = fit_teachers(spec, Rows(x, seen), [np.arange(120)], [3], 5)[0]
     other, truth = images(200, seed=1)
-    predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)  # pyright: ignore
-    assert teacher.classes_.tolist() == [0, 2, 3]  # pyright: ignore
+    predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)
+    assert teacher.classes_.tolist() == [0, 2, 3]
     assert probabilities.shape == (200, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert (probabilities >= 0).all()
-    assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()  # pyright: ignore
+    assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()
     assert (predicted == np.where(truth == 1, 3, truth)).mean() > 0.85
     votes = vote([teacher, teacher], other, 5)
     assert (votes.sum(axis=1) == 2).all()
@@ -69,7 +69,7 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     loaded = pickle.loads(pickle.dumps(teacher))
     assert (loaded.predict_proba(other) == probabilities).all()
     again = fit_teachers(spec, Rows(x, seen), [np.arange(120)], [3], 5)[0]
-    assert (again.predict_proba(other) == probabilities).all()  # pyright: ignore
+    assert (again.predict_proba(other) == probabilities).all()
 
 
 def test_weights_are_arrays_and_the_kept_file_needs_no_torch_for_a_perceptron() -> None:
@@ -123,7 +123,7 @@ def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: Netw
     parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
     teachers = fit_teachers(spec, Rows(x, y), parts, [1, 2, 3], 3)
     assert [isinstance(teacher, NetworkTeacher) for teacher in teachers] == [True, False, True]
-    assert set(teachers[1].predict(x)) == {2}  # pyright: ignore
+    assert set(teachers[1].predict(x)) == {2}
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"weight_decay": -1}, {"model": "transformer"}, {"dropout": 0.5}])

@@ -47,7 +47,7 @@ class TestTorch:
         (kept,) = load_teachers(party.home.teachers(HASH), HASH).teachers
         x, y = make_rows(300, 6)
         assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
-        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()  # pyright: ignore
+        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()
 
     @pytest.mark.parametrize(
         "spec",
@@ -73,7 +73,7 @@ class TestTorch:
         spec = TorchSpec(factory="tests.strangers:Eyes", images=True, epochs=10)
         check_teacher(spec, schema)
         (teacher,) = fit_teachers(spec, Rows(x.reshape(80, -1), y), [np.arange(80)], [0], 2)
-        assert (teacher.predict(x.reshape(80, -1)) == y).mean() > 0.9  # pyright: ignore
+        assert (teacher.predict(x.reshape(80, -1)) == y).mean() > 0.9
 
 
 class TestPickled:
