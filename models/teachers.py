@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import solve
 
+from consilium.models.base import softmax
 from consilium.models.keys import NetworkSpec
 
 
@@ -144,8 +145,7 @@ class NetworkTeacher:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, seen)."""
-        exponentials = np.exp(self.log_probabilities(x))
-        return exponentials / exponentials.sum(axis=1, keepdims=True)
+        return softmax(self._logits(x).astype(np.float64))
 
     def log_probabilities(self, x: np.ndarray) -> np.ndarray:
         """Logarithms of the probabilities, float64 (n, seen): numbers however sure the network is."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.special import softmax
 
+from consilium.models.base import softmax
 from consilium.models.devices import torch_on_one_thread
 from consilium.models.images.pixels import Pixels
 from consilium.protocol.images import ImageShape
@@ -133,4 +133,4 @@ class DenseModel:
         *hidden, (weights, offsets) = self.layers
         for inner, inner_offsets in hidden:
             seen = np.maximum(seen @ inner.T + inner_offsets, 0)
-        return softmax((seen @ weights.T + offsets).astype(np.float64), axis=1)
+        return softmax((seen @ weights.T + offsets).astype(np.float64))
