@@ -173,7 +173,7 @@ Optimiser = Literal["adamw", "adam", "sgd"]
 MissingForTeacher = Literal["mean", "keep"]
 
 
-class OwnKeys(Frozen):
+class OwnCodeKeys(Frozen):
     """A model that others wrote, of a teacher or a student: anything may be wrong with it."""
 
     @property
@@ -186,7 +186,7 @@ class OwnKeys(Frozen):
         raise NotImplementedError
 
 
-class FactoryKeys(OwnKeys):
+class FactoryKeys(OwnCodeKeys):
     """Which callable makes the model, and with which arguments."""
 
     factory: DottedName = Field(
@@ -211,7 +211,7 @@ class EstimatorKeys(FactoryKeys):
         return self.factory
 
     def build(self, seed: int) -> Any:
-        """See `OwnKeys.build`."""
+        """See `OwnCodeKeys.build`."""
         return estimator_of(self.factory, self.parameters, seed)
 
 
@@ -239,7 +239,7 @@ class TorchKeys(FactoryKeys):
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnKeys.build`."""
+        """See `OwnCodeKeys.build`."""
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
         shared = ("epochs", "steps", "batch", "learning_rate", "weight_decay", "optimiser", "images")
@@ -253,7 +253,7 @@ class TorchKeys(FactoryKeys):
         )
 
 
-class PickleKeys(OwnKeys):
+class PickleKeys(OwnCodeKeys):
     """An untrained estimator that cloudpickle wrote, or a callable without arguments that returns one."""
 
     file: str = Field(default="", max_length=1000, description="where it is")
@@ -265,7 +265,7 @@ class PickleKeys(OwnKeys):
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnKeys.build`."""
+        """See `OwnCodeKeys.build`."""
         return read_estimator(Path(self.file), self.sha256, seed)
 
 
@@ -277,7 +277,7 @@ def _has_null(value: JsonValue) -> bool:
     return value is None
 
 
-class OwnCode(OwnKeys, TeacherKind):
+class OwnCode(OwnCodeKeys, TeacherKind):
     """Base of the kinds of teachers that others wrote.
 
     missing: what it gets for a value that `[missing]` says is replaced by the mean: that, or NaN with "keep".

@@ -31,7 +31,7 @@ from consilium.models.keys import (
     MlpSpec,
     NetworkSpec,
     OwnCode,
-    OwnKeys,
+    OwnCodeKeys,
     PickledSpec,
     PickledStudent,
     RandomForestSpec,
@@ -252,7 +252,7 @@ def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
     ------
     UnusableModel : it cannot be built, or trained on them.
     """
-    if not isinstance(spec, OwnKeys):
+    if not isinstance(spec, OwnCodeKeys):
         return None
     trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
     return in_arrays(OwnModel(trained, len(schema.classes), spec.title), made_up(schema, 20)[0])
