@@ -322,23 +322,21 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
             if frames > 1 and image.format != "MPO":  # a photograph with its preview
                 raise DataError(f"{path} holds {frames} images", "Make each a file")
             upright = ImageOps.exif_transpose(image)
-            if deep:
+            hidden = False
+            if deep:  # resized as floats: Pillow cuts 16 bits at 255
                 numbers = np.asarray(upright, dtype=np.float32)
                 hidden = bool((numbers == image.info.get("transparency", -1)).any())
-            elif upright.has_transparency_data:
-                upright = upright.convert("RGBA")
-                hidden = upright.getchannel("A").getextrema() != (255, 255)
-            else:
-                hidden = False
-            if hidden:
-                raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
-            if deep:  # resized as floats: Pillow cuts 16 bits at 255
                 if getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0:
                     numbers = _DEEP - numbers
                 plain = Image.fromarray(numbers * np.float32(255 / _DEEP))
             else:
+                if upright.has_transparency_data:
+                    upright = upright.convert("RGBA")
+                    hidden = upright.getchannel("A").getextrema() != (255, 255)
                 plain = upright.convert("RGB" if mode in ("P", "PA", "RGBA") else "L" if mode == "LA" else upright.mode)
                 plain = plain.convert(COLOURS[colour][0])
+            if hidden:
+                raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
             square = np.asarray(ImageOps.fit(plain, (size, size)), dtype=np.float32)
     except FileNotFoundError:
         raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list, or the link") from None

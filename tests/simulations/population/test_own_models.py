@@ -69,7 +69,7 @@ def test_who_trains_what() -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*absent_package is not there"),
+        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*there is no module absent_package"),
         ({"model": "estimator", "factory": "tests.strangers:Raises"}, "made-up rows: RuntimeError"),
         ({"model": "pickled", "file": "/absent/teacher.pkl"}, "cannot read /absent/teacher.pkl"),
         ({"model": "cnn"}, "3 features are no square image"),
