@@ -23,7 +23,7 @@ import typer
 
 from consilium.accounting.errors import AccountingError
 from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
-from consilium.protocol.errors import TRACEBACK, ConsiliumError, StorageError
+from consilium.protocol.errors import TRACEBACK, ConfigError, ConsiliumError, StorageError
 from consilium.protocol.files import STORAGE, typed
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.interruption import Interrupted
@@ -99,6 +99,9 @@ def ending_of(error: BaseException) -> Ending:
             return ending_of(meant)
         case sqlite3.Error() if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
             return ending_of(StorageError("cannot write a database: the disk is full", "Make room and try again"))
+        case ModuleNotFoundError(name=str(module)) if not module.startswith("consilium"):
+            what = f"{module.partition('.')[0]} is not installed, and this needs it"
+            return Ending(name, what, "Install Consilium again: it brings all that it needs", ConfigError.exit_code)
         case MemoryError():
             return Ending(name, "there is not enough memory", "Give the process more, or it less to do", INTERNAL)
     # the text of an error that nobody foresaw may quote a row; where it happened does not

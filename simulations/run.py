@@ -168,7 +168,7 @@ def run_scenario(
         with stage(record, PREPARE):
             lay_out(space, case, order.processes)
         prepared = time.monotonic()
-        _run_engine(order, space, workers)
+        _run_engine(order, space, len(case.parties), workers)
         _say_how_texts_are_read(space, case)
         finished = time.monotonic()
         record.saved(student_facts(space))
@@ -228,10 +228,10 @@ def _votes(case: Case) -> int:
     return case.scenario.federation.teachers_per_party * len(case.parties)
 
 
-def _run_engine(order: Order, space: Workspace, workers: list[Worker]) -> None:
+def _run_engine(order: Order, space: Workspace, parties: int, workers: list[Worker]) -> None:
     run_config = space.run_config(space.run_dir, "simulation")
     if order.engine == "ray":
-        run_ray(run_config, space.nodes, space.run_dir, space.work, order.ray)
+        run_ray(run_config, space.nodes, parties, space.run_dir, space.work, order.ray)
     else:
         with LocalGrid(RUN_ID, run_config, space.nodes, workers) as grid:
             run_local(run_config, grid, app if order.engine == "homes" else server)

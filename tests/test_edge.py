@@ -96,6 +96,8 @@ def test_an_unforeseen_error_does_not_quote_what_it_was_about(monkeypatch: pytes
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "consilium: cannot use x.csv: No such file"),
         (FileExistsError(17, "File exists", "x"), 6, "consilium: x is already there. "),
         (ConnectionRefusedError(111, "Connection refused"), 1, "consilium: internal error: ConnectionRefusedError"),
+        (ModuleNotFoundError("No module named 'pol.ars'", name="pol.ars"), 2, "consilium: pol is not installed, and "),
+        (ModuleNotFoundError("No module named 'consilium.x'", name="consilium.x"), 1, "consilium: internal error: "),
         (KeyboardInterrupt(), 130, "consilium: interrupted\n"),
     ],
 )

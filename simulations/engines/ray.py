@@ -11,6 +11,7 @@ import importlib.util
 import json
 from pathlib import Path
 
+from consilium.coordinator.events import LeftOut, read_events
 from consilium.node.flower import flower_environment
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
@@ -22,6 +23,9 @@ from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
 OWN_RAY = RaySpec()
+MOST_LOST = 0.01
+"""Share of the parties. A party of a simulation is never away: one that is silent was lost with a process, and Flower
+gives a process that has ended every further message."""
 
 
 def check_ray(spec: RaySpec) -> None:
@@ -39,12 +43,14 @@ def check_ray(spec: RaySpec) -> None:
         check_answers(spec.address)
 
 
-def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY) -> None:
-    """Run the federation to its end.
+def run_ray(
+    run_config: dict[str, str], nodes: int, parties: int, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY
+) -> None:
+    """Run the federation to its end. nodes : of Flower, each with some of the parties.
 
     Raises
     ------
-    EngineError : Flower could not be started or failed.
+    EngineError : Flower could not be started or failed, or lost more than `MOST_LOST` of the parties.
     ConsiliumError : what the ServerApp wrote into `failure.json`.
     """
     flower = work / "flower"
@@ -55,12 +61,21 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
-            nodes = spec.federation_config(partitions)
-            code = flwr_run(app, address, flower, environment, "--federation-config", nodes)
+            code = flwr_run(app, address, flower, environment, "--federation-config", spec.federation_config(nodes))
     finally:
-        if not (run_dir / "coordinator.json").exists():
+        lost = {
+            event.party
+            for event in read_events(run_dir / "events.jsonl")
+            if isinstance(event, LeftOut) and event.silent
+        }
+        if lost or not (run_dir / "coordinator.json").exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
             replace_private(run_dir / "flower.log", logs)
+    if len(lost) > MOST_LOST * parties:
+        raise EngineError(
+            f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
+            f"See {run_dir / 'flower.log'}, give Ray more memory, and run again; or use --engine local",
+        )
     raise_failure(run_dir)
     if code != 0 or not (run_dir / "coordinator.json").exists():
         raise EngineError(

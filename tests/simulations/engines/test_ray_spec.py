@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from consilium.coordinator.collection.exchange import Failure, no_node, tell_left_out
+from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError, EngineError
+from consilium.simulations.engines import ray
+from consilium.simulations.engines.ray import run_ray
 from consilium.simulations.engines.ray_spec import RaySpec
 from consilium.simulations.run import Order, run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -27,9 +32,9 @@ def order(engine: str, device: str = "auto", **ray: Any) -> Order:
 
 def test_what_belongs_to_ray_is_refused_elsewhere() -> None:
     asked: list[dict[str, Any]] = [{"address": "h:1"}, {"party_cpus": 2}, {"party_gpus": 0.5}]
-    for ray in asked:
+    for settings in asked:
         with pytest.raises(ConfigError, match="belongs to the engine ray"):
-            order("local", **ray).resolved_device()
+            order("local", **settings).resolved_device()
 
 
 def test_a_gpu_for_parties_is_asked_by_its_own_option() -> None:
@@ -43,3 +48,21 @@ def test_what_flower_is_told() -> None:
     assert RaySpec(party_cpus=2, party_gpus=0.25).federation_config(7) == (
         "num-supernodes=7 client-resources-num-cpus=2 client-resources-num-gpus=0.25"
     )
+
+
+@pytest.mark.parametrize(("lost", "fails"), [(1, False), (2, True)])
+def test_a_run_that_lost_parties_with_a_process_does_not_end_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, fails: bool
+) -> None:
+    def ends_well(*_: object, **__: object) -> int:
+        log = EventLog(tmp_path / "events.jsonl")
+        for party in range(lost):
+            tell_left_out(log, "train", {f"p{party}": no_node("error 0")})
+        tell_left_out(log, "train", {"another": Failure("refused: storage")})
+        (tmp_path / "coordinator.json").write_text("{}")
+        return 0
+
+    monkeypatch.setattr(ray, "super_link", lambda *_: contextlib.nullcontext("127.0.0.1:1"))
+    monkeypatch.setattr(ray, "flwr_run", ends_well)
+    with pytest.raises(EngineError, match=f"lost {lost} of 100 parties") if fails else contextlib.nullcontext():
+        run_ray({}, 8, 100, tmp_path, tmp_path / "work")
