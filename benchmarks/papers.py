@@ -30,9 +30,9 @@ from consilium.accounting.sanitise.release import Answered, forecast_sanitised, 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.data.private_rows import Rows
-from consilium.models import specs
+from consilium.models import keys
 from consilium.models.base import Represent, Shares
-from consilium.party.teach import train as train_teacher
+from consilium.models.table import fit_teachers
 from consilium.party.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.label_source import NO_LABEL
@@ -128,7 +128,7 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
     right = []
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
-        teacher = [train_teacher(own, place.scenario.federation.teacher, np.arange(len(rows)), place.seed, classes)]
+        teacher = fit_teachers(place.scenario.federation.teacher, own, [np.arange(len(rows))], [place.seed], classes)
         on_pool += vote(teacher, pool, classes)
         told = vote(teacher, test, classes)
         on_test += told
@@ -226,7 +226,7 @@ def student(
     """Accuracy on the held-out rows of a student with the scenario's other parameters, and seconds."""
     own = place.scenario.student.model_dump()
     own["trainer"]["name"] = trainer
-    drop_other_kinds(own["trainer"], "name", specs.TRAINERS)
+    drop_other_kinds(own["trainer"], "name", keys.TRAINERS)
     spec = StudentSpec.model_validate(own)
     begun = time.monotonic()
     given = inputs(spec, place.schema, place.pool)

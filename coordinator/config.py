@@ -29,6 +29,7 @@ from consilium.coordinator.parts import (
     check_sanitised_votes,
     check_votes,
 )
+from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
@@ -36,7 +37,6 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure, epsilon_text
 

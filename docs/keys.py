@@ -22,9 +22,8 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.coordinator.parts import Privacy, Sanitised
 from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
-from consilium.models.specs import TRAINERS
+from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.refusals import CURES, Rule
-from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.report.glossary import GLOSSARY, Term
 from consilium.simulations.datasets.spec import PublicSpec

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import eigh, helmert
+from scipy.linalg import helmert
 
-from consilium.models.base import softmax
+from consilium.models.base import principal, softmax
 from consilium.protocol.errors import DataError
 
 WEIGHTS = (0.25, 0.5, 1.0)
@@ -160,7 +160,8 @@ class Fits:
     def of(cls, x: np.ndarray, y: np.ndarray, student: np.ndarray) -> Fits:
         basis = helmert(student.shape[1]).T / math.sqrt(2)
         centre = x.mean(axis=0)
-        turn = _directions(x - centre, max(_MOST_WEIGHTS // basis.shape[1], 1))
+        least = _ROUNDING * float(((x - centre) ** 2).sum())
+        _, turn = principal(x - centre, least, max(_MOST_WEIGHTS // basis.shape[1], 1))
         features = (x - centre) @ turn
         rows = np.concatenate([np.ones((len(x), 1)), features], axis=1)
         weight, reach, level = SETTINGS.T
@@ -191,17 +192,6 @@ class Fits:
         coefficients = np.ascontiguousarray((self.turn @ theta[1:]).T)  # as a file has it, to the last digit
         model = Adapted(float(shares @ self.weight), theta[0] - coefficients @ self.centre, coefficients)
         return Average(model, np.einsum("k,knc->nc", shares, self.left_out) @ self.basis.T)
-
-
-def _directions(rows: np.ndarray, most: int) -> np.ndarray:
-    """Orthonormal (inputs, directions): at most so many, along which rows (n, inputs) vary most; none along which they
-    do not."""
-    wide = rows.shape[1] > len(rows)
-    gram = rows @ rows.T if wide else rows.T @ rows
-    values, vectors = eigh(gram, subset_by_index=[max(len(gram) - most, 0), len(gram) - 1])
-    kept = values > _ROUNDING * max(float(np.trace(gram)), 1e-300)
-    values, vectors = values[kept], vectors[:, kept]
-    return rows.T @ vectors / np.sqrt(values) if wide else vectors
 
 
 def _fitted(

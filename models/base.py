@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from scipy.linalg import eigh
 
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -26,6 +26,17 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     """
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def principal(rows: np.ndarray, least: float, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `most` directions in which rows (n, inputs) vary most around 0, orthonormal (inputs, kept), and their sums of
+    squares (kept,), ascending; none whose sum is no larger than `least`."""
+    wide = rows.shape[1] > len(rows)
+    gram = rows @ rows.T if wide else rows.T @ rows
+    values, vectors = eigh(gram, subset_by_index=[max(len(gram) - most, 0), len(gram) - 1])
+    kept = values > least
+    values, vectors = values[kept], vectors[:, kept]
+    return values, rows.T @ vectors / np.sqrt(values) if wide else vectors
 
 
 class Model(Protocol):
@@ -122,35 +133,15 @@ class SharesTrainer(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
-    """Where a student may keep its state while it learns, and whom it tells. No `folder`, no checkpoints."""
-
-    folder: Path | None = None
-    progress: Progress = no_progress
-
-    def clear(self) -> None:
-        """Remove all checkpoints: what they were for is done."""
-        if self.folder is not None:
-            for path in self.folder.glob("checkpoint-*"):
-                path.unlink()
-
-
-SILENT = Job()
-"""Keeps and tells nothing."""
-
-
-@dataclass(frozen=True)
 class Aids:
     """What a trainer may use beside the labelled rows.
 
-    unlabelled: float (m, inputs), as the labelled rows are given. represent: the schema's, for a student that takes
-        bare features and what the schema makes of them. job: where it keeps its state. schema: of the rows, for a
-        student of others that looks columns up by name.
+    unlabelled: float (m, inputs), as the labelled rows are given. progress: whom it tells. schema: of the rows, for a
+        student that takes bare features and what the schema makes of them, and for one that looks columns up by name.
     """
 
     unlabelled: np.ndarray = field(repr=False)
-    represent: Represent = np.asarray
-    job: Job = SILENT
+    progress: Progress = no_progress
     schema: Schema | None = None
 
 

@@ -93,13 +93,21 @@ def one_thread() -> Iterator[None]:
     """
     from threadpoolctl import threadpool_limits  # it brings ctypes: not for those who only want the names above
 
+    with threadpool_limits(1), torch_on_one_thread():
+        yield
+
+
+@contextmanager
+def torch_on_one_thread() -> Iterator[None]:
+    """Hold torch alone, where it is loaded: the parallelism of a federation is its parties, small networks are hardly
+    faster on a second thread, and sums keep their order."""
     torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch is not None else 0
-    with threadpool_limits(1):
-        try:
-            if torch is not None:
-                torch.set_num_threads(1)
-            yield
-        finally:
-            if torch is not None:
-                torch.set_num_threads(before)
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

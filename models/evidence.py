@@ -18,9 +18,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, helmert, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, helmert, solve_triangular
 
-from consilium.models.base import Shares, softmax
+from consilium.models.base import Shares, principal, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
 from consilium.models.tabular import Linear
 
@@ -152,7 +152,7 @@ def regress(features: np.ndarray, told: Shares) -> Regression:
     unit = 1 / told.deviation
     unit /= np.linalg.norm(unit)
     rows, targets = _without(unit, features / noise), _without(unit, observed / noise)
-    values, directions = _principal(rows, _ROUNDING * float(((features / noise) ** 2).sum()))
+    values, directions = principal(rows, _ROUNDING * float(((features / noise) ** 2).sum()), len(rows))
     found = (rows @ directions / np.sqrt(values)).T @ targets  # (kept, contrasts)
     rest = max(float((targets**2).sum() - (found**2).sum()), 0.0)
     free = (len(targets) - 1) * targets.shape[1]
@@ -194,15 +194,6 @@ def _log_density(count: int, cost: float) -> float:
 def _without(unit: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Columns (n, m) less their part along the unit vector (n,)."""
     return columns - np.outer(unit, unit @ columns)
-
-
-def _principal(rows: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues (kept,) of rows' rows (n, features) above `least`, and their directions (features, kept)."""
-    wide = rows.shape[1] > len(rows)
-    values, vectors = eigh(rows @ rows.T if wide else rows.T @ rows)
-    keep = values > least
-    values, vectors = values[keep], vectors[:, keep]
-    return values, rows.T @ vectors / np.sqrt(values) if wide else vectors
 
 
 _MOST_WEIGHTS = 300
@@ -387,13 +378,7 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
     Their lengths are the variance's fourth root, so that a prior that is the same for all says: what sets teachers'
     votes apart sets rows apart, too.
     """
-    wide = rows.shape[1] > len(rows)
-    gram = rows @ rows.T if wide else rows.T @ rows
-    values, vectors = eigh(gram, subset_by_index=[max(len(gram) - most, 0), len(gram) - 1])
-    kept = values > _ROUNDING * np.trace(gram)
-    values, vectors = values[kept], vectors[:, kept]
-    if wide:
-        vectors = rows.T @ vectors / np.sqrt(values)
+    values, vectors = principal(rows, _ROUNDING * float((rows**2).sum()), most)
     return vectors * (values / values.mean()) ** POWER if len(values) else vectors
 
 

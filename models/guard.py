@@ -32,6 +32,7 @@ _PROBED = 8
 """Rows that it must answer for as soon as it is trained."""
 _FURTHEST = 1e-3
 """Of the sum of probabilities from 1."""
+_NO_PROBABILITIES = "its answers are no probabilities: not numbers, below 0, or of another sum than 1"
 
 
 @dataclass
@@ -84,7 +85,7 @@ class GuardedClassifier:
             content = cloudpickle.dumps(kept)
         guarded = cls(seen, content, int(seen[counts.argmax()]), schema=names)
         if not np.isfinite(guarded.probabilities(x[:_PROBED])).all():
-            raise UnusableModel("its answers are no probabilities", "Look at its predict_proba")
+            raise UnusableModel(_NO_PROBABILITIES, "Look at its predict_proba")
         return guarded
 
     @property

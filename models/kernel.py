@@ -16,7 +16,7 @@ from scipy.linalg import solve
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from consilium.models.base import Model
-from consilium.models.specs import GraphStudent
+from consilium.models.keys import GraphStudent
 
 _BLOCK = 1000
 _THREADS = 2

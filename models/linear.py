@@ -14,6 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from consilium.models.base import softmax
+
 STEEPEST = 1e-4
 """The solver stops where no part of the gradient is larger; scikit-learn's `tol`."""
 LEAST_GAIN = 64 * np.finfo(np.float64).eps
@@ -69,8 +71,7 @@ class LogisticTeacher:
         """Probabilities (n, seen), in the floats of the rows."""
         scores = self._scores(x)
         if scores.shape[1] > 1:
-            exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
-            return exponentials / exponentials.sum(axis=1, keepdims=True)
+            return softmax(scores)
         second = expit(scores[:, 0])
         return np.stack((1 - second, second), axis=1)
 

@@ -1,7 +1,7 @@
 """Models that others wrote: from a name to the callable that is meant, and from that to an untrained estimator.
 
-A name is `package.module:callable`, `package.module.Class`, or an entry point. An untrained estimator may also stand in
-a file of one's own, as cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody
+A name is `package.module:callable` or `package.module.Class`. An untrained estimator may also stand in a file of one's
+own, as cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody
 but its owner can have changed, by a name that its owner wrote down.
 """
 
@@ -11,22 +11,29 @@ import hashlib
 import importlib
 import inspect
 import pickle
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*"
-NAME_PATTERN = rf"^({_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*|{_WORD}(\.{_WORD})+|[A-Za-z0-9_][A-Za-z0-9_-]*)$"
-"""A name with a colon or a dot is imported; one without either is an entry point."""
+_NAME = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*|{_WORD}(\.{_WORD})+")
 
-TEACHERS = "consilium.teachers"
-STUDENTS = "consilium.students"
-"""Groups of entry points: a name -> a callable that returns an untrained model."""
+
+def _importable(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("names no module and what is in it: write package.module:callable or package.module.Class")
+    return name
+
+
+DottedName = Annotated[str, Field(max_length=200), AfterValidator(_importable)]
+"""What `resolve` takes. Nothing is imported when it is read."""
 
 _LONGEST = 200
 
@@ -35,28 +42,20 @@ class UnusableModel(ConfigError):
     """A model of somebody's own cannot be found, built, trained on made-up rows, or kept."""
 
 
-def resolve(name: str, group: str) -> Callable[..., Any]:
-    """What `name` stands for; `group` is that of the entry points. Imports the module that the name says.
+def resolve(name: str) -> Callable[..., Any]:
+    """What `name` stands for, a `DottedName`. Imports the module that the name says.
 
     Raises
     ------
     UnusableModel : there is none, its import fails, or it cannot be called.
 
-    >>> resolve("fractions:Fraction.limit_denominator", TEACHERS).__name__
+    >>> resolve("fractions:Fraction.limit_denominator").__name__
     'limit_denominator'
     """
-    found = _imported(name) if ":" in name or "." in name else _loaded(_entry(name, group))
+    found = _imported(name)
     if not callable(found):
         raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
     return found
-
-
-def installed(name: str, group: str) -> bool:
-    """Whether an installed package offers `name` under this group, as an entry point or as what one points to.
-
-    Imports nothing: for names that come from somebody else.
-    """
-    return any(name in (point.name, point.value) for point in entry_points(group=group))
 
 
 def told(error: BaseException) -> str:
@@ -73,7 +72,7 @@ def _imported(name: str) -> Any:
     try:
         return reduce(getattr, path.split("."), importlib.import_module(module))
     except ModuleNotFoundError as error:
-        action = f"Install it beside consilium, or put its folder on PYTHONPATH: {error.name} is not there"
+        action = f"Install it beside consilium, or put its folder on PYTHONPATH: there is no module {error.name}"
         raise UnusableModel(f"{name} cannot be imported", action) from None
     except AttributeError as error:
         raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None
@@ -81,33 +80,11 @@ def _imported(name: str) -> Any:
         raise UnusableModel(f"{name} cannot be imported: {told(error)}", "Import it in Python first") from None
 
 
-def _entry(name: str, group: str) -> EntryPoint:
-    found = entry_points(group=group, name=name)
-    if len(found) == 1:
-        return next(iter(found))
-    if found:
-        packages = ", ".join(sorted(point.dist.name if point.dist else "?" for point in found))
-        raise UnusableModel(f"{len(found)} packages offer {name!r} under {group}: {packages}", "Uninstall all but one")
-    known = ", ".join(sorted(point.name for point in entry_points(group=group))) or "none"
-    raise UnusableModel(
-        f"no installed package offers {name!r} under the entry points {group}; there are: {known}",
-        "Install it, or write package.module:callable",
-    )
-
-
-def _loaded(point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except (Exception, SystemExit) as error:
-        raise UnusableModel(f"entry point {point.name!r}, {point.value}, cannot be loaded: {told(error)}",
-                            "Import it in Python first") from None  # fmt: skip
-
-
 _SEED, _JOBS = "random_state", "n_jobs"
 
 
-def estimator_of(name: str, parameters: Mapping[str, Any], seed: int, group: str) -> Any:
-    """What the callable `name` returns for `parameters`, see `naming.resolve`.
+def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
+    """What the callable `name` returns for `parameters`, see `resolve`.
 
     Wherever it has a `random_state` or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1:
     the parallelism of a federation is its parties.
@@ -116,7 +93,7 @@ def estimator_of(name: str, parameters: Mapping[str, Any], seed: int, group: str
     ------
     UnusableModel : no such name, it raises, or what it returns has no `fit` and `predict`.
     """
-    make, given = resolve(name, group), dict(parameters)
+    make, given = resolve(name), dict(parameters)
     if _SEED in _arguments(make):
         given.setdefault(_SEED, seed % 2**32)
     try:
@@ -201,7 +178,7 @@ def digest_of(path: Path) -> str:
 
 
 def read_estimator(path: Path, sha256: str, seed: int) -> Any:
-    """The untrained estimator of a file, a new one each time, with the seed; see `building.seeded`.
+    """The untrained estimator of a file, a new one each time, with the seed; see `seeded`.
 
     Raises
     ------

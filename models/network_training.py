@@ -11,8 +11,7 @@ another one at their first use, so stacks do without both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import NamedTuple
@@ -22,9 +21,9 @@ import torch
 from torch.func import vmap
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, resolve_device
+from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.keys import DENSE, NetworkSpec
 from consilium.protocol.images import ImageShape, image_shape
-from consilium.protocol.teachers import DENSE, NetworkSpec
 
 MOST_STACKED = 256
 """Teachers in one stack: their activations must fit the memory of a small GPU."""
@@ -107,17 +106,6 @@ def convolutional_logits(weights: dict[str, np.ndarray], x: np.ndarray) -> np.nd
     with torch_on_one_thread(), torch.no_grad():
         blocks = [_forward(on_device, _channels_last(block.to(device))).cpu() for block in rows.split(_BLOCK)]
     return torch.cat(blocks).numpy()
-
-
-@contextmanager
-def torch_on_one_thread() -> Iterator[None]:
-    """Keep torch to one thread: the parallelism of a federation is its parties, and sums keep their order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _untrained(

@@ -7,7 +7,7 @@ goes wrong there is told.
 
 from __future__ import annotations
 
-import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,8 +20,6 @@ from consilium.models.naming import UnusableModel
 from consilium.models.tabular import among, linear_arrays, weighted_labels
 from consilium.protocol.schema import Schema
 
-log = logging.getLogger("consilium.party")
-
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
 
@@ -32,12 +30,12 @@ _SAME = 1e-6
 class OwnCodeTeacher:
     """Wraps a trained classifier; has scikit-learn's methods, and never raises.
 
-    silent: names of exceptions, or "no probabilities", for which it said its most frequent class so far.
+    silent: names of exceptions, or "no probabilities" -> for how many questions it said its most frequent class.
     """
 
     trained: GuardedClassifier = field(repr=False)
     title: str
-    silent: set[str] = field(default_factory=set, repr=False)
+    silent: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -54,10 +52,7 @@ class OwnCodeTeacher:
         found = self._answers(x, errors)
         silent = np.isnan(found).any(axis=1)
         if silent.any():
-            log.warning("[teacher] %s gave no probabilities for %d of %d questions", self.title, silent.sum(), len(x))
-            self.silent |= errors or {"no probabilities"}
-            if errors:
-                log.warning("[teacher] %s raises %s", self.title, ", ".join(sorted(errors)))
+            self.silent[", ".join(sorted(errors)) or "no probabilities"] += int(silent.sum())
             found[silent] = self.classes_ == self.trained.usual
         return found
 

@@ -21,8 +21,8 @@ import numpy as np
 from consilium.models.base import Model, Shares, SharesTrainer, Trainer, softmax
 from consilium.models.evidence import Landmarks, fit_softmax, gammas, graph_functions, regress
 from consilium.models.kernel import KernelModel, kernel_ridge
+from consilium.models.keys import GraphStudent
 from consilium.models.own_model import OwnTrainer
-from consilium.models.specs import GraphStudent
 
 _NO_SPREAD = 1e-9
 """Of a class's share: it says nothing then."""

@@ -10,23 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import solve
 
-from consilium.protocol.teachers import NetworkSpec
+from consilium.models.base import softmax
+from consilium.models.keys import NetworkSpec
 
-if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
-    from sklearn.base import ClassifierMixin
 
-    from consilium.models.linear import LogisticTeacher
-    from consilium.models.own_model import OwnCodeTeacher
+class Teacher(Protocol):
+    """What is trained and kept. An estimator of scikit-learn is one."""
 
-Teacher: TypeAlias = """(
-    ClassifierMixin | LogisticTeacher | RidgeTeacher | NetworkTeacher | ConstantTeacher | OwnCodeTeacher
-)"""
-"""What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes int64 (seen,) in its rows, ascending."""
+        ...
+
+    def predict(self, x: np.ndarray, /) -> np.ndarray:
+        """Rows float (n, inputs) -> the class of each, int64 (n,)."""
+        ...
+
+    def predict_proba(self, x: np.ndarray, /) -> np.ndarray:
+        """Rows float (n, inputs) -> probabilities (n, seen)."""
+        ...
 
 
 @dataclass
@@ -138,8 +145,7 @@ class NetworkTeacher:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, seen)."""
-        exponentials = np.exp(self.log_probabilities(x))
-        return exponentials / exponentials.sum(axis=1, keepdims=True)
+        return softmax(self._logits(x).astype(np.float64))
 
     def log_probabilities(self, x: np.ndarray) -> np.ndarray:
         """Logarithms of the probabilities, float64 (n, seen): numbers however sure the network is."""

@@ -31,11 +31,10 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (1, side,
         side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
-        outputs), at least one output for each class. Only what requires a gradient is trained. A module may have
-        `embed`, from rows to what its `head` takes: then rows are embedded once, and only the head is trained.
+        outputs), at least one output for each class. Only what requires a gradient is trained.
     name : by which others find the factory; its module and name where None.
     loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
-    optimiser : "adamw", "adam" or "sgd". Others : see `specs.TorchKeys`.
+    optimiser : "adamw", "adam" or "sgd". Others : see `keys.TorchKeys`.
     random_state : on the CPU the same one gives the same weights.
     """
 
@@ -82,8 +81,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             self.module_.to(device)
             labels = torch.from_numpy(codes.astype(np.int64)).to(device)
             counts = torch.from_numpy(weights.astype(np.float32)).to(device)
-            trained, rows = self._trained_part(self._rows(x).to(device))
-            self._train(trained, rows, labels, counts)
+            self._train(self._rows(x).to(device), labels, counts)
             self.module_.cpu().eval()
         return self
 
@@ -123,16 +121,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             raise UnusableModel(f"{inputs} inputs are no square image", "Leave `images` out")
         return image
 
-    def _trained_part(self, rows: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
-        """The part that is trained, and what it is given: all of the module and rows, or its head and embedded rows."""
-        embed, head = getattr(self.module_, "embed", None), getattr(self.module_, "head", None)
-        if embed is None or not isinstance(head, nn.Module):
-            return self.module_, rows
-        self.module_.eval()
-        with torch.no_grad():
-            return head, torch.cat([embed(part) for part in rows.split(_BLOCK)])
-
-    def _train(self, module: nn.Module, rows: torch.Tensor, labels: torch.Tensor, counts: torch.Tensor) -> None:
+    def _train(self, rows: torch.Tensor, labels: torch.Tensor, counts: torch.Tensor) -> None:
+        module = self.module_
         parameters = [each for each in module.parameters() if each.requires_grad]
         if not parameters:
             raise UnusableModel("the module has nothing that is trained", "Let some parameters require a gradient")

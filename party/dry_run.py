@@ -17,18 +17,11 @@ from pydantic import ConfigDict, Field, model_validator
 from consilium.accounting.units import Unit
 from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows, read_rows, there
+from consilium.models.keys import TeacherKind, TeacherSpec
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.home import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
-from consilium.party.teach import (
-    SECRET_BYTES,
-    OwnCodeTrial,
-    check_rows,
-    secret_if_there,
-    simulated_secret,
-    split,
-    train_all,
-    try_again,
-)
+from consilium.party.teach import SECRET_BYTES, OwnCodeTrial, secret_if_there, simulated_secret, split, try_again
 from consilium.party.voting import Lot, check_reference, load_teachers, save_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.config_files import read_table, validate
@@ -40,7 +33,6 @@ from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, reference_of
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import TeacherKind, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 
 
@@ -149,7 +141,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         refusals.append(f"the policy would refuse this federation: {error}")
     try:
         teacher = settings.teacher.at(home) if settings.teacher else federation.teacher
-        check_rows(teacher, federation.rows)
+        check_teacher(teacher, federation.rows)
     except Refused as error:
         refusals.append(f"the teacher would be refused: {error}")
     try:
@@ -207,7 +199,7 @@ def dry_run(
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
         spec = teacher.at(home) if teacher else federation.teacher
         seen = rows.represented(schema, parts)
-        teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
+        teachers = fit_teachers(spec, seen, parts, seeds, len(schema.classes))
         limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
         save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()

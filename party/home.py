@@ -28,7 +28,7 @@ from pydantic import Field, ValidationError, model_validator
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
 from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, MissingRule, PatientRule
-from consilium.models.specs import OwnTeacher
+from consilium.models.keys import OwnTeacher, TeacherKind
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted, others, read_terms, read_with_policy
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import pool_of
@@ -40,7 +40,6 @@ from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.messages import EXACT_SUMS, CollectionMode, Terms, WireModel
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.teachers import TeacherKind
 from consilium.sums.roster import SumRoster
 
 R = TypeVar("R", bound=SumRoster)

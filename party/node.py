@@ -11,6 +11,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows, digest_of, load_rows
+from consilium.models.keys import TeacherKind, teacher_from_json
+from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.party.expectation import check_own_roster
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
@@ -18,7 +20,7 @@ from consilium.party.home import Home, check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.sum_store import Uploads, UploadStore
-from consilium.party.teach import check_rows, make, own_secret, simulated_secret, simulated_seeds, split
+from consilium.party.teach import make, not_fitted, own_secret, simulated_secret, simulated_seeds, split, unanswered
 from consilium.party.voting import (
     Lot,
     TeacherSet,
@@ -45,7 +47,6 @@ from consilium.protocol.pool import proves
 from consilium.protocol.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.versions import program_versions
 from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
 
@@ -180,7 +181,7 @@ class PartyNode:
         spec = self.home.teacher or stated
         if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
-        check_rows(spec, schema)
+        check_teacher(spec, schema)
         check_reference(voting_rule, schema, request.reference)
         origin = self.store.origin(request, schema, spec)
         if not self._trained(request.federation, origin):
@@ -189,6 +190,8 @@ class PartyNode:
             check_shards(self.home.policy, min(len(part) for part in parts))
             seeds = self._seeds(request.seed)
             teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
+            if failed := not_fitted(teachers):
+                log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, len(parts))
             self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
@@ -243,7 +246,11 @@ class PartyNode:
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
         self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase)
         lot = Lot(self.home.name, agreed.federation, ids)
-        return votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)
+        votes = votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)
+        if silent := unanswered(trained.teachers):
+            why = ", ".join(sorted(silent))
+            log.warning("[teacher] teachers had no answer of their own to %d questions: %s", silent.total(), why)
+        return votes
 
     @property
     def secure(self) -> SecureVotes:

@@ -218,7 +218,7 @@ def thresholds_of(
 def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
     """The class that each teacher votes for, int64 (teachers, queries). `x` float (queries, inputs). Secret."""
     if trained.thresholds is None:
-        return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)  # pyright: ignore
+        return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)
     classes = len(trained.schema.classes)
     return np.array(
         [
@@ -273,7 +273,7 @@ def _relative(
 
 def _seen(teacher: Teacher) -> np.ndarray:
     """Classes int64 (seen,) in the rows that the teacher was trained on."""
-    return np.asarray(teacher.classes_, dtype=np.int64)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.asarray(teacher.classes_, dtype=np.int64)
 
 
 MANIFEST = "teachers.json"
@@ -284,7 +284,7 @@ class TeacherSet:
     """Teachers and what they were made from.
 
     digest: of this very set, so of the votes that it gives. thresholds: float64 (teachers, classes), see
-    `party.teachers.voting`; None where each teacher votes for its own prediction.
+    `thresholds_of`; None where each teacher votes for its own prediction.
     """
 
     schema: Schema

@@ -159,7 +159,7 @@ class HelloReply(WireModel):
 class TrainRequest(WireModel):
     """Train `teachers` teachers on disjoint shards.
 
-    `rows_json` is a `Schema`, `spec_json` a `protocol.teachers.TeacherSpec`, `voting_rule_json` a
+    `rows_json` is a `Schema`, `spec_json` a `models.keys.TeacherSpec`, `voting_rule_json` a
     `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none where the voting
     rule needs none.
     """

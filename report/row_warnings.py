@@ -11,6 +11,8 @@ LEAST_PUBLIC = 50
 """Rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)."""
 TWICE = 0.01
 """Of the private rows that another party, or the public, has too. A few equal rows are chance where columns are few."""
+DARK = 0.25
+"""Of white. Public images without a brighter pixel hold 14 bits at most where they are files of 16."""
 _SHOWN = 5
 
 
@@ -23,7 +25,8 @@ class RowFacts:
     of them. twice: share of the private rows that stands at two parties, or is public too. parties: that the division
     made; too_small: of them, those with fewer than `least_rows` rows, which take no part.
     left_out: rows by why they are in no party. anew: what to do where owners number patients anew, or nothing.
-    spelled: names of owners and classes -> others that they nearly equal.
+    spelled: names of owners and classes -> others that they nearly equal. brightest: of images of one's own, the
+    largest number of all public ones, of 0 for black to 1 for white.
     """
 
     public: Mapping[str, int]
@@ -39,6 +42,7 @@ class RowFacts:
     left_out: Mapping[str, int] = field(default_factory=dict)
     anew: str = ""
     spelled: Mapping[str, str] = field(default_factory=dict)
+    brightest: float = 1.0
 
 
 def _left_out(rows: RowFacts) -> str | None:
@@ -117,6 +121,16 @@ def parties_too_small(parties: int, too_small: int, least_rows: int) -> str | No
     )
 
 
+def _dark(rows: RowFacts) -> str | None:
+    """Of public images alone: no private one may say by what all are scaled, and no owner may scale by its own."""
+    if 0 < rows.brightest < DARK:
+        return (
+            f"no pixel of the {rows.askable + rows.test} public images is above {rows.brightest:.3f} of white, below"
+            f" {DARK:g}. Files of 16 bits are taken to use all of them: where they hold 12, up to 4,095, export them"
+            " anew with each pixel times 16, of all owners alike"
+        )
+
+
 def _columns(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"column {', '.join(map(repr, names[:_SHOWN]))}{more}"
@@ -129,6 +143,7 @@ _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
     WarningCode.CLASS_NOT_PUBLIC: _classes,
     WarningCode.FEW_PUBLIC_ROWS: _few,
     WarningCode.BUDGET_ABOVE_ROWS: lambda rows: budget_above_rows(rows.queries, rows.different),
+    WarningCode.IMAGES_DARK: _dark,
     WarningCode.ROWS_TWICE: _twice,
     WarningCode.PARTIES_TOO_SMALL: lambda rows: parties_too_small(rows.parties, rows.too_small, rows.least_rows),
 }

@@ -37,6 +37,7 @@ class WarningCode(StrEnum):
     ROWS_LEFT_OUT = "rows-left-out"
     SPELLED_TWICE = "spelled-twice"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
+    IMAGES_DARK = "images-dark"
     NOT_ANALYSED = "not-analysed"
 
 

@@ -79,7 +79,7 @@ def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
     if isinstance(teacher, OwnCodeTeacher) and teacher.silent:
         return f"asked, it gives {', '.join(sorted(teacher.silent))}"
     if len(probabilities) > 1 and not np.ptp(probabilities, axis=0).any():
-        return _ONE_CLASS if len(teacher.classes_) < 2 else _ALIKE  # pyright: ignore[reportAttributeAccessIssue]
+        return _ONE_CLASS if len(teacher.classes_) < 2 else _ALIKE
     return ""
 
 

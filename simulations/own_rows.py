@@ -17,12 +17,12 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models.evaluation import outranked
+from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.models.published.model import Published
+from consilium.models.table import fit_teachers
 from consilium.node.progress import AT_HOME
-from consilium.party.teach import train_all
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.workspace import Workspace
@@ -150,8 +150,8 @@ def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: 
     folds = _folds(party.owner, seed)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(party.y)), fold)
-        (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)
-        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
+        (teacher,) = fit_teachers(party.spec, rows, [rest], [seed], classes)
+        alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])
     (on_teacher, on_student), of = _points((alone, student(party.x)), party.y, folds, metric)
     return _Judged(len(party.y), on_teacher, on_student, of)
 

@@ -26,9 +26,9 @@ from consilium.coordinator.ledger import Batch
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.memory_ledger import MemoryLedger
 from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
-from consilium.models.naming import STUDENTS, resolve
+from consilium.models.naming import resolve
 from consilium.models.published.file import read
-from consilium.models.published.model import Published, as_published, brought_to, find_model, load_model
+from consilium.models.published.model import Published, find_model, load_model, publish
 from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
@@ -96,10 +96,9 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     learned = learn(service, pool, spec, case.seed)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
-    student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, last.prevalence)
-    if pool.labels is not None:
-        known = pool.labelled
-        student, _ = brought_to((header, arrays), student, pool.queries[known], pool.labels[known])
+    known = None if pool.labels is None else (pool.queries[pool.labelled], pool.labels[pool.labelled])
+    model, schema = learned.model, config.rows
+    student, _ = publish(None, model, schema, last.inputs, learned.queries, last.prevalence, known)
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),
@@ -166,4 +165,4 @@ def load_own(run_dir: Path) -> Published:
     header = read(path).header
     kind, settings = header["kind"], header["settings"]
     trust = settings["classes"] if kind == ESTIMATOR else ()
-    return load_model(path, trust, resolve(settings["factory"], STUDENTS) if kind == TORCH else None)
+    return load_model(path, trust, resolve(settings["factory"]) if kind == TORCH else None)

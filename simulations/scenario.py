@@ -12,12 +12,11 @@ from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.models.specs import TRAINERS
+from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import EXACT_SUMS
 from consilium.protocol.models import Frozen
-from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import remarks
+from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
+from consilium.models.table import check_teacher
 from consilium.node.progress import TRAIN_TEACHERS
-from consilium.party.teach import check_rows, make, simulated_secret, simulated_seeds, split
+from consilium.party.teach import make, simulated_secret, simulated_seeds, split
 from consilium.party.voting import TeacherSet
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.engines.block import Block
 from consilium.simulations.population.parties import check_own_teachers
@@ -57,7 +58,7 @@ def _teachers(case: Case, block: Block, place: int, party: str) -> TeacherSet:
     rows = block.rows(place, home, schema)
     parts = split(rows.identities, case.config.teachers_per_party, simulated_secret(case.seed, party))
     spec = home.teacher or case.config.teacher
-    check_rows(spec, schema)
+    check_teacher(spec, schema)
     seeds = simulated_seeds(case.seed, party)
     reference = case.config.reference_rows()
     teachers, limits = make(rows, schema, spec, case.config.voting_rule, reference, parts, seeds)

@@ -2,7 +2,7 @@
 
 What depends on the mechanism, on query budget, on privacy or on the student is not in it, and these do not decide what
 it is. Under the relative voting rule equal scores are decided by a lot of the federation's digest, so the teachers'
-word alone does not fix the vote: which classes were equal is recorded too (`party.teachers.voting`)."""
+word alone does not fix the vote: which classes were equal is recorded too (`party.voting`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.party.teach import Teacher
+from consilium.models.teachers import Teacher
 from consilium.party.voting import Lot, TeacherSet, draw_lots, query_inputs, votes_of_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids, query_set_hash

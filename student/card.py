@@ -167,7 +167,7 @@ def make_card(
             "kind": published.kind,
             "needs": published.needs,
             "sha256": published.sha256,
-            "holds_public_rows": published.kind in ("kernel", "both"),
+            "holds_public_rows": published.kind in ("kernel", "graph_cnn"),
         },
         "versions": versions(),
     }
@@ -233,7 +233,7 @@ def for_people(card: dict[str, Any]) -> str:
 def _head(card: dict[str, Any]) -> str:
     """What Hugging Face reads of a card: fixed words alone, since a name from others could be anything in YAML. The
     licence is for its publisher to add."""
-    of_images = card["model"]["kind"] in ("network", "both")
+    of_images = card["model"]["kind"] in ("network", "graph_cnn")
     task = "image-classification" if of_images else "tabular-classification"
     tags = "".join(f"- {tag}\n" for tag in ("pate", "differential-privacy", "consilium"))
     return f"---\nlibrary_name: consilium\npipeline_tag: {task}\ntags:\n{tags}metrics:\n- accuracy\n- roc_auc\n---\n\n"

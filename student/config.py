@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, FiniteFloat, field_validator
 
-from consilium.models.specs import Inputs, LogisticRegressionStudent, TrainerSpec
+from consilium.models.keys import Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen
 from consilium.student.selection import Strategy
 
@@ -15,7 +15,7 @@ FURTHEST_SUM = 1e-6
 
 
 class StudentSpec(Frozen):
-    """One student: how it asks, and what it trains (`models.specs`)."""
+    """One student: how it asks, and what it trains (`models.keys`)."""
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")

@@ -10,15 +10,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
-from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTrainer, constant
+from consilium.models.base import Aids, Model, Shares, SharesTrainer, constant
 from consilium.models.devices import asked_device, resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
+from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
 from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.specs import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
-from consilium.models.train import rehearsed, trainer_of
+from consilium.models.table import STUDENTS, rehearsed
 from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
@@ -33,7 +33,7 @@ def train(
     classes: int,
     spec: StudentSpec,
     seed: int,
-    job: Job = SILENT,
+    progress: Progress = no_progress,
     schema: Schema | None = None,
     shares: Shares | None = None,
 ) -> Model:
@@ -43,7 +43,7 @@ def train(
     others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
     trainer that cannot use them takes the labels.
     """
-    trainer = trainer_of(spec.trainer, Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema))
+    trainer = STUDENTS[type(spec.trainer)](spec.trainer, Aids(unlabelled, progress, schema))
     if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:
@@ -74,11 +74,11 @@ class AnsweredRows:
     shares: Shares | None = field(default=None, repr=False)
     known: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
-    def train(self, spec: StudentSpec, schema: Schema, seed: int, job: Job = SILENT) -> Model:
+    def train(self, spec: StudentSpec, schema: Schema, seed: int, progress: Progress = no_progress) -> Model:
         """See `train`; rows without an answer are unlabelled."""
         rest = np.setdiff1d(np.arange(len(self.rows)), self.places)
         return train(
-            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, job, schema,
+            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, progress, schema,
             self.shares,
         )  # fmt: skip
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.base import SILENT, Job, Model
+from consilium.models.base import Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
-from consilium.models.published.model import MODEL_FILE, Published, brought_to, check_names, publish
+from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
@@ -48,26 +48,24 @@ def run_student(
     left out. `tell` hears of both before anything is asked.
 
     Writes into `out`: labels.parquet (every query that was asked), and in student/ plan.json,
-    model.safetensors, student.json and MODEL_CARD.md (`student.published`); and, while a student of images learns,
-    checkpoint-*.pt, with which it goes on after a crash.
+    model.safetensors, student.json and MODEL_CARD.md (`student.published`).
 
     Raises
     ------
     ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
         specification does not fit the rows or the machine. Nothing is asked then.
     """
-    start, job = time.monotonic(), Job(out / "student", progress)
+    start = time.monotonic()
     write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
-    learned = learn(source, pool, spec, seed, job, tell, write)
+    learned = learn(source, pool, spec, seed, out / "student", progress, tell, write)
     terms, record = learned.terms, learned.record
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
-    published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, spec.inputs, learned.queries,
-                        spec.prevalence)  # fmt: skip
-    labelled, adaptation = pool.labelled, None
-    if len(labelled):
-        known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
-        published, adaptation = brought_to(out / "student" / MODEL_FILE, published, *known)
+    path, labelled = out / "student" / MODEL_FILE, pool.labelled
+    known = (pool.queries[labelled], pool.labels[labelled]) if pool.labels is not None and len(labelled) else None
+    published, adaptation = publish(
+        path, learned.model, terms.schema, spec.inputs, learned.queries, spec.prevalence, known
+    )
     metrics, tested = judged(published, pool, learned.queries)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
@@ -83,7 +81,6 @@ def run_student(
         public_labels=public_labels(adaptation, len(labelled)),
     )
     write_cards(out / "student", make_card(terms, spec, published, result, tested))
-    job.clear()
     return result
 
 
@@ -104,19 +101,20 @@ def learn(
     pool: Pool,
     spec: StudentSpec,
     seed: int,
-    job: Job = SILENT,
+    folder: Path | None = None,
+    progress: Progress = no_progress,
     tell: Callable[[str], None] = lambda remark: None,
     write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
-    """Ask and learn as `run_student` does, and raise what it raises. `job.folder`: where plans are; None where nobody
+    """Ask and learn as `run_student` does, and raise what it raises. folder: where plans are; None where nobody
     goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
     _check(pool, spec, terms)
     rows = PublicRows.of(pool.queries, terms.schema, source)
-    asking = planned(job.folder, source, spec, terms.federation, rows)
+    asking = planned(folder, source, spec, terms.federation, rows)
     if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, asking, seed, job, partial(write, terms, rows.queries), terms.label_step)
+    rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
     source.finish()  # it says that this student needs nothing more
     return Learned(terms, spec, rows.queries, rounds.asked, model)
@@ -142,7 +140,7 @@ class _Rounds:
     rows: PublicRows
     asking: Asking
     seed: int
-    job: Job
+    progress: Progress
     write: Callable[[Asked], None]
     step: float
 
@@ -159,11 +157,11 @@ class _Rounds:
         ------
         BudgetExceeded : the plan is empty.
         """
-        self.job.progress(ASK, 0, self.asked.planned)
+        self.progress(ASK, 0, self.asked.planned)
         asking = self.asking
         seen = inputs(asking.spec, self.rows.schema, self.rows.queries)
         if len(asking.plan.recorded):
-            asking.ask(self.rows, asking.plan.recorded, seen, None, self.asked, self.job.progress)
+            asking.ask(self.rows, asking.plan.recorded, seen, None, self.asked, self.progress)
             self.write(self.asked)
             self._learn(seen)
         for count in asking.rounds:
@@ -173,7 +171,7 @@ class _Rounds:
             if chosen is None:
                 chosen = self._choose(count, seen)
                 asking.plan.add(chosen)
-            more = asking.ask(self.rows, chosen, seen, self.model, self.asked, self.job.progress)
+            more = asking.ask(self.rows, chosen, seen, self.model, self.asked, self.progress)
             self.write(self.asked)
             self._learn(seen)
             self.number += 1
@@ -197,12 +195,12 @@ class _Rounds:
 
     def _learn(self, seen: np.ndarray) -> None:
         answered = AnsweredRows(seen, *self.asked.labelled(), self.asked.shares())
-        with stage(self.job.progress, TRAIN_STUDENT):
-            self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.job)
+        with stage(self.progress, TRAIN_STUDENT):
+            self.model = answered.train(self.asking.spec, self.rows.schema, self.seed, self.progress)
 
     def _count_rounds(self) -> None:
         if self.total > 1:
-            self.job.progress(ROUND, self.number, self.total)
+            self.progress(ROUND, self.number, self.total)
 
 
 def judged(

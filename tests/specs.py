@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from consilium.models.specs import TRAINERS
-from consilium.protocol.teachers import TEACHERS, AnyTeacher, teacher_spec
+from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.student.config import StudentSpec
 
 
-def teacher_of(model: str, **keys: Any) -> AnyTeacher:
+def teacher_of(model: str, **keys: Any) -> Any:
     """A teacher of this kind, with those of `keys` that the kind has."""
     (kind,) = (kind for kind in TEACHERS if kind.model_fields["model"].default == model)
-    return teacher_spec(model=model, **{key: value for key, value in keys.items() if key in kind.model_fields})
+    return kind(**{key: value for key, value in keys.items() if key in kind.model_fields})
 
 
 def student_of(trainer: str = "logistic_regression", **keys: Any) -> StudentSpec:

@@ -129,7 +129,8 @@ def row(folder: Path) -> None:
     import numpy as np
 
     from consilium.data.private_rows import load_rows
-    from consilium.party import dry_run, home, teach
+    from consilium.models.table import fit_teachers
+    from consilium.party import dry_run, home
 
     (folder / "party.toml").write_text(PARTY, encoding="utf-8")
     (folder / "federation.json").write_text(json.dumps(FEDERATION), encoding="utf-8")
@@ -138,7 +139,7 @@ def row(folder: Path) -> None:
     asked, party = dry_run.load_federation(folder / "federation.json"), home.open_home(folder)
     with followed("a CSV"):
         table = load_rows(party.data_file, asked.rows, party.rules)
-        teach.train_all(table, asked.teacher, [np.arange(40)], [0], 2)
+        fit_teachers(asked.teacher, table, [np.arange(40)], [0], 2)
 
 
 def follow(what: str) -> None:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, resolve_device
-from consilium.models.images.loop import checkpoint_path, read_checkpoint, write_checkpoint
-from consilium.models.images.network import DenseModel, few_threads
+from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.images.network import DenseModel
 from consilium.models.images.pixels import Pixels
-from consilium.models.specs import TrainerKind
+from consilium.models.keys import TrainerKind
+from consilium.protocol.label_source import Progress, no_progress
 
 HIDDEN = (1000, 500, 250, 250, 250)
 """Widths of the discriminator's hidden layers; the means of the last of them are matched."""
@@ -33,7 +31,6 @@ SEEDS = 100
 WIDTH = 500
 """Even random numbers that an image is made of, and the width of the generator's two hidden layers."""
 BATCH = 100
-EPOCHS = 300
 UNLABELLED_WEIGHT = 1.0
 RATE = 3e-3
 MOMENTUM = 0.5
@@ -174,17 +171,6 @@ class FlooredAdam:
                 second.mul_(SQUARES).addcmul_(gradient, gradient, value=1 - SQUARES)
                 parameter.addcmul_(first, second.add(FLOOR * unseen).rsqrt_(), value=-rate * unseen**0.5)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` takes."""
-        return {"first": self._first, "second": self._second, "steps": self.steps}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from that state. Raises what a mapping of another form raises."""
-        for mine, theirs in ((self._first, state["first"]), (self._second, state["second"])):
-            for tensor, kept in zip(mine, theirs, strict=True):
-                tensor.copy_(kept)
-        self.steps = int(state["steps"])
-
 
 class Deck:
     """`count` rows in an order by lot, again and again in another one: each is drawn once before any is drawn twice."""
@@ -200,20 +186,11 @@ class Deck:
         drawn, self._order = self._order[:size], self._order[size:]
         return drawn
 
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` takes."""
-        return {"order": self._order.clone()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from that state. Raises KeyError for another mapping."""
-        self._order = state["order"]
-
 
 class Duel:
     """Both networks, and what trains them.
 
-    images: float (m, pixels) from 0 to 1, all of the pool, of which the first have `labels` int64 (n,). parts:
-    everything that a step changes but the generator of random numbers, by name.
+    images: float (m, pixels) from 0 to 1, all of the pool, of which the first have `labels` int64 (n,).
     """
 
     def __init__(self, images: Tensor, labels: Tensor, classes: int, generator: Generator) -> None:
@@ -226,14 +203,6 @@ class Duel:
         self.averaged = Discriminator(pixels, classes, torch.Generator()).to(images.device)
         counts = {"labelled": len(labels), "real": len(images), "matched": len(images)}
         self._decks = {name: Deck(count, generator) for name, count in counts.items()}
-        self.parts: dict[str, Any] = {
-            "discriminator": self.discriminator,
-            "averaged": self.averaged,
-            "maker": self.maker,
-            "discriminator's Adam": self._learn,
-            "maker's Adam": self._make,
-            **self._decks,
-        }
 
     def first_look(self) -> None:
         """Before the first step."""
@@ -269,8 +238,8 @@ class Duel:
         return self.maker(torch.rand(BATCH, SEEDS, generator=self._generator).to(self._images.device))
 
 
-KEPT_EVERY = 200
-"""Steps between two checkpoints, which are large."""
+TOLD_EVERY = 200
+"""Steps between two words of progress."""
 
 
 @dataclass(frozen=True)
@@ -280,64 +249,26 @@ class ImprovedGanTrainer:
     spec: TrainerKind
     epochs: int
     unlabelled: np.ndarray = field(repr=False)
-    job: Job = SILENT
+    progress: Progress = no_progress
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> DenseModel:
-        """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel.
+        """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the discriminator's average.
 
         Raises
         ------
-        ConfigError : rows are no square images, or the device is absent. DataError : the checkpoint is damaged.
+        ConfigError : rows are no square images, or the device is absent.
         """
-        training = self.begun(x, y, classes, seed)
-        while training.step < training.steps:
-            training.advance(min(KEPT_EVERY, training.steps - training.step))
-        return training.model()
-
-    def begun(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImprovedGanTraining:
-        """As `fit`, but only to where it was stopped."""
-        return ImprovedGanTraining(self, x, y, classes, seed)
-
-
-class ImprovedGanTraining:
-    """One training. step: so many were made. steps: of all epochs, each every full batch of the pool. duel: what is
-    trained."""
-
-    def __init__(self, trainer: ImprovedGanTrainer, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> None:
-        rows = np.concatenate([x, trainer.unlabelled])
-        self.step, self.steps = 0, trainer.epochs * max(1, len(rows) // BATCH)
-        self._pixels, self._job, self._name = Pixels.of(rows), trainer.job, f"train student, {trainer.spec.name}"
-        device = resolve_device(asked_device())
-        self._generator = torch.Generator().manual_seed(seed)
-        images, labels = torch.from_numpy(self._pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
-        self._path = checkpoint_path(trainer.job.folder, trainer.spec, x, y, trainer.unlabelled, seed)
-        with few_threads():
-            self.duel = Duel(images, labels, classes, self._generator)
-            self.duel.first_look()
-        read_checkpoint(self._path, self._restore)
-        self._job.progress(self._name, self.step, self.steps)
-
-    def advance(self, steps: int) -> None:
-        """Make so many steps, and write the checkpoint."""
-        with few_threads():
-            for _ in range(steps):
-                self.duel.step()
-        self.step += steps
-        if self._path is not None:
-            parts = {name: part.state_dict() for name, part in self.duel.parts.items()}
-            state = {"step": self.step, "generator": self._generator.get_state(), "parts": parts}
-            write_checkpoint(self._path, state)
-        self._job.progress(self._name, self.step, self.steps)
-
-    def model(self) -> DenseModel:
-        """The average of the discriminator so far."""
-        plain = self.duel.averaged.plain()
-        return DenseModel(
-            self._pixels, tuple((weights.cpu().numpy(), offsets.cpu().numpy()) for weights, offsets in plain)
-        )
-
-    def _restore(self, content: dict[str, Any]) -> None:
-        self.step = int(content["step"])
-        self._generator.set_state(content["generator"])
-        for name, part in self.duel.parts.items():
-            part.load_state_dict(content["parts"][name])
+        rows = np.concatenate([x, self.unlabelled])
+        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
+        steps, name = self.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
+        with torch_on_one_thread():
+            duel = Duel(images, labels, classes, torch.Generator().manual_seed(seed))
+            duel.first_look()
+            for step in range(steps):
+                if step % TOLD_EVERY == 0:
+                    self.progress(name, step, steps)
+                duel.step()
+        self.progress(name, steps, steps)
+        layers = duel.averaged.plain()
+        return DenseModel(pixels, tuple((weights.cpu().numpy(), offsets.cpu().numpy()) for weights, offsets in layers))

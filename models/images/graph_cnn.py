@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import SILENT, Job, Model, Represent, Shares, softmax
+from consilium.models.base import Model, Represent, Shares, softmax
 from consilium.models.evidence import contrasts, most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
@@ -35,7 +35,8 @@ from consilium.models.kernel import (
     principal_places,
     smoothest,
 )
-from consilium.models.specs import GraphCnnStudent, Smoothing
+from consilium.models.keys import GraphCnnStudent, Smoothing
+from consilium.protocol.label_source import Progress, no_progress
 
 if TYPE_CHECKING:
     from torch import nn
@@ -98,7 +99,7 @@ class GraphCnnTrainer:
     spec: GraphCnnStudent
     unlabelled: np.ndarray = field(repr=False)
     represent: Represent
-    job: Job = SILENT
+    progress: Progress = no_progress
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit` and `ImageTrainer.fit`: labels are shares of 0 and 1 that are now and then wrong."""
@@ -115,7 +116,7 @@ class GraphCnnTrainer:
         sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
         for own in seeds:
-            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.job, normalised_network)
+            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.progress, normalised_network)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
@@ -134,7 +135,7 @@ class GraphCnnTrainer:
             return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
 
         own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
-        trainer = ImageTrainer(contrast, own, pool, self.job, normalised_network)
+        trainer = ImageTrainer(contrast, own, pool, self.progress, normalised_network)
         return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
 
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:

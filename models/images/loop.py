@@ -1,79 +1,33 @@
-"""The loop that students of images share, with its checkpoints, and the methods that run in it: labels, VAT, contrast.
+"""The loop that students of images share, and the methods that run in it: labels, VAT, contrast.
 
 The moving average is that of Tarvainen and Valpola, Mean teachers are better role models, NIPS 2017, without its loss.
-A checkpoint is written whole or not at all, and named by what is trained on what.
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, resolve_device
-from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
+from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.images.network import HIDDEN, ImageModel, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
-from consilium.models.specs import ImageStudent, TrainerKind
-from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
+from consilium.models.keys import ImageStudent
 from consilium.protocol.images import ImageShape
+from consilium.protocol.label_source import Progress, no_progress
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
 
 
-def checkpoint_path(folder: Path | None, spec: TrainerKind, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
-                    seed: int) -> Path | None:  # fmt: skip
-    """Its name tells what is trained on what, so that rounds and pseudo-labels never take each other's state."""
-    if folder is None:
-        return None
-    digest = hashlib.sha256(f"{spec.model_dump_json()} {seed}".encode())
-    for array in (x, y, unlabelled):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return folder / f"checkpoint-{digest.hexdigest()[:16]}.pt"
-
-
-def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write `content`, numbers and tensors, whole or not at all."""
-    import torch
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole = io.BytesIO()
-    torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
-    with replacing(path) as file:
-        file.write(whole.getbuffer())
-
-
-def read_checkpoint(path: Path | None, restore: Callable[[dict[str, Any]], None]) -> None:
-    """Give what was written to `restore`, if anything was; without a path nothing was. Runs nothing of the file.
-
-    Raises
-    ------
-    DataError : it cannot be read, or `restore` cannot use it.
-    """
-    import torch
-
-    if path is None or not path.exists():
-        return
-    try:
-        restore(torch.load(path, map_location="cpu", weights_only=True))
-    except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
-        raise DataError(f"checkpoint {path} is damaged", "Remove it: training then begins anew") from None
-
-
 CHECK_EVERY = 50
-"""Steps between two looks at the predictions, each with a checkpoint."""
+"""Steps between two looks at the predictions."""
 
 _CALM_CHECKS = 4
 AVERAGED = 0.998
@@ -114,11 +68,9 @@ class Material:
 class Method(Protocol):
     """One way to learn.
 
-    parts: everything with a state that changes, by name: modules and optimisers. decay: of the moving average of the
-        weights in each step; 0 for none.
+    decay: of the moving average of the weights in each step; 0 for none.
     """
 
-    parts: dict[str, Any]
     decay: float
 
     def draw(self) -> tuple[Tensor, ...]:
@@ -132,32 +84,25 @@ class Method(Protocol):
 
 class DrawnAhead:
     """Draws for a method, in a thread, what the next step takes, while this one is learnt from: images are changed on
-    a second core. In the same order as without, so with the same numbers.
+    a second core. In the same order as without, so with the same numbers."""
 
-    state: of the generator when the last draw that was taken was made; where training that is taken up goes on.
-    """
-
-    def __init__(self, method: Method, generator: Generator) -> None:
+    def __init__(self, method: Method) -> None:
         import torch
 
-        self._method, self._generator = method, generator
-        self.state = generator.get_state()
+        self._method = method
         # OpenMP keeps the number per thread
         self._thread = ThreadPoolExecutor(1, "draw", torch.set_num_threads, (torch.get_num_threads(),))
-        self._next = self._thread.submit(self._draw)
+        self._next = self._thread.submit(self._method.draw)
 
     def take(self) -> tuple[Tensor, ...]:
         """The next draw; the one after it begins."""
-        drawn, self.state = self._next.result()
-        self._next = self._thread.submit(self._draw)
+        drawn = self._next.result()
+        self._next = self._thread.submit(self._method.draw)
         return drawn
 
     def close(self) -> None:
         """End the thread. What nobody took is lost."""
         self._thread.shutdown(cancel_futures=True)
-
-    def _draw(self) -> tuple[tuple[Tensor, ...], Tensor]:
-        return self._method.draw(), self._generator.get_state()
 
 
 MakeMethod = Callable[["nn.Sequential", Material], Method]
@@ -168,14 +113,13 @@ class ImageTrainer:
     """Trains what `build` makes by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
 
     It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
-    in each of the last few checks: that needs no labels. With a folder it goes on where a killed run of the same
-    labels, rows, specification and seed stopped, with the same result on a CPU.
+    in each of the last few checks: that needs no labels.
     """
 
     method: MakeMethod
     spec: ImageStudent
     unlabelled: np.ndarray = field(repr=False)
-    job: Job = SILENT
+    progress: Progress = no_progress
     build: Callable[[ImageShape, int, int], nn.Sequential] = network
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
@@ -183,8 +127,7 @@ class ImageTrainer:
 
         Raises
         ------
-        ConfigError : rows are no square images, or there is no such device. DataError : the
-            checkpoint is damaged.
+        ConfigError : rows are no square images, or there is no such device.
         """
         import torch
 
@@ -192,23 +135,21 @@ class ImageTrainer:
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device(asked_device())
         generator = torch.Generator().manual_seed(seed)
-        with few_threads(), torch.random.fork_rng(devices=[]):
+        with torch_on_one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             net = self.build(pixels.shape, classes, spec.channels).to(device)
             every = pixels.images(rows).to(device)
             labels = torch.from_numpy(y).to(device)
             method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
-            path = checkpoint_path(self.job.folder, spec, x, y, self.unlabelled, seed)
-            state = _State(net, method, generator, spec, path)
-            state.load()
+            state = _State(net, method.decay, spec)
             name = f"train student, {spec.name}"
-            self.job.progress(name, state.step, spec.steps)
-            with closing(DrawnAhead(method, generator)) as ahead:
+            self.progress(name, state.step, spec.steps)
+            with closing(DrawnAhead(method)) as ahead:
                 while state.step < spec.steps and not state.settled:
                     method.update(ahead.take(), state.step / spec.steps)
-                    state.after_update(every, ahead.state)
+                    state.after_update(every)
                     if state.step % CHECK_EVERY == 0:
-                        self.job.progress(name, state.step, spec.steps)
+                        self.progress(name, state.step, spec.steps)
         found = plain(state.average).state_dict()
         weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)
@@ -220,10 +161,8 @@ class _State:
     at which few had changed."""
 
     net: nn.Sequential
-    method: Method
-    generator: Generator
+    decay: float
     spec: ImageStudent
-    path: Path | None
     step: int = 0
     calm: int = 0
     predicted: Tensor | None = None
@@ -237,12 +176,12 @@ class _State:
         """Whether it may stop before its last step."""
         return self.calm >= _CALM_CHECKS
 
-    def after_update(self, every: Tensor, drawn: Tensor) -> None:
-        """Count the step; at times look at the predictions and write the checkpoint. drawn: see `DrawnAhead.state`."""
+    def after_update(self, every: Tensor) -> None:
+        """Count the step; at times look at the predictions."""
         import torch
 
         self.step += 1
-        decay = min(self.method.decay, (1 + self.step) / (10 + self.step))
+        decay = min(self.decay, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
                 mean.lerp_(now, 1 - decay)
@@ -257,32 +196,6 @@ class _State:
                 changed = float((classes != self.predicted).float().mean())
                 self.calm = self.calm + 1 if changed <= self.spec.settled else 0
             self.predicted = classes
-        self.save(drawn)
-
-    def save(self, drawn: Tensor) -> None:
-        """Write the checkpoint."""
-        if self.path is None:
-            return
-        content = {
-            "step": self.step,
-            "calm": self.calm,
-            "predicted": self.predicted,
-            "average": self.average.state_dict(),
-            "generator": drawn,
-            "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
-        }
-        write_checkpoint(self.path, content)
-
-    def load(self) -> None:
-        """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""
-        read_checkpoint(self.path, self._restore)
-
-    def _restore(self, content: dict[str, Any]) -> None:
-        self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
-        self.average.load_state_dict(content["average"])
-        self.generator.set_state(content["generator"])
-        for name, part in self.method.parts.items():
-            part.load_state_dict(content["parts"][name])
 
 
 def _falling(done: float) -> float:
@@ -335,7 +248,6 @@ class Supervised:
         self._net, self._material, self._change = net, material, change
         self._descent = Descent.of(net, cycle=cycle)
         self.decay = 0.0 if cycle else AVERAGED
-        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
     def draw(self) -> tuple[Tensor, ...]:
         """See `Method.draw`: images and labels."""
@@ -371,7 +283,6 @@ class Vat:
         self._length = radius * math.sqrt(material.every[0].numel())
         self._descent = Descent.of(net)
         self.decay = AVERAGED
-        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
     def draw(self) -> tuple[Tensor, ...]:
         """See `Method.draw`: images, labels, images of the pool, and whence their worst direction is looked for."""
@@ -445,7 +356,6 @@ class Contrast:
         self._head = head.to(material.every.device)
         self._descent = Descent.of(self._seen, self._head, cycle=True)
         self.decay = 0.0
-        self.parts: dict[str, Any] = {"net": net, "head": self._head, "optimiser": self._descent.optimiser}
 
     def draw(self) -> tuple[Tensor, ...]:
         """See `Method.draw`: first views, then second ones."""

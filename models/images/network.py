@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.special import softmax
 
+from consilium.models.base import softmax
+from consilium.models.devices import torch_on_one_thread
 from consilium.models.images.pixels import Pixels
 from consilium.protocol.images import ImageShape
 
@@ -28,23 +26,7 @@ def network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
     Input float32 (n, *shape) from 0 to 1; output logits (n, classes). There is no batch normalisation: what a
     row gets does not depend on the rows beside it, and adversarial directions (`vat`) need no special care.
     """
-    from torch import nn
-
-    net = nn.Sequential(
-        nn.Sequential(
-            nn.Conv2d(shape.channels, channels, 5, padding=2),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Conv2d(channels, 2 * channels, 5, padding=2),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(2 * channels * (shape.side // 4) ** 2, HIDDEN),
-            nn.ReLU(),
-        ),
-        nn.Linear(HIDDEN, classes),
-    )
-    return _in_place(net)
+    return _network(shape, classes, channels, normalised=False)
 
 
 def normalised_network(shape: ImageShape, classes: int, channels: int) -> nn.Sequential:
@@ -53,28 +35,26 @@ def normalised_network(shape: ImageShape, classes: int, channels: int) -> nn.Seq
     Normalisation comes after pooling, on a quarter of the numbers, and does not rescale: dividing by a positive number
     commutes with a maximum, so `plain` can make it part of the filters.
     """
-    from torch import nn
-
-    net = nn.Sequential(
-        nn.Sequential(
-            nn.Conv2d(shape.channels, channels, 5, padding=2),
-            nn.MaxPool2d(2),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, 2 * channels, 5, padding=2),
-            nn.MaxPool2d(2),
-            nn.BatchNorm2d(2 * channels),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(2 * channels * (shape.side // 4) ** 2, HIDDEN),
-            nn.BatchNorm1d(HIDDEN),
-            nn.ReLU(),
-        ),
-        nn.Linear(HIDDEN, classes),
-    )
+    net = _network(shape, classes, channels, normalised=True)
     for layer in _norms(net):
         layer.weight.requires_grad_(False)
-    return _in_place(net)
+    return net
+
+
+def _network(shape: ImageShape, classes: int, channels: int, normalised: bool) -> nn.Sequential:
+    import torch
+    from torch import nn
+
+    first = [nn.Conv2d(shape.channels, channels, 5, padding=2), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(channels, 2 * channels, 5, padding=2), nn.MaxPool2d(2)]
+    dense: list[nn.Module] = [nn.Linear(2 * channels * (shape.side // 4) ** 2, HIDDEN)]
+    if normalised:
+        first.append(nn.BatchNorm2d(channels))
+        second.append(nn.BatchNorm2d(2 * channels))
+        dense.append(nn.BatchNorm1d(HIDDEN))
+    seen = nn.Sequential(*first, nn.ReLU(), *second, nn.ReLU(), nn.Flatten(), *dense, nn.ReLU())
+    net = nn.Sequential(seen, nn.Linear(HIDDEN, classes))
+    return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU
 
 
 def plain(net: nn.Sequential) -> nn.Sequential:
@@ -108,12 +88,6 @@ def _parts(net: nn.Sequential) -> nn.Sequential:
     return cast("nn.Sequential", net[0])
 
 
-def _in_place(net: nn.Sequential) -> nn.Sequential:
-    import torch
-
-    return net.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # half the time on a CPU
-
-
 @dataclass(frozen=True)
 class ImageModel:
     """A trained network, as numpy arrays, so that it loads on any machine. It takes features as they travel."""
@@ -142,25 +116,8 @@ class ImageModel:
             net = network(self.pixels.shape, self.classes, self.channels)
         net.load_state_dict({name: torch.from_numpy(value) for name, value in self.weights.items()})
         images = self.pixels.images(x)
-        with torch.no_grad(), few_threads():
+        with torch.no_grad(), torch_on_one_thread():
             return torch.cat([(net if whole else net[0])(part) for part in images.split(_BLOCK)])
-
-
-@contextmanager
-def few_threads() -> Iterator[None]:
-    """For torch meanwhile as many threads as OMP_NUM_THREADS says, one without it; the number before comes back.
-
-    One, since a second makes such small networks hardly faster and waits the rest of the time. Torch's own number says
-    nothing: without the variable it is that of the cores. The last bits of sums depend on it.
-    """
-    import torch
-
-    before, asked = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS", "")
-    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) > 0 else 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -176,4 +133,4 @@ class DenseModel:
         *hidden, (weights, offsets) = self.layers
         for inner, inner_offsets in hidden:
             seen = np.maximum(seen @ inner.T + inner_offsets, 0)
-        return softmax((seen @ weights.T + offsets).astype(np.float64), axis=1)
+        return softmax((seen @ weights.T + offsets).astype(np.float64))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from unicodedata import category
@@ -16,24 +15,14 @@ from pydantic import Field, FiniteFloat
 from consilium.data.table import ReadingRule
 from consilium.models.adapted import Adaptation, Adapted, adapt
 from consilium.models.base import Model
+from consilium.models.keys import Inputs
 from consilium.models.naming import UnusableModel
-from consilium.models.published.file import (
-    Arrays,
-    BadModel,
-    Content,
-    Parts,
-    check_shapes,
-    decoded,
-    encoded,
-    read,
-    write,
-)
+from consilium.models.published.file import BadModel, Content, Parts, check_shapes, decoded, encoded, read, write
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.models.published.structures import Inputs, put_together, take_apart
+from consilium.models.published.structures import put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
-from consilium.protocol.files import replacing
 from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import canonical_queries
@@ -125,35 +114,29 @@ class Published:
 
 
 def publish(
-    path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray, prevalence: tuple[float, ...] = ()
-) -> Published:
-    """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
+    path: Path | None,
+    model: Model,
+    schema: Schema,
+    inputs: Inputs,
+    pool: np.ndarray,
+    prevalence: tuple[float, ...] = (),
+    known: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[Published, Adaptation | None]:
+    """The student as its file says it, written to `path`, or nowhere; `pool`: see `structures.take_apart`.
 
     prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
         what the model says.
+    known: public rows (n, features), as they travel, and their classes int64 (n,), which everybody knows. After the
+        prevalence, the student is brought to them, unless it is better as it is.
 
     Raises
     ------
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path)
-    write(path, header, arrays)
-    return written
-
-
-def as_published(
-    model: Model,
-    schema: Schema,
-    inputs: Inputs,
-    pool: np.ndarray,
-    prevalence: tuple[float, ...] = (),
-    path: Path | str = "student",
-) -> tuple[Published, dict[str, Any], dict[str, np.ndarray]]:
-    """The student as its file says it, and the file's description and numbers. `path`: what errors call the file."""
-    parts = take_apart(model, schema, pool)
-    trusted = trust_of_maker(model, parts)
-    header = {
+    parts, adaptation = take_apart(model, schema, pool), None
+    trusted, arrays = trust_of_maker(model, parts), dict(parts.arrays)
+    header: dict[str, Any] = {
         "format": FORMAT,
         "rows": schema.model_dump(mode="json"),
         "inputs": inputs,
@@ -161,41 +144,26 @@ def as_published(
         "settings": parts.settings,
     }
 
-    def read_back(description: dict[str, Any]) -> Published:
-        return _loaded(decoded(encoded(description, parts.arrays), path), path, trusted)
+    def read_back() -> Published:
+        return _loaded(decoded(encoded(header, arrays), path or "student"), path or "student", trusted)
 
-    written = read_back(header)
+    written = read_back()
     if prevalence:
         calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
         header["calibration"] = calibration.model_dump(mode="json")
-        written = read_back(header)
-    return written, header, parts.arrays
-
-
-def brought_to(
-    file: Path | tuple[dict[str, Any], Arrays], published: Published, rows: np.ndarray, y: np.ndarray
-) -> tuple[Published, Adaptation]:
-    """A student brought to public rows (n, features), as they travel, whose classes int64 (n,) everybody knows.
-
-    file: the student's, which is written anew; or what would stand in it, see `as_published`. The student stays as it
-    is where that is better.
-    """
-    x = published.schema.inputs(canonical_queries(rows, len(published.schema.features)))
-    adaptation = adapt(x, y, published.predict_proba(rows))
-    adapted = adaptation.model
-    if adapted is None:
-        return published, adaptation
-    if isinstance(file, Path):
-        content = read(file)
-        header, arrays = content.header, content.arrays
-    else:
-        header, arrays = file
-    more = {f"{_ADAPTED}intercept": adapted.intercept, f"{_ADAPTED}coefficients": adapted.coefficients}
-    whole = encoded({**header, "adapted": {"weight": adapted.weight}}, {**arrays, **more})
-    if isinstance(file, Path):
-        with replacing(file) as stream:
-            stream.write(whole)
-    return replace(published, adapted=adapted, sha256=hashlib.sha256(whole).hexdigest()), adaptation
+        written = read_back()
+    if known is not None:
+        rows, y = known
+        x = schema.inputs(canonical_queries(rows, len(schema.features)))
+        adaptation = adapt(x, y, written.predict_proba(rows))
+        if adapted := adaptation.model:
+            header["adapted"] = {"weight": adapted.weight}
+            arrays[f"{_ADAPTED}intercept"] = adapted.intercept
+            arrays[f"{_ADAPTED}coefficients"] = adapted.coefficients
+            written = read_back()
+    if path is not None:
+        write(path, header, arrays)
+    return written, adaptation
 
 
 def _adapted(header: _AdaptedHeader, arrays: dict[str, np.ndarray], schema: Schema) -> Adapted:
@@ -266,11 +234,6 @@ def find_model(given: Path) -> Path:
     for path in (given, *(folder / MODEL_FILE for folder in folders)):
         if path.is_file():
             return path
-    if any((folder / "model.joblib").exists() for folder in folders):
-        raise BadModel(
-            f"{given} has a model.joblib, which runs code when it is loaded, so that it is not read",
-            f"Train the student again: its folder then has a {MODEL_FILE}",
-        )
     action = "Give the student's folder, or that of a finished run"
     if not given.exists():
         raise PathError(f"{given} is not there", action)

@@ -1,13 +1,14 @@
 """Published students that others wrote, without a pickle: estimators as skops writes them, torch modules as arrays.
 
 What a file names is neither imported nor run, unless it is trusted: classes of `TRUSTED` and those that whoever loads
-it names; the factory of a module only as it is passed, or where an installed package offers it as an entry point.
+it names; the factory of a module only as it is passed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from pydantic import Field, JsonValue
 
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, by_name
-from consilium.models.naming import NAME_PATTERN, STUDENTS, UnusableModel, installed, resolve, told
+from consilium.models.naming import DottedName, UnusableModel, told
 from consilium.models.own_model import OwnModel
 from consilium.models.published import skops_file
-from consilium.models.published.file import BadModel, Parts, check_seen, check_shapes, unfit
+from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
@@ -26,9 +27,6 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.schema import Schema
 
 ESTIMATOR, TORCH = "estimator", "torch"
-OWN_INPUTS = "representation"
-"""What these models take, see `StudentSpec.inputs`."""
-
 _MODULE = "module."
 
 
@@ -53,7 +51,7 @@ class _Estimator(Frozen):
 
 
 class _Torch(Frozen):
-    factory: str = Field(pattern=NAME_PATTERN, max_length=200)
+    factory: DottedName
     parameters: dict[str, JsonValue]
     images: bool
 
@@ -88,7 +86,7 @@ def needed(parts: Parts) -> str:
     if parts.kind == TORCH:
         return (
             f"a torch module that `{parts.settings['factory']}` makes: pass that as `factory` to `load_model`, if you"
-            f" trust it, or install what offers it under `{STUDENTS}`; no code of it is in the file"
+            " trust it; no code of it is in the file"
         )
     if parts.kind != ESTIMATOR:
         return ""
@@ -98,25 +96,27 @@ def needed(parts: Parts) -> str:
     return f"{parts.settings['title']} as skops writes it: the libraries of its classes must be installed{action}"
 
 
-def _estimator(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    settings = validate(parts.settings, _Estimator, parts.kind)
-    check_shapes(parts.arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
-    seen = check_seen(parts.arrays["seen"], schema)
+def _estimator(trusted: OwnCodeTrust, arrays: Arrays, settings: _Estimator, schema: Schema) -> Model:
+    check_shapes(arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
+    seen = check_seen(arrays["seen"], schema)
     features = width(schema.representation, len(schema.features))
-    estimator = skops_file.read(parts.arrays["skops"].tobytes(), trusted.classes, features)
+    estimator = skops_file.read(arrays["skops"].tobytes(), trusted.classes, features)
     names = schema if by_name(estimator) else None
     return OwnModel(_guarded(seen, estimator, names), len(schema.classes), settings.title)
 
 
-def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
-    settings = validate(parts.settings, _Torch, parts.kind)
-    arrays = dict(parts.arrays)
+def _torch(trusted: OwnCodeTrust, arrays: Arrays, settings: _Torch, schema: Schema) -> Model:
     seen = arrays.pop("seen", np.zeros(0, dtype=np.int64))
     check_shapes({"seen": seen}, {}, {"seen": ("i8", "seen")})
     check_seen(seen, schema)
     if not all(name.startswith(_MODULE) for name in arrays):
         raise unfit("arrays that are of no module")
-    factory = trusted.factory or _installed(settings.factory)
+    factory = trusted.factory
+    if factory is None:
+        raise BadModel(
+            f"the student is a torch module that {settings.factory} makes; nothing was imported",
+            "In Python: load_model(path, factory=...), if you trust it",
+        )
 
     import torch  # two seconds to import
 
@@ -136,7 +136,12 @@ def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     return OwnModel(_guarded(seen, restored), len(schema.classes), f"torch {settings.factory}")
 
 
-OWN_KINDS: dict[str, Callable[[Parts, Schema, OwnCodeTrust], Model]] = {ESTIMATOR: _estimator, TORCH: _torch}
+def own_kinds(trusted: OwnCodeTrust) -> dict[str, tuple[str, type[Frozen], Callable[[Arrays, Any, Schema], Model]]]:
+    """Kind -> what it takes, see `StudentSpec.inputs`; its settings; what puts it together of arrays and settings."""
+    return {
+        ESTIMATOR: ("representation", _Estimator, partial(_estimator, trusted)),
+        TORCH: ("representation", _Torch, partial(_torch, trusted)),
+    }
 
 
 def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
@@ -156,15 +161,6 @@ def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
         action = "Its parameters must be numbers, texts, truth values, and lists and tables of them"
         raise UnusableModel(f"the torch module cannot be published: {error.what}", action) from None
     return Parts(TORCH, {**settings, "images": estimator.images}, {**arrays, "seen": seen})
-
-
-def _installed(name: str) -> Callable[..., Any]:
-    if not installed(name, STUDENTS):
-        raise BadModel(
-            f"the student is a torch module that {name} makes; nothing was imported",
-            f"In Python: load_model(path, factory=...), if you trust it; or install what offers it under {STUDENTS}",
-        )
-    return resolve(name, STUDENTS)
 
 
 def _guarded(seen: np.ndarray, estimator: Any, schema: Schema | None = None) -> GuardedClassifier:

@@ -7,7 +7,7 @@ that others wrote (`published.own_models`), as far as whoever loads the file tru
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field, FiniteFloat
@@ -17,9 +17,10 @@ from consilium.models.images.graph_cnn import GraphCnnModel, Sight
 from consilium.models.images.network import HIDDEN, DenseModel, ImageModel
 from consilium.models.images.pixels import Pixels, shape_of
 from consilium.models.kernel import KernelModel
+from consilium.models.keys import Inputs
 from consilium.models.own_model import OwnModel
 from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
-from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
+from consilium.models.published.own_models import NOTHING, OwnCodeTrust, own_kinds, own_parts
 from consilium.models.tabular import Linear
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -28,11 +29,8 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import Schema
 
-Inputs = Literal["features", "representation"]
-"""What a model takes, see `StudentSpec.inputs`."""
-
 MOST_ROWS = 100_000
-"""Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
+"""Within a model with a kernel: represented, they are far more bytes than in the file."""
 
 MOST_NETWORKS = 4
 MOST_LAYERS = 20
@@ -43,8 +41,10 @@ class _None(Frozen):
 
 
 class _Kernel(Frozen):
+    """rows: as they travel, or as the schema represents them."""
+
     gamma: FiniteFloat = Field(gt=0)
-    rows: Form
+    rows: Inputs
 
 
 class _Pixels(Frozen):
@@ -62,7 +62,6 @@ class _Network(_Pixels):
 
 class _GraphCnn(Frozen):
     gamma: FiniteFloat = Field(gt=0)
-    rows: Form
     scales: tuple[FiniteFloat, ...]
     networks: tuple[_Network, ...] = Field(min_length=1, max_length=MOST_NETWORKS)
 
@@ -89,16 +88,14 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
                 arrays |= {f"{number}.weight": weights, f"{number}.offset": offsets}
             return Parts("dense", {**_pixel_settings(model.pixels), "layers": len(model.layers)}, arrays)
         case KernelModel():
-            form, rows = pack(model.rows, schema, pool)
+            form, rows = _shorter(model.rows, schema, pool)
             settings = {"gamma": model.gamma, "rows": form}
             offset = {} if model.offset is None else {"offset": model.offset}
             return Parts("kernel", settings, {"rows": rows, "weights": model.weights, **offset})
         case GraphCnnModel():
-            form, rows = pack(model.rows)
             networks = model.sight.networks
             settings = {
                 "gamma": model.kernel.gamma,
-                "rows": form,
                 "scales": list(model.sight.scales),
                 "networks": [_network_settings(network) for network in networks],
             }
@@ -107,7 +104,7 @@ def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
                 for number, network in enumerate(networks)
                 for name, array in network.weights.items()
             }
-            return Parts("both", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
+            return Parts("graph_cnn", settings, {"rows": model.rows, "weights": model.kernel.weights, **seen})
         case OwnModel():
             return own_parts(model)
     raise TypeError(f"{type(model).__name__} is no model that can be published")
@@ -120,18 +117,14 @@ def put_together(parts: Parts, schema: Schema, inputs: Inputs, trusted: OwnCodeT
     ------
     BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
     """
-    if parts.kind not in {**_BUILDERS, **OWN_KINDS}:
-        known = ", ".join((*_BUILDERS, *OWN_KINDS))
-        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {known}")
-    wanted = OWN_INPUTS if parts.kind in OWN_KINDS else _BUILDERS[parts.kind][0]
+    kinds = {**_BUILDERS, **own_kinds(trusted)}
+    if parts.kind not in kinds:
+        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {', '.join(kinds)}")
+    wanted, settings_type, build = kinds[parts.kind]
     if wanted not in (inputs, None):
         raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
     try:
-        if parts.kind in OWN_KINDS:
-            return OWN_KINDS[parts.kind](parts, schema, trusted)
-        _, settings_type, build = _BUILDERS[parts.kind]
-        settings = validate(parts.settings, settings_type, parts.kind)
-        return build(dict(parts.arrays), settings, schema)
+        return build(dict(parts.arrays), validate(parts.settings, settings_type, parts.kind), schema)
     except ConfigError as error:
         raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
 
@@ -192,18 +185,20 @@ def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
     if offset is not None:
         check_shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
     rows = _kernel_rows(arrays, settings.rows, schema)
-    return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma, offset)
+    if settings.rows == "features":
+        rows = schema.inputs(rows).astype(np.float32)
+    return KernelModel(rows, arrays["weights"], settings.gamma, offset)
 
 
 def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
-    if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
+    if len(settings.scales) != 1 + len(settings.networks):
         raise unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
     networks = []
     for number, network in enumerate(settings.networks):
         start = f"network-{number}."
         own = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
         networks.append(_network(own, network, schema))
-    rows = unpack(settings.rows, _kernel_rows(arrays, settings.rows, schema))
+    rows = _kernel_rows(arrays, "features", schema)
     sight = Sight(schema.inputs, tuple(networks), settings.scales)
     return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
 
@@ -214,7 +209,7 @@ _BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, S
     "kernel": ("representation", _Kernel, _kernel),
     "network": ("features", _Network, _network),
     "dense": ("features", _Dense, _dense),
-    "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
+    "graph_cnn": ("features", _GraphCnn, _graph_cnn),
 }
 
 
@@ -230,49 +225,21 @@ def _pixel_settings(pixels: Pixels) -> dict[str, Any]:
     return {"low": pixels.low, "high": pixels.high}
 
 
-def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
-    width = _width(schema) if form.of == "inputs" else len(schema.features)
-    wanted = {"rows": ("u1" if form.unit else "f4", "rows width"), "weights": ("f4", "rows classes")}
+def _kernel_rows(arrays: Arrays, form: Inputs, schema: Schema) -> np.ndarray:
+    width = _width(schema) if form == "representation" else len(schema.features)
+    wanted = {"rows": ("f4", "rows width"), "weights": ("f4", "rows classes")}
     bound = check_shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
     if bound["rows"] > MOST_ROWS:
         raise unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
     return arrays["rows"]
 
 
-_UNITS = (1, 255)
-
-
-class Form(Frozen):
-    """of: rows as they travel, or as the schema represents them. unit: bytes that are this many times the number."""
-
-    of: Literal["features", "inputs"]
-    unit: Literal[1, 255] | None = None
-
-
-def pack(rows: np.ndarray, schema: Schema | None = None, pool: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
-    """Rows -> their form, as JSON, and the array of the file, float32 or uint8 (m, width).
-
-    Without `schema` they are rows as they travel. With it they are its representation of some of `pool` float32 (n,
-    features), and are looked up there where that is shorter.
-    """
-    form: dict[str, Any] = {"of": "features" if schema is None else "inputs", "unit": None}
-    if schema is not None and pool is not None and schema.representation != "none":
+def _shorter(rows: np.ndarray, schema: Schema, pool: np.ndarray) -> tuple[Inputs, np.ndarray]:
+    """Represented rows float32 (m, inputs), or where that is shorter those of `pool` float32 (n, features) that they
+    are of, and which it is."""
+    if schema.representation != "none":
         place = {name: index for index, name in enumerate(query_ids(schema.inputs(pool).astype(np.float32)))}
         found = [place.get(name) for name in query_ids(rows)]
         if None not in found:
-            rows, form["of"] = pool[np.array(found, dtype=np.int64)], "features"
-    rows = rows.astype(np.float32)
-    for unit in _UNITS:
-        whole = np.round(rows * np.float32(unit))
-        if (whole >= 0).all() and (whole <= 255).all() and (whole / np.float32(unit) == rows).all():
-            form["unit"] = unit
-            return form, whole.astype(np.uint8)
-    return form, rows
-
-
-def unpack(form: Form, stored: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-    """float32 rows: as they travel without `schema`, else as it represents them."""
-    rows = stored if form.unit is None else stored.astype(np.float32) / np.float32(form.unit)
-    if schema is not None and form.of == "features":
-        rows = schema.inputs(rows)
-    return rows.astype(np.float32)
+            return "features", pool[np.array(found, dtype=np.int64)].astype(np.float32)
+    return "representation", rows

@@ -82,7 +82,7 @@ class Council(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
+    teacher : what each owner trains: a name ("ridge", "sklearn.svm.SVC"), a table ({"model": "ridge", "alpha": 2.0}),
         a description of the package, or an estimator. None: logistic regression.
     student : what learns from the labels, likewise ({"name": "graph", "gamma": 0.5}). None: logistic regression.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.

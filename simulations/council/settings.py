@@ -10,15 +10,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from consilium.accounting.units import Unit
+from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
-from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.council.defaults import MECHANISM
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.datasets.spec import MEMORY
 
 Described = str | Mapping[str, Any] | BaseModel | Any
-"""A kind's name; a table with its name and keys, as in a scenario; one of the package's descriptions; or an estimator.
-"""
+"""A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; one of the
+package's descriptions; or an estimator."""
 
 _ASKED_FOR = frozenset(kind.model_fields["model"].default for kind in TEACHERS)
 """Kinds that a coordinator may ask for; only a party's own file names others."""
@@ -60,17 +60,18 @@ class ObjectFiles:
         """
         if described is None:
             return None, None
-        table = table_of(described, "model")
-        if table is None:
-            table = {"model": "pickled", **self._written(described, "teacher")}
+        table = self._table(described, "model", "teacher")
         return (table, None) if table["model"] in _ASKED_FOR else (None, table)
 
     def student(self, described: Described) -> dict[str, Any] | None:
         """The table `student.trainer`. Raises BadSetting, UnusableModel."""
-        if described is None:
-            return None
-        table = table_of(described, "name")
-        return {"name": "pickled", **self._written(described, "student")} if table is None else table
+        return None if described is None else self._table(described, "name", "student")
+
+    def _table(self, described: Described, tag: str, role: str) -> dict[str, Any]:
+        if isinstance(described, str) and re.search("[.:]", described):
+            return {tag: "estimator", "factory": described}
+        table = table_of(described, tag)
+        return {tag: "pickled", **self._written(described, role)} if table is None else table
 
     def _written(self, estimator: Any, role: str) -> dict[str, Any]:
         if hasattr(estimator, "state_dict") and not hasattr(estimator, "fit"):
@@ -122,8 +123,13 @@ _IN_PYTHON = {key: parameter for parameter, key in _KEYS.items() if parameter !=
     "query_budget.queries": "queries",
 }
 """Keys that a caller of `Council` never wrote, and the parameters that they come from."""
-_FILES_ONLY = ". data.drop leaves a column out, data.columns declares it"
-"""Of a message about a table, what a caller with a frame in hand need not be told."""
+_WRITTEN = {
+    ". data.drop leaves a column out, data.columns declares it": ", or say what it is with columns=",
+    " (data.drop)": "",
+    "a simulated party's own teacher: [teacher] pickled teacher.pkl": "teacher",
+    "the student pickled student.pkl": "student",
+}
+"""What messages say of files, of which a caller with a frame and estimators in hand knows nothing."""
 _IN_A_MESSAGE = re.compile("|".join(sorted(map(re.escape, _IN_PYTHON), key=len, reverse=True)))
 
 
@@ -133,8 +139,9 @@ def in_python(text: str) -> str:
     >>> in_python("Lower data.least_rows or data.public_share")
     'Lower least_rows or public_share'
     """
-    shown = text.replace(_FILES_ONLY, ", or say what it is with columns=").replace(" (data.drop)", "")
-    return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], shown)
+    for written, meant in _WRITTEN.items():
+        text = text.replace(written, meant)
+    return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], text)
 
 
 def check(parameters: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,7 +161,7 @@ def _read_file(path: Path) -> _File:
     return _File(path, read_arrays(path, "where you wrote it"))
 
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 IMAGE = "file"
 """Column of a list that names the images, relative to the list."""
 COLOURS = {"grey": ("L", ("",)), "rgb": ("RGB", ("-red", "-green", "-blue"))}
@@ -273,14 +274,20 @@ def _all_pixels(files: Sequence[Path], spec: SourceSpec) -> np.ndarray:
 _SHOWN = 3
 _DEEP = 65_535
 """White, in 16 bits."""
+_PHOTOMETRIC = 262
+"""TIFF's tag that is 0 where 0 is white. Pillow turns 8 bits round, and not 16."""
 
 
 def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
     """One image, float32 (size * size * channels,), upright and scaled by its depth. Raises DataError."""
     from PIL import Image, ImageOps
 
+    too_large = (Image.DecompressionBombWarning, Image.DecompressionBombError)
     try:
-        with Image.open(path) as image:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(path)
+        with opened as image:
             mode, frames = image.mode, getattr(image, "n_frames", 1)
             deep = mode.startswith("I;16") or (mode == "I" and image.format == "PNG")
             if not deep and mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA"):
@@ -288,19 +295,28 @@ def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
             if frames > 1 and image.format != "MPO":  # a photograph with its preview
                 raise DataError(f"{path} holds {frames} images", "Make each a file")
             upright = ImageOps.exif_transpose(image)
-            if not deep and upright.has_transparency_data:
-                upright = upright.convert("RGBA")
-                if upright.getchannel("A").getextrema() != (255, 255):
-                    raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
+            hidden = False
             if deep:  # resized as floats: Pillow cuts 16 bits at 255
-                plain = Image.fromarray(np.asarray(upright, dtype=np.float32) * np.float32(255 / _DEEP))
+                numbers = np.asarray(upright, dtype=np.float32)
+                hidden = bool((numbers == image.info.get("transparency", -1)).any())
+                if getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0:
+                    numbers = _DEEP - numbers
+                plain = Image.fromarray(numbers * np.float32(255 / _DEEP))
             else:
+                if upright.has_transparency_data:
+                    upright = upright.convert("RGBA")
+                    hidden = upright.getchannel("A").getextrema() != (255, 255)
                 plain = upright.convert("RGB" if mode in ("P", "PA", "RGBA") else "L" if mode == "LA" else upright.mode)
                 plain = plain.convert(COLOURS[colour][0])
+            if hidden:
+                raise DataError(f"{path} has pixels that are transparent (mode {mode})", _EXPORT)
             square = np.asarray(ImageOps.fit(plain, (size, size)), dtype=np.float32)
     except FileNotFoundError:
-        raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list, or the link") from None
+    except too_large:
+        most = f"{Image.MAX_IMAGE_PIXELS:,} pixels"
+        raise DataError(f"{path} has more than {most}, the most that is read", "Export it smaller") from None
+    except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{path} is no image that can be read: {error}", "Export it again, or leave it out") from None
     if deep and colour == "rgb":
         square = np.repeat(square[:, :, None], 3, axis=2)

@@ -28,6 +28,7 @@ import numpy as np
 from pydantic import Field
 
 from consilium.data.private_rows import Rows, load_rows, read_rows
+from consilium.models.keys import TeacherKind
 from consilium.party.hidden_votes import MASKED
 from consilium.party.home import Home, PartyFile, R
 from consilium.party.node import PartyNode
@@ -40,7 +41,6 @@ from consilium.protocol.messages import TrainRequest
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.engines.memory_account import MemoryAccount, MemoryBook
 
 SETTINGS, ROWS, ACCOUNTS, TEACHERS = "block.json", "rows.npz", "accounts.pickle", "teachers.pickle"

@@ -22,7 +22,7 @@ from consilium.simulations.beside import Advance, Finished, Task
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict
 
-    from consilium.protocol.teachers import TeacherKind
+    from consilium.models.keys import TeacherKind
 
 
 class Worker:

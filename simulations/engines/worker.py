@@ -15,11 +15,12 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
+import numpy as np
 from flwr.app import Context, Error, Message
 
-from consilium.data.private_rows import remarks
-from consilium.party.teach import build
-from consilium.protocol.teachers import teacher_from_json
+from consilium.data.private_rows import Rows, remarks
+from consilium.models.keys import teacher_from_json
+from consilium.models.table import fit_teachers
 from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.block_app import app
 from consilium.simulations.engines.flower import assume_identity
@@ -29,11 +30,12 @@ CLIENT_APP_RAISED_EXCEPTION = 2
 
 
 def prepare(environment: dict[str, str], described: str) -> None:
-    """Take this over, and import what a teacher needs of which this is the description, by building one that is not
-    trained. Whatever is wrong with it, the parties will say."""
+    """Take this over, and import what a teacher needs of which this is the description, by training one on two rows.
+    Whatever is wrong with it, the parties will say."""
     os.environ.update(environment)
     with contextlib.suppress(Exception):
-        build(teacher_from_json(described), 0)
+        two = np.arange(2)
+        fit_teachers(teacher_from_json(described), Rows(np.eye(2), two), [two], [0], 2)
 
 
 def serve(connection: Connection) -> None:

@@ -22,7 +22,7 @@ from scipy.linalg import solve
 
 from consilium.models.base import Model
 from consilium.models.evaluation import evaluate
-from consilium.models.specs import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
+from consilium.models.keys import FeatureMatchingStudent, ImageStudent, LogisticRegressionStudent, TrainerKind
 from consilium.protocol.schema import Schema
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
 from consilium.simulations.population.specs import HandLabelMode

@@ -24,7 +24,7 @@ import numpy as np
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
-from consilium.protocol.teachers import TeacherKind
+from consilium.models.keys import TeacherKind
 from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 from scipy.linalg import solve
 
-from consilium.models.specs import OwnCode
+from consilium.data.private_rows import Rows
+from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.models.table import TEACHERS, sklearn_weight
 from consilium.models.teachers import NetworkTeacher
-from consilium.party.teach import fit, sklearn_weight
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import GradientBoostingSpec, NetworkSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
@@ -41,8 +41,6 @@ def pooled_probabilities(
 @singledispatch
 def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     model = _model(teacher, len(x)).fit(schema.inputs(x), y)
-    if hasattr(model, "n_jobs"):
-        model.n_jobs = 1  # threads add trees up in any order, and the last digits with it
     return class_probabilities(model, test, len(schema.classes))
 
 
@@ -52,19 +50,6 @@ def _model(teacher: TeacherKind, rows: int) -> Any:
     from consilium.models.linear import LogisticTeacher  # scipy.optimize: audits need none of it
 
     return LogisticTeacher(iterations=2000)
-
-
-@_model.register
-def _(teacher: RandomForestSpec, rows: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
-
-    return RandomForestClassifier(
-        n_estimators=teacher.trees,
-        max_depth=teacher.depth,
-        class_weight=sklearn_weight(teacher),
-        random_state=0,
-        n_jobs=-1,
-    )
 
 
 @_model.register
@@ -88,11 +73,10 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 
 
 @_trained.register(OwnCode)
-def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Where it cannot be trained on so many rows, the shares of the classes."""
-    model = fit(teacher, schema.inputs(x), y, 0, schema)
-    if model is None:
-        return np.tile(np.bincount(y, minlength=len(schema.classes)) / len(y), (len(test), 1))
+@_trained.register(RandomForestSpec)
+def _(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """As a teacher is; where one's own cannot be trained on so many rows, their most frequent class."""
+    model = TEACHERS[type(teacher)](teacher, Rows(schema.inputs(x), y, schema=schema), 0)
     return class_probabilities(model, test, len(schema.classes))
 
 

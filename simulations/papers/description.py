@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.models.specs import TrainerSpec
+from consilium.models.keys import TrainerSpec
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen

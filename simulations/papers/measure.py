@@ -15,13 +15,12 @@ from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
-from consilium.models.base import Job
-from consilium.party.teach import train_all
+from consilium.models.keys import CnnSpec
+from consilium.models.table import fit_teachers
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.label_source import NO_LABEL, Progress
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.teachers import CnnSpec
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
@@ -94,8 +93,8 @@ def train_teachers(row: PaperRow, seed: int, images: Images, kept: Path, progres
         progress("train", place, row.teachers)
         part = part[: row.shard or None]
         rows = Rows(images.private[part], images.private_y[part])
-        (teacher,) = train_all(rows, spec, [np.arange(len(part))], [int(state)], classes)
-        labels = teacher.predict(images.test)  # pyright: ignore[reportAttributeAccessIssue]
+        (teacher,) = fit_teachers(spec, rows, [np.arange(len(part))], [int(state)], classes)
+        labels = teacher.predict(images.test)
         votes[np.arange(len(labels)), labels] += 1
         right.append(float((labels == images.test_y).mean()))
     with replacing(path) as file:
@@ -173,9 +172,8 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         more = images.private[: row.more]
         rest = np.concatenate([images.test[np.setdiff1d(pool, rows)], more])
         classes = int(truth.max()) + 1
-        job = Job(kept / "students", progress)
         spec = StudentSpec(trainer=row.student)
-        model = train(images.test[rows], labels[known], rest, classes, spec, seed, job)
+        model = train(images.test[rows], labels[known], rest, classes, spec, seed, progress)
         right = model.predict_proba(images.test[judges]).argmax(axis=1) == truth[judges]
         figures["student"] = float(right.mean())
         figures["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]

@@ -43,6 +43,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         least_rows=data.rows_needed,
         left_out={**dataset.left_out, OF_PUBLIC.format(dataset.owner_label): of_public_patients(dataset, public)},
         spelled=spelled_twice(dataset.owner_names or ()) | spelled_twice(dataset.classes) if described else {},
+        brightest=float(x.max()) if data.set == "images" else 1.0,
         anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
 

@@ -11,13 +11,13 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
 from consilium.coordinator.rosters import least_accepted
-from consilium.party.teach import check_rows
+from consilium.models.keys import TeacherKind
+from consilium.models.table import check_teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare, drawn_parties
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
@@ -148,7 +148,7 @@ def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
     """Raise ConfigError unless each can be trained on made-up rows of this schema: once here, before all parties."""
     for teacher in teachers_named(simulation):
         try:
-            check_rows(teacher, schema)
+            check_teacher(teacher, schema)
         except Refused as error:
             raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from consilium.models.specs import OwnTeacher
+from consilium.models.keys import OwnTeacher
 from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set

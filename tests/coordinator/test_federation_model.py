@@ -15,7 +15,7 @@ from consilium.coordinator.config import Federation, FederationConfig, QueryBudg
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.coordinator.privacy import promised, promised_in_other_units, promised_to_student
-from consilium.protocol.teachers import TEACHERS
+from consilium.models.keys import TEACHERS
 from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {

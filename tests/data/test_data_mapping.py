@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
+from consilium.models.table import fit_teachers
 from consilium.party.home import PartyFile
-from consilium.party.teach import train
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Range, Schema
@@ -219,7 +219,7 @@ def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(
     assert np.isfinite(rows.x).all()
     if scale == 1.0 and limit == 1e6:
         assert rows.x[:, 0].tolist() == [0.5, 4711, 3, 1e6]
-    train(rows, teacher_of(model, trees=3), np.arange(4), 1, 2)
+    fit_teachers(teacher_of(model, trees=3), rows, [np.arange(4)], [1], 2)[0]
 
 
 def test_ranges_are_part_of_the_digest_and_survive_json() -> None:

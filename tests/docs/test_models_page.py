@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from consilium.models.specs import OwnTeacher
-from consilium.party.teach import check
+from consilium.models.keys import OwnTeacher
+from consilium.models.table import check_teacher
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import check_trainer
@@ -24,17 +24,11 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(144)), ("well", "
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch) -> Path:
-    """A folder with the page's modules, and the package that offers one."""
+    """A folder with the page's modules."""
     for block in PAGE:
         first = block.text.splitlines()[0]
         if block.language == "python" and first.startswith("# "):
             (tmp_path / first.removeprefix("# ")).write_text(block.text, encoding="utf-8")
-    (offer,) = (block.text for block in PAGE if "entry-points" in block.text)
-    info = tmp_path / "their_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their_package\nVersion: 1.0\n")
-    ((group, offered),) = tomllib.loads(offer)["project"]["entry-points"].items()
-    (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in offered.items()))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -55,7 +49,7 @@ def test_what_the_page_shows_can_be_trained(block: Block, desk: Path) -> None:
         return
     teacher = shown.get("teacher") or shown["simulation"]["own_teacher"]
     spec = TypeAdapter(OwnTeacher).validate_python(quick(teacher))
-    check(spec, IMAGES if teacher.get("images") else make_config().rows)
+    check_teacher(spec, IMAGES if teacher.get("images") else make_config().rows)
 
 
 def test_the_page_shows_every_kind() -> None:

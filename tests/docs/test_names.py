@@ -14,14 +14,11 @@ import typer
 from typer.core import TyperGroup
 
 from consilium.cli import DefaultGroup, app
-from consilium.models.naming import STUDENTS, TEACHERS
 from tests.docs.pages import PAGES, ROOT, commands, inline_code
 
 TOP = "accounting|protocol|party|aggregator|coordinator|student|simulations|consilium|tests|benchmarks|docs"
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|proto|toml))?(?![\w/])")
 NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
-OF_OTHERS = {TEACHERS, STUDENTS}
-"""Groups of entry points that other people's packages fill."""
 
 
 def faults_by_page(faults: Callable[[Path], list[str]]) -> dict[str, list[str]]:
@@ -32,7 +29,7 @@ def faults_by_page(faults: Callable[[Path], list[str]]) -> dict[str, list[str]]:
 def test_dotted_names() -> None:
     """Modules, what is in them, and groups of entry points. ROOM stands for any."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    known = {"consilium.ROOM", *groups, *OF_OTHERS}
+    known = {"consilium.ROOM", *groups}
 
     def faults(page: Path) -> list[str]:
         names = set(re.findall(r"(?<![\w./-])consilium(?:\.\w+)+(?![\w-])", page.read_text(encoding="utf-8")))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 from torch.nn import functional
 
-from consilium.models.base import Job
 from consilium.models.images import feature_matching
-from consilium.models.images import feature_matching as improved_gan
 from consilium.models.images.feature_matching import Discriminator, Duel, FlooredAdam, Normed
 from consilium.models.images.network import DenseModel
-from consilium.models.specs import FeatureMatchingStudent
+from consilium.models.keys import FeatureMatchingStudent
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.models.digits import digits
@@ -30,8 +26,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_matching, "HIDDEN", (64, 32, 32))
     monkeypatch.setattr(feature_matching, "WIDTH", 32)
     monkeypatch.setattr(feature_matching, "BATCH", 20)
-    monkeypatch.setattr(improved_gan, "BATCH", 20)
-    monkeypatch.setattr(improved_gan, "KEPT_EVERY", 10)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -47,7 +41,6 @@ def generator(seed: int = 0) -> torch.Generator:
         ("SEEDS", 100),
         ("WIDTH", 500),
         ("BATCH", 100),
-        ("EPOCHS", 300),
         ("UNLABELLED_WEIGHT", 1.0),
         ("RATE", 0.003),
         ("MOMENTUM", 0.5),
@@ -63,7 +56,7 @@ def test_settings_are_the_published_ones(name: str, published: object) -> None:
 
 
 def test_so_many_epochs_as_published_unless_told_otherwise() -> None:
-    assert SPEC.epochs == feature_matching.EPOCHS
+    assert SPEC.epochs == 300
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         FeatureMatchingStudent(epochs=0)
 
@@ -92,7 +85,7 @@ def test_noise_is_fresh_while_it_learns_and_absent_afterwards(small: None) -> No
         expected = torch.softmax(functional.linear(seen, *judge.plain()[-1]), dim=1)
     rows = (x.numpy() * 16).astype(np.float64)
     rows[0, 0], rows[0, 1] = 0, 16
-    model = DenseModel(improved_gan.Pixels.of(rows), layers)
+    model = DenseModel(feature_matching.Pixels.of(rows), layers)
     np.testing.assert_allclose(model.predict_proba(rows)[1:], expected[1:], atol=1e-5)
 
 
@@ -145,25 +138,6 @@ class TestTraining:
         )
         assert (first == again).all()
         assert (first != other).any()
-
-    def test_goes_on_after_a_kill_with_the_same_result(self, tmp_path: Path) -> None:
-        x, y = digits()
-        arguments = (x[:30], y[:30], x[30:110], 10, _epochs(7), 3)  # five steps an epoch
-        straight = train(*arguments).predict_proba(x[:100])
-
-        def killed(stage: str, done: int, total: int) -> None:
-            if done == 20:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            train(*arguments, Job(tmp_path, killed))
-        steps: list[tuple[str, int, int]] = []
-        resumed = train(*arguments, Job(tmp_path, lambda *step: steps.append(step)))
-        assert steps == [("train student, feature_matching", done, 35) for done in (20, 30, 35)]
-        assert (resumed.predict_proba(x[:100]) == straight).all()
-        assert (train(*arguments, Job(tmp_path)).predict_proba(x[:100]) == straight).all()
-        other = train(x[:30], y[1:31], *arguments[2:], Job(tmp_path))
-        assert (other.predict_proba(x[:100]) != straight).any()  # other labels do not take its checkpoint
 
     @pytest.mark.parametrize(("labelled", "unlabelled"), [(2, 0), (30, 1)])
     def test_few_rows_and_classes_never_seen(self, labelled: int, unlabelled: int) -> None:

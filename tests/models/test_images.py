@@ -1,8 +1,6 @@
-"""Trainers of images: one contract for all, unlabelled images that help, checkpoints, stopping, and what is refused."""
+"""Trainers of images: one contract for all, unlabelled images that help, stopping, and what is refused."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +8,9 @@ import torch
 
 from consilium.models.base import Aids, Shares
 from consilium.models.images.graph_cnn import GraphCnnTrainer
-from consilium.models.images.loop import Job
-from consilium.models.images.network import few_threads
 from consilium.models.kernel import nearest_rows
-from consilium.models.train import trainer_of
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.models.table import STUDENTS
+from consilium.protocol.errors import ConfigError
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 
@@ -73,30 +69,6 @@ class TestContract:
         train(x[:40], y[:40], x[40:90], 10, spec(trainer, steps=2), seed=0)
         assert (torch.get_rng_state() == state).all()
         assert torch.get_num_threads() == threads
-
-    @pytest.mark.slow
-    def test_goes_on_after_a_kill_with_the_same_result(self, trainer: str, tmp_path: Path) -> None:
-        x, y = digits()
-        steps_of_all = 2 * CHECK_EVERY + 3
-        settings = spec(trainer, steps=steps_of_all, looks=steps_of_all, networks=2, settled=0.01)
-        arguments = (x[:40], y[:40], x[40:140], 10, settings, 3)
-        straight = train(*arguments).predict_proba(x[:100])
-        for at in (1, 2):  # killed after the first check; then again after the second
-
-            def killed(stage: str, done: int, total: int, at: int = at) -> None:
-                if done == at * CHECK_EVERY:
-                    raise KeyboardInterrupt
-
-            with pytest.raises(KeyboardInterrupt):
-                train(*arguments, Job(tmp_path, killed))
-        steps: list[int] = []
-        resumed = train(*arguments, Job(tmp_path, lambda stage, done, total: steps.append(done)))
-        left = getattr(settings.trainer, "networks", 0)  # begun was the first look alone
-        # it begins where the checkpoint is, three steps from the end; all others from nothing
-        assert steps == [2 * CHECK_EVERY, *[0, CHECK_EVERY, 2 * CHECK_EVERY] * left]
-        assert (resumed.predict_proba(x[:100]) == straight).all()
-        finished = train(*arguments, Job(tmp_path)).predict_proba(x[:100])
-        assert (finished == straight).all()
 
 
 def accuracy_of_twenty_labels(trainer: str) -> float:
@@ -167,23 +139,13 @@ def test_a_first_look_brings_like_images_together() -> None:
     for image, digit, (down, right) in zip(pixels, x.reshape(-1, 8, 8), moves, strict=True):
         image[down : down + 8, right : right + 8] = digit
     rows = pixels.reshape(len(x), -1)[:1000].astype(np.float32)
-    trainer = trainer_of(spec("graph_cnn", looks=250, steps=1).trainer, Aids(rows))
+    keys = spec("graph_cnn", looks=250, steps=1).trainer
+    trainer = STUDENTS[type(keys)](keys, Aids(rows))
     assert isinstance(trainer, GraphCnnTrainer)
     (network,) = trainer.first_look(rows, rows, 10, 0)
     seen, before = (nearest_rows(places, 5)[0] for places in (network.features(rows), rows))
     same = [float((y[:1000][near] == y[:1000, None]).mean()) for near in (seen, before)]
     assert same[0] > same[1] + 0.05
-
-
-@pytest.mark.parametrize(("asked", "given"), [(None, 1), ("3", 3), ("2,1", 1)])
-def test_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, asked: str | None, given: int) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if asked is not None:
-        monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    before = torch.get_num_threads()
-    with few_threads():
-        assert torch.get_num_threads() == given
-    assert torch.get_num_threads() == before
 
 
 @pytest.mark.slow
@@ -192,21 +154,10 @@ def test_it_stops_once_predictions_have_settled() -> None:
     done: dict[float, int] = {}
     for settled in (0.0, 0.999):
         steps: list[int] = []
-        job = Job(None, lambda stage, step, total, steps=steps: steps.append(step))
-        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=70, settled=settled), 0, job)
+        told = lambda stage, step, total, steps=steps: steps.append(step)  # noqa: E731
+        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=70, settled=settled), 0, told)
         done[settled] = max(steps)
     assert done == {0.0: 70, 0.999: 6 * CHECK_EVERY}  # the first has nothing to compare with; at the second all changed
-
-
-@pytest.mark.parametrize("content", [b"", b"nothing", None], ids=["empty", "no checkpoint", "cut off"])
-def test_damaged_checkpoints_are_refused(tmp_path: Path, content: bytes | None) -> None:
-    x, y = digits()
-    arguments = (x[:40], y[:40], x[40:90], 10, spec("cnn", steps=CHECK_EVERY), 0, Job(tmp_path))
-    train(*arguments)
-    (path,) = tmp_path.glob("checkpoint-*.pt")
-    path.write_bytes(path.read_bytes()[:5000] if content is None else content)
-    with pytest.raises(DataError, match=r"checkpoint-.* is damaged\. Remove it"):
-        train(*arguments)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

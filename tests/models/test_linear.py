@@ -13,10 +13,10 @@ from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
 from consilium.models import linear
+from consilium.models.keys import LogisticRegressionSpec
 from consilium.models.linear import LogisticTeacher, NotConverged
+from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher
-from consilium.party.teach import train_all
-from consilium.protocol.teachers import LogisticRegressionSpec
 
 INPUTS = 6
 
@@ -92,9 +92,9 @@ def test_a_teacher_is_the_same_whatever_is_trained_beside_it() -> None:
     x, y = rows(90, 3)
     parts = np.array_split(np.arange(90), 6)
     spec = LogisticRegressionSpec()
-    together = train_all(Rows(x, y), spec, parts, range(6), 9)
+    together = fit_teachers(spec, Rows(x, y), parts, range(6), 9)
     for index, part in enumerate(parts):
-        (alone,) = train_all(Rows(x[part], y[part]), spec, [np.arange(len(part))], [index], 9)
+        (alone,) = fit_teachers(spec, Rows(x[part], y[part]), [np.arange(len(part))], [index], 9)
         assert pickle.dumps(alone) == pickle.dumps(together[index])
 
 

@@ -15,9 +15,9 @@ from consilium.models.base import Shares
 from consilium.models.evidence import column_scales, contrasts, fit_softmax, graph_functions, most_probable, regress
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
+from consilium.models.keys import Smoothing
 from consilium.models.published.model import publish
 from consilium.models.shares import even
-from consilium.models.specs import Smoothing
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
@@ -156,7 +156,7 @@ class TestEveryKind:
         rows = x.astype(np.float32)
         schema = Schema.of_images(("a", "b", "c"), ("well", "ill"), "none")
         model = by_train(spec, rows.astype(np.float64), told_of(shares, 0.3, 2), rows[:20].astype(np.float64))
-        published = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
+        published, _ = publish(tmp_path / "model.safetensors", model, schema, "representation", rows)
         np.testing.assert_allclose(published.predict_proba(rows), model.predict_proba(rows.astype(np.float64)))
 
 

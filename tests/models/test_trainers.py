@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
+from consilium.models import table
 from consilium.models.evaluation import evaluate
+from consilium.models.keys import TRAINERS, OwnTeacher
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.federation import make_rows
@@ -23,6 +27,13 @@ SPECS = {
 def standardised(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     x, y = make_rows(count, seed)
     return (x.astype(np.float64) - [60, 140, 0]) / [10, 20, 1], y
+
+
+def test_every_kind_of_keys_has_what_fits_it() -> None:
+    """A configuration may name it: then it must be in the table."""
+    (own, _) = get_args(OwnTeacher)
+    assert set(table.TEACHERS) == set(get_args(own))
+    assert set(table.STUDENTS) == set(TRAINERS)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())

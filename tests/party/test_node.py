@@ -11,6 +11,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import GNMax, Immutable
 from consilium.data.mapping import DataRules, MissingRule
+from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
@@ -18,7 +19,6 @@ from consilium.party.voting import Lot, load_teachers, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.teachers import LogisticRegressionSpec, RandomForestSpec
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
 

@@ -122,6 +122,7 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "few-public-rows": [({"askable": 49}, True), ({"test": 49}, True), ({"askable": 50, "test": 50}, False)],
     "budget-above-rows": [({"queries": 101}, True), ({"different": 99}, True), ({"different": 101}, False)],
     "rows-left-out": [({"left_out": {"without a label": 1}}, True), ({"left_out": {"without a label": 0}}, False)],
+    "images-dark": [({"brightest": 4095 / 65535}, True), ({"brightest": 0.26}, False)],
     "spelled-twice": [({"spelled": {"7": "07"}}, True), ({"spelled": {}}, False)],
     "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
     "parties-too-small": [({"parties": 41, "too_small": 1}, True), ({"parties": 41, "too_small": 0}, False)],

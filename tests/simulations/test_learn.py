@@ -11,7 +11,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
-from consilium.models.specs import CnnStudent, GraphStudent, LogisticRegressionStudent
+from consilium.models.keys import CnnStudent, GraphStudent, LogisticRegressionStudent
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations.learn import NOISES, CurveLearner, ReleasedAnswers, by_epsilon, by_labels, learning_curves
 from consilium.simulations.methods.manual_labels import PublicTruth

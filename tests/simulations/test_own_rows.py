@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.models.keys import LogisticRegressionSpec, MlpSpec
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec
 from consilium.simulations import own_rows as module
 from consilium.simulations.own_rows import LEAST_ROWS, OwnRows, at_home, chosen
 
@@ -69,13 +69,13 @@ def test_every_row_is_judged_once_and_groups_add_up(classes: int) -> None:
 def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
     found, schema = parties([25])
     seen: list[np.ndarray] = []
-    real = module.train_all
+    real = module.fit_teachers
 
-    def spy(rows: Any, spec: Any, parts: Any, seeds: Any, classes: int) -> Any:
+    def spy(spec: Any, rows: Any, parts: Any, seeds: Any, classes: int) -> Any:
         seen.append(parts[0])
-        return real(rows, spec, parts, seeds, classes)
+        return real(spec, rows, parts, seeds, classes)
 
-    monkeypatch.setattr(module, "train_all", spy)
+    monkeypatch.setattr(module, "fit_teachers", spy)
     told(found, schema, by_truth(2))
     assert len(seen) == module.FOLDS
     left_out = np.concatenate([np.setdiff1d(np.arange(25), part) for part in seen])

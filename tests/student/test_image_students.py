@@ -57,7 +57,7 @@ def pool(source: Digits) -> Pool:
 
 
 @pytest.mark.parametrize("selection", ["random", "typical"])
-def test_a_student_asks_and_learns_and_leaves_no_checkpoint(tmp_path: Path, selection: str) -> None:
+def test_a_student_asks_and_learns_and_leaves_four_files(tmp_path: Path, selection: str) -> None:
     source = Digits()
     settings = spec("cnn", augment="none", steps=100, queries=100, rounds=2, selection=selection)
     result = run_student(source, pool(source), settings, tmp_path, seed=0)

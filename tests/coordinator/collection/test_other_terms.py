@@ -15,11 +15,11 @@ import pytest
 from consilium.coordinator.collection.exchange import Member
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
+from consilium.models.keys import LogisticRegressionSpec
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.messages import TrainRequest
 from consilium.protocol.queries import query_ids
-from consilium.protocol.teachers import teacher_spec
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.terms import SessionTerms
 from tests.coordinator.collection.cluster import Cluster, queries
@@ -28,7 +28,7 @@ from tests.verified.small import TwoKinds, VerifiedSmall, make_aggregators
 
 QUERIES = 12
 REAL: dict[str, Any] = {"simulation": False, "seed": -1, "noise_seed": None}
-USELESS = {"teacher": teacher_spec(model="logistic_regression", C=1e-300)}
+USELESS = {"teacher": LogisticRegressionSpec(C=1e-300)}
 
 
 def enrol(transport: FakeTransport, true: FederationConfig, others: FederationConfig) -> list[Member]:

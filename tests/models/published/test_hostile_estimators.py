@@ -81,7 +81,7 @@ def test_a_module_that_a_file_names_is_not_imported(tmp_path: Path, monkeypatch)
         path = file_of(tmp_path, edited(lambda text, old=old: text.replace(old, '"planted_by_file"')))
         with pytest.raises(BadModel, match=r"not trusted: planted_by_file|cannot be read"):
             load_model(path)
-    for factory in ("planted_by_file:Net", "planted_by_file.Net", "planted"):
+    for factory in ("planted_by_file:Net", "planted_by_file.Net"):
         path = torch_file(tmp_path, factory)
         with pytest.raises(BadModel, match="nothing was imported"):
             load_model(path)

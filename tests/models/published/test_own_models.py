@@ -19,18 +19,17 @@ from sklearn.preprocessing import StandardScaler
 
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
-from consilium.models.naming import STUDENTS, UnusableModel
+from consilium.models.keys import EstimatorStudent, PickledStudent, TorchStudent
+from consilium.models.naming import UnusableModel
 from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import BadModel, read, write
 from consilium.models.published.model import load_model, publish
 from consilium.models.published.predict import predict_file
-from consilium.models.specs import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.models.torch_classifier import TorchClassifier
 from consilium.protocol.schema import Schema
 from consilium.student.learn import check_trainer
 from tests import strangers
 from tests.models.published.own_models import SCHEMA, X, Y, published, torch_file
-from tests.models.test_naming import install
 
 PEOPLE = pl.DataFrame({"age": [33.5, 40, 61, 72] * 10, "stage": ["I", "II", "III", "II"] * 10, "sex": ["f", "m"] * 20})
 COLUMNS = infer(PEOPLE)
@@ -55,7 +54,7 @@ def test_what_anybody_can_load_says_what_the_trained_one_said(name: str, tmp_pat
             published(make(), path)
         return
     model = OwnTrainer("theirs", lambda _: make()).fit(SCHEMA.inputs(X), Y, 3, 0)
-    assert publish(path, model, SCHEMA, "representation", X).kind == kind
+    assert publish(path, model, SCHEMA, "representation", X)[0].kind == kind
     loaded = load_model(path)
     np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(SCHEMA.inputs(X)), atol=1e-6)
     assert (loaded.predict_proba(X)[:, 2] == 0).all()
@@ -120,15 +119,6 @@ class TestTorch:
         assert "tests.strangers:Net" in loaded.needs
         assert (loaded.predict_proba(X) == trained.predict_proba(X)).all()
         assert path.read_bytes() == (tmp_path / "again").read_bytes()
-
-    @pytest.mark.parametrize("value", ["their_students:Own", "best"])
-    def test_or_has_installed_what_offers_it(self, tmp_path: Path, monkeypatch, value: str) -> None:
-        monkeypatch.syspath_prepend(str(tmp_path))
-        install(tmp_path, "their_students", STUDENTS, "best", "their_students:Own")
-        (tmp_path / "their_students.py").write_text("from tests.strangers import Net as Own\n")
-        path = torch_file(tmp_path, value)
-        expected = load_model(path, factory=strangers.Net).predict_proba(X)
-        assert (load_model(path).predict_proba(X) == expected).all()
 
     @pytest.mark.parametrize(
         ("factory", "told"),

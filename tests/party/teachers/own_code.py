@@ -9,9 +9,9 @@ import numpy as np
 import tomli_w
 
 from consilium.data.private_rows import Rows
-from consilium.models.specs import EstimatorSpec
+from consilium.models.keys import EstimatorSpec
+from consilium.models.table import fit_teachers
 from consilium.party.home import PartyFile
-from consilium.party.teach import train_all
 from consilium.protocol.config_files import load
 from tests.party.test_node import CONFIG, make_rows
 
@@ -29,7 +29,7 @@ def rows_of(count: int = 300, seed: int = 6) -> Rows:
 
 
 def own_teachers(spec: Any, rows: Rows) -> list[Any]:
-    return train_all(rows, spec, PARTS, [1, 2], 2)
+    return fit_teachers(spec, rows, PARTS, [1, 2], 2)
 
 
 def with_teacher(folder: Path, teacher: dict[str, Any], **more: Any) -> None:

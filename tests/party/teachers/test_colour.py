@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
+from consilium.models.keys import CnnSpec
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.models.teachers import NetworkTeacher, train_many
-from consilium.party.teach import check_rows, train
 from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.schema import Schema, why_no_images
-from consilium.protocol.teachers import CnnSpec
 
 SIDE = 16
 SPEC = CnnSpec(hidden=16, channels=4, epochs=16, batch=16, learning_rate=0.01)
@@ -31,11 +31,11 @@ def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> None:
     spec = SPEC.model_copy(update={"dense_layers": layers})
     (x, y), (other, truth) = hues(150), hues(150, seed=1)
-    right = (train(Rows(x, y), spec, np.arange(150), 3, 3).predict(other) == truth).mean()  # pyright: ignore
+    right = (fit_teachers(spec, Rows(x, y), [np.arange(150)], [3], 3)[0].predict(other) == truth).mean()
     assert right > 0.9
     grey, other_grey = (rows.reshape(-1, SIDE * SIDE, 3).mean(axis=2) for rows in (x, other))
-    blind = train(Rows(grey, y), spec, np.arange(150), 3, 3)
-    assert (blind.predict(other_grey) == truth).mean() < 0.55  # pyright: ignore
+    blind = fit_teachers(spec, Rows(grey, y), [np.arange(150)], [3], 3)[0]
+    assert (blind.predict(other_grey) == truth).mean() < 0.55
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -84,4 +84,4 @@ def test_planes_of_pixels_beside_each_other() -> None:
 def test_a_teacher_of_images_takes_a_schema_in_colour() -> None:
     schema = Schema.of_images(tuple(map(str, range(3072))), ("a", "b"), "none")
     assert why_no_images(schema) == ""
-    check_rows(SPEC, schema)
+    check_teacher(SPEC, schema)

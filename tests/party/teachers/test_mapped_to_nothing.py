@@ -13,11 +13,11 @@ import tomli_w
 
 from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import load_rows, read_rows
+from consilium.data.private_rows import Rows, load_rows, read_rows
+from consilium.models.table import fit_teachers
 from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import build, train_all
 from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
@@ -78,11 +78,12 @@ def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
     folder = home_of(tmp_path / "whole")
     home = open_home(folder)
     rows = load_rows(home.data_file, config.rows)
-    alone = build(config.teacher, 0).fit(config.rows.standardise(make_rows(40, 0)[0]), rows.y)  # pyright: ignore
-    (teacher,) = train_all(rows, config.teacher, [np.arange(40)], [0], 2)
+    bare = Rows(config.rows.standardise(make_rows(40, 0)[0]), rows.y)
+    (alone,) = fit_teachers(config.teacher, bare, [np.arange(40)], [0], 2)
+    (teacher,) = fit_teachers(config.teacher, rows, [np.arange(40)], [0], 2)
     inputs = config.rows.inputs(queries)
     assert type(teacher) is type(alone)
-    assert (teacher.predict_proba(inputs) == alone.predict_proba(inputs)).all()  # pyright: ignore
+    assert (teacher.predict_proba(inputs) == alone.predict_proba(inputs)).all()
     assert (votes(folder, config, queries)[:, 0] == alone.predict(inputs)).all()
 
 

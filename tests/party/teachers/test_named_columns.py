@@ -13,10 +13,10 @@ from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from consilium.data.encoding import encode, infer, named
 from consilium.data.private_rows import Rows
 from consilium.models.guard import GuardedClassifier, by_name, rehearse
+from consilium.models.keys import EstimatorSpec
 from consilium.models.naming import UnusableModel
 from consilium.models.own_model import OwnCodeTeacher
-from consilium.models.specs import EstimatorSpec
-from consilium.party.teach import check, train_all
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.protocol.schema import Schema
 from tests import strangers
 
@@ -61,10 +61,10 @@ def test_only_what_looks_up_names_gets_a_frame(columns: object, expected: bool) 
 
 def test_a_pipeline_of_a_party_sees_units_and_words() -> None:
     spec = EstimatorSpec(factory="tests.strangers:by_name", parameters={"column": "age", "category": "sex"})
-    check(spec, SCHEMA)
+    check_teacher(spec, SCHEMA)
     frame = pl.concat([FRAME] * 10)
     y = (frame["sex"] == "male").to_numpy().astype(np.int64)
-    (teacher,) = train_all(Rows(inputs(frame), y, schema=SCHEMA), spec, [np.arange(60)], [0], 2)
+    (teacher,) = fit_teachers(spec, Rows(inputs(frame), y, schema=SCHEMA), [np.arange(60)], [0], 2)
     assert isinstance(teacher, OwnCodeTeacher)
     prepared = teacher.trained.estimator.named_steps["columntransformer"].named_transformers_
     assert prepared["number"].mean_[0] == pytest.approx(FRAME["age"].mean(), rel=1e-7)
@@ -77,9 +77,9 @@ def test_a_shard_without_a_rare_value_answers_for_it() -> None:
     spec = EstimatorSpec(factory="tests.strangers:by_name", parameters={"column": "age", "category": "stage"})
     frame = pl.concat([FRAME.filter(pl.col("stage") != "III")] * 10)
     y = (frame["age"] > 60).to_numpy().astype(np.int64)
-    (teacher,) = train_all(Rows(inputs(frame), y, schema=SCHEMA), spec, [np.arange(len(y))], [0], 2)
+    (teacher,) = fit_teachers(spec, Rows(inputs(frame), y, schema=SCHEMA), [np.arange(len(y))], [0], 2)
     rare = FRAME.filter(pl.col("stage") == "III").with_columns(age=pl.Series([20.0, 90.0]))
-    assert teacher.predict(inputs(rare)).tolist() == [0, 1]  # pyright: ignore
+    assert teacher.predict(inputs(rare)).tolist() == [0, 1]
 
 
 def test_a_row_that_fails_takes_no_other_row_with_it() -> None:

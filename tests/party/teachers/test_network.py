@@ -13,9 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows
+from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
+from consilium.models.table import fit_teachers
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
-from consilium.party.teach import train, train_all, vote
-from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
+from consilium.party.teach import vote
 from tests.specs import teacher_of
 
 SIDE = 16
@@ -53,22 +54,22 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     spec = SPECS.get(model) or teacher_of(model, trees=10)
     x, y = images(120)
     seen = np.where(y == 1, 3, y)  # of five classes, this party has 0, 2 and 3
-    teacher: Teacher = train(Rows(x, seen), spec, np.arange(120), 3, 5)
+    teacher: Teacher = fit_teachers(spec, Rows(x, seen), [np.arange(120)], [3], 5)[0]
     other, truth = images(200, seed=1)
-    predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)  # pyright: ignore
-    assert teacher.classes_.tolist() == [0, 2, 3]  # pyright: ignore
+    predicted, probabilities = teacher.predict(other), teacher.predict_proba(other)
+    assert teacher.classes_.tolist() == [0, 2, 3]
     assert probabilities.shape == (200, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert (probabilities >= 0).all()
-    assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()  # pyright: ignore
+    assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()
     assert (predicted == np.where(truth == 1, 3, truth)).mean() > 0.85
     votes = vote([teacher, teacher], other, 5)
     assert (votes.sum(axis=1) == 2).all()
     assert votes[:, [1, 4]].sum() == 0
     loaded = pickle.loads(pickle.dumps(teacher))
     assert (loaded.predict_proba(other) == probabilities).all()
-    again = train(Rows(x, seen), spec, np.arange(120), 3, 5)
-    assert (again.predict_proba(other) == probabilities).all()  # pyright: ignore
+    again = fit_teachers(spec, Rows(x, seen), [np.arange(120)], [3], 5)[0]
+    assert (again.predict_proba(other) == probabilities).all()
 
 
 def test_weights_are_arrays_and_the_kept_file_needs_no_torch_for_a_perceptron() -> None:
@@ -111,8 +112,8 @@ def test_many_at_once_are_what_each_is_alone(spec: NetworkSpec, weight: str) -> 
 def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: NetworkSpec) -> None:
     x, y, parts = uneven()
     rows = Rows(x, y)
-    both = train_all(rows, spec, parts[:2], [1, 2], 3)
-    (one,) = train_all(rows, spec, parts[1:2], [2], 3)
+    both = fit_teachers(spec, rows, parts[:2], [1, 2], 3)
+    (one,) = fit_teachers(spec, rows, parts[1:2], [2], 3)
     assert isinstance(one, NetworkTeacher) and isinstance(both[1], NetworkTeacher)
     alike(one, both[1], 1e-3)
 
@@ -120,12 +121,12 @@ def test_a_teacher_is_the_same_whatever_others_are_trained_with_it(spec: Network
 def test_a_shard_of_one_class_gives_a_constant_teacher_among_networks(spec: NetworkSpec) -> None:
     x, y = images(60)
     parts = [np.arange(30), np.flatnonzero(y[:30] == 2), np.arange(30, 60)]
-    teachers = train_all(Rows(x, y), spec, parts, [1, 2, 3], 3)
+    teachers = fit_teachers(spec, Rows(x, y), parts, [1, 2, 3], 3)
     assert [isinstance(teacher, NetworkTeacher) for teacher in teachers] == [True, False, True]
-    assert set(teachers[1].predict(x)) == {2}  # pyright: ignore
+    assert set(teachers[1].predict(x)) == {2}
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"weight_decay": -1}, {"model": "transformer"}, {"dropout": 0.5}])
 def test_what_a_specification_may_not_say(wrong: dict) -> None:
     with pytest.raises(ValidationError):
-        teacher_spec(**{"model": "cnn", **wrong})
+        CnnSpec.model_validate(wrong)

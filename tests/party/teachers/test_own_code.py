@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
 import sys
 from pathlib import Path
@@ -13,10 +12,12 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
-from consilium.models.specs import EstimatorSpec, TorchSpec
+from consilium.models.keys import EstimatorSpec, TorchSpec
+from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import OwnCodeTeacher, check, train_all
+from consilium.party.teach import not_fitted
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
@@ -24,7 +25,7 @@ from tests import strangers
 from tests.federation import make_config, make_home
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger
 from tests.party.teachers.test_own_teacher import home_with
-from tests.party.test_node import join
+from tests.party.test_node import join, make_rows, vote
 from tests.party.test_node import train as train_request
 
 GOOD = ("Nearest", "NoProbabilities", "TextLabels", "WithoutClasses", "Threads", "imputing")
@@ -34,7 +35,7 @@ GOOD = ("Nearest", "NoProbabilities", "TextLabels", "WithoutClasses", "Threads",
 def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
     rows = rows_of()
     spec = stranger(name)
-    check(spec, SCHEMA)
+    check_teacher(spec, SCHEMA)
     before = rows.x.copy()
     asked = rows.x.copy()
     for teacher in own_teachers(spec, rows):
@@ -49,9 +50,8 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        (EstimatorSpec(factory="absent_package.Thing"), "absent_package is not there"),
+        (EstimatorSpec(factory="absent_package.Thing"), "there is no module absent_package"),
         (EstimatorSpec(factory="tests.strangers:Absent"), "no attribute 'Absent'"),
-        (EstimatorSpec(factory="no-such-entry"), "no installed package offers 'no-such-entry'"),
         (stranger("Nearest", strength=1), "cannot be built: TypeError"),
         (stranger("no_module", inputs=1, classes=2), "has no fit and no predict"),
         (stranger("Raises"), "made-up rows: RuntimeError: PRIVATE"),  # made-up rows are nobody's
@@ -70,24 +70,43 @@ def test_what_strangers_write_votes_as_well_as_it_can(name: str) -> None:
 )
 def test_what_cannot_work_is_refused_before_any_private_row(spec: Any, told: str) -> None:
     with pytest.raises(Refused) as caught:
-        check(spec, SCHEMA)
+        check_teacher(spec, SCHEMA)
     assert caught.value.refusal.rule is Rule.POLICY
     assert told in caught.value.detail
 
 
 @pytest.mark.parametrize("error", strangers.ERRORS)
-def test_what_fails_on_private_rows_only_says_the_most_frequent_class(error: str, caplog) -> None:
-    """And nothing that it raises is told but how often."""
+def test_what_fails_on_private_rows_only_says_the_most_frequent_class(error: str) -> None:
     rows = rows_of()
     rows.x[3, 0] = 50.0
     spec = stranger("Raises", error=error, marked=True)
-    check(spec, SCHEMA)
-    with caplog.at_level(logging.DEBUG):
-        failed, sound = own_teachers(spec, rows)
+    check_teacher(spec, SCHEMA)
+    failed, sound = own_teachers(spec, rows)
     usual = np.bincount(rows.y[:150]).argmax()
     assert failed.predict(rows.x).tolist() == [usual] * 300
     assert (sound.predict(rows.x) == rows.y).mean() > 0.75
-    assert "cannot be fitted to 1 of 2 shards" in caplog.text
+    assert not_fitted([failed, sound]) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("fit", "cannot be fitted to 1 of 1 shards"), ("predict_proba", "of their own to 1 questions: Odd")],
+)
+def test_a_party_reads_in_its_log_how_often_and_nothing_of_what_is_raised(
+    tmp_path: Path, method: str, said: str, caplog
+) -> None:
+    table = {"model": "estimator", "factory": "tests.strangers:Raises"}
+    home = home_with(tmp_path, {**table, "parameters": {"error": "Odd", "method": method, "marked": True}})
+    with np.load(home / "data.npz") as file:
+        arrays = dict(file)
+    arrays["x"][3, 0] = 1e6 if method == "fit" else arrays["x"][3, 0]
+    np.savez(home / "data.npz", **arrays)
+    x = make_rows(5, 6)[0]
+    x[0] = 1e6
+    party = PartyNode(open_home(home))
+    join(party)
+    party.vote(vote(x))
+    assert said in caplog.text
     assert "PRIVATE" not in caplog.text
 
 
@@ -106,22 +125,19 @@ def test_who_stops_the_process_stops_it() -> None:
 
 
 @pytest.mark.parametrize("error", ["Odd", "SystemExit"])
-def test_what_fails_on_a_question_says_the_most_frequent_class(error: str, caplog) -> None:
+def test_what_fails_on_a_question_says_the_most_frequent_class(error: str) -> None:
     rows = rows_of()
     spec = stranger("Raises", error=error, method="predict_proba", marked=True)
-    check(spec, SCHEMA)
+    check_teacher(spec, SCHEMA)
     (teacher, _) = own_teachers(spec, rows)
     asked = np.full((3, 3), 100.0)
-    with caplog.at_level(logging.DEBUG):
-        assert teacher.predict(asked).tolist() == [np.bincount(rows.y[:150]).argmax()] * 3
-    assert "gave no probabilities for 3 of 3 questions" in caplog.text
-    assert f"raises {error}" in caplog.text
-    assert "PRIVATE" not in caplog.text
+    assert teacher.predict(asked).tolist() == [np.bincount(rows.y[:150]).argmax()] * 3
+    assert teacher.silent == {error: 3}
 
 
 def test_what_it_prints_is_dropped(capsys, caplog, recwarn) -> None:
     rows, spec = rows_of(), stranger("Prints")
-    check(spec, SCHEMA)
+    check_teacher(spec, SCHEMA)
     own_teachers(spec, rows)[0].predict(rows.x)
     printed = capsys.readouterr()
     assert "PRIVATE" not in printed.out + printed.err + caplog.text
@@ -132,7 +148,7 @@ def test_labels_are_what_the_shard_has_and_whole_numbers_from_0() -> None:
     """A shard of the classes 1 and 2 of three: what is trained sees 0 and 1, as xgboost insists on."""
     rows = rows_of()
     shifted = Rows(rows.x, rows.y + 1)
-    teacher: Any = train_all(shifted, stranger("Nearest"), PARTS, [1, 2], 3)[0]
+    teacher: Any = fit_teachers(stranger("Nearest"), shifted, PARTS, [1, 2], 3)[0]
     assert teacher.classes_.tolist() == [1, 2]
     assert teacher.trained.estimator.classes_.tolist() == [0, 1]
     assert set(teacher.predict(rows.x)) == {1, 2}

@@ -10,11 +10,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
+from consilium.models.keys import EstimatorSpec, PickledSpec, TorchSpec
 from consilium.models.naming import write_estimator
-from consilium.models.specs import EstimatorSpec, PickledSpec, TorchSpec
+from consilium.models.own_model import OwnCodeTeacher
+from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import OwnCodeTeacher, check, train_all
 from consilium.party.voting import load_teachers
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused
@@ -32,11 +33,11 @@ class TestTorch:
     def test_a_module_learns_and_the_same_seed_gives_the_same_votes(self) -> None:
         rows = rows_of()
         spec = TorchSpec(factory="tests.strangers:Net", parameters={"hidden": 8}, epochs=40)
-        check(spec, SCHEMA)
+        check_teacher(spec, SCHEMA)
         first, again = (own_teachers(spec, rows)[0] for _ in range(2))
         assert (first.predict(rows.x) == rows.y).mean() > 0.75
         assert (first.predict_proba(rows.x) == again.predict_proba(rows.x)).all()
-        other = train_all(rows, spec, PARTS, [8, 9], 2)[0]
+        other = fit_teachers(spec, rows, PARTS, [8, 9], 2)[0]
         assert (first.predict_proba(rows.x) != other.predict_proba(rows.x)).any()
 
     def test_it_is_kept_and_asked_again(self, tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ class TestTorch:
         (kept,) = load_teachers(party.home.teachers(HASH), HASH).teachers
         x, y = make_rows(300, 6)
         assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
-        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()  # pyright: ignore
+        assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()
 
     @pytest.mark.parametrize(
         "spec",
@@ -70,9 +71,9 @@ class TestTorch:
         x[y == 1, :4] += 1
         schema = Schema.of_images(tuple(f"p{index}" for index in range(64)), ("a", "b"), "none")
         spec = TorchSpec(factory="tests.strangers:Eyes", images=True, epochs=10)
-        check(spec, schema)
-        (teacher,) = train_all(Rows(x.reshape(80, -1), y), spec, [np.arange(80)], [0], 2)
-        assert (teacher.predict(x.reshape(80, -1)) == y).mean() > 0.9  # pyright: ignore
+        check_teacher(spec, schema)
+        (teacher,) = fit_teachers(spec, Rows(x.reshape(80, -1), y), [np.arange(80)], [0], 2)
+        assert (teacher.predict(x.reshape(80, -1)) == y).mean() > 0.9
 
 
 class TestPickled:
@@ -136,7 +137,7 @@ class TestPickled:
         (folder / "teacher.pkl").chmod(0o600)
         spec = open_home(folder).teacher
         with pytest.raises(Refused, match=r"teacher.pkl cannot be read as an estimator"):
-            check(spec, SCHEMA)  # pyright: ignore[reportArgumentType]
+            check_teacher(spec, SCHEMA)  # pyright: ignore[reportArgumentType]
 
 
 class TestMissing:
@@ -162,9 +163,9 @@ class TestMissing:
     def test_an_estimator_that_takes_no_nan_is_refused_before_any_private_row(self) -> None:
         spec = EstimatorSpec(factory="sklearn.linear_model.LogisticRegression", missing="keep")
         with pytest.raises(Refused, match="Input X contains NaN"):
-            check(spec, SCHEMA)
+            check_teacher(spec, SCHEMA)
 
     def test_not_with_a_representation(self) -> None:
         schema = Schema.of_images(tuple(f"p{index}" for index in range(784)), ("a", "b"), "scattering")
         with pytest.raises(Refused, match="exclude each other"):
-            check(EstimatorSpec(factory="lightgbm.LGBMClassifier", missing="keep"), schema)
+            check_teacher(EstimatorSpec(factory="lightgbm.LGBMClassifier", missing="keep"), schema)

@@ -15,17 +15,16 @@ from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
 from consilium import cli
-from consilium.models.specs import EstimatorSpec
+from consilium.models.keys import CnnSpec, EstimatorSpec
+from consilium.models.own_model import OwnCodeTeacher
 from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import OwnCodeTeacher
 from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import TrainRequest
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import CnnSpec
 from tests.federation import make_config, make_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request

@@ -181,7 +181,7 @@ def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
     node.train(train(CONFIG))
     teachers = load_teachers(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
     queries, _ = images(60, seed=99)
-    return [teacher.predict_proba(queries) for teacher in teachers]  # pyright: ignore[reportAttributeAccessIssue]
+    return [teacher.predict_proba(queries) for teacher in teachers]
 
 
 def changed_teachers(tmp_path: Path, teacher: dict[str, Any], changed: tuple[np.ndarray, np.ndarray]) -> set[int]:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
-from consilium.models.specs import EstimatorSpec
+from consilium.models.keys import EstimatorSpec, TeacherKind
+from consilium.models.table import fit_teachers
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import train_all, vote
+from consilium.party.teach import vote
 from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import TeacherKind
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
 from tests.party.test_node import refused
@@ -54,7 +54,7 @@ def trained(
     """Teachers on halves of 80 rows, of which few have the last class; or all with the labels that are given."""
     x, y = np.random.default_rng(1).normal(size=(80, WIDTH)), trained_labels(labels, classes)
     parts = np.array_split(np.arange(80), teachers)
-    made = train_all(Rows(x, y), spec, parts, list(range(teachers)), classes)
+    made = fit_teachers(spec, Rows(x, y), parts, list(range(teachers)), classes)
     schema = schema_of(classes)
     reference = public(voting_rule.reference_rows or 1)
     return TeacherSet(schema, "", "", made, thresholds_of(made, schema, voting_rule, reference))

@@ -25,6 +25,7 @@ from consilium.protocol.errors import ConsiliumError, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
+from tests import strangers
 from tests.simulations.council.warm import QUICK, hospitals, quick_fits
 
 pytestmark = pytest.mark.slow
@@ -295,6 +296,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"teacher": LogisticRegression}, {}, BadSetting, "teacher is the class LogisticRegression.* Give an instance"),
     ({"student": StandardScaler()}, {}, BadSetting, "StandardScaler, which has no predict"),
     ({"teacher": hospitals}, {}, BadSetting, "teacher gives DataFrame, which has no fit and no predict"),
+    ({"teacher": strangers.Answers("nan")}, {}, BadSetting, "^teacher: its answers are no probabilities: not numbers"),
+    ({"student": strangers.Answers("too few")}, {}, BadSetting, r"^student: predict_proba gives \(7, 2\) for 8 rows"),
     ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
 ]
 ODD: list[tuple[pl.Expr, str]] = [

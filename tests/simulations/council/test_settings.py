@@ -12,8 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from consilium.coordinator.mechanisms import GNMax
+from consilium.models.keys import RidgeSpec
 from consilium.models.naming import read_estimator
-from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.council.settings import ObjectFiles, scenario_of
@@ -44,6 +44,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], Any]] = [
     ({"teacher": "ridge"}, ("federation", "teacher"), {"model": "ridge"}),
     ({"teacher": RidgeSpec(alpha=0.5)}, ("federation", "teacher", "alpha"), 0.5),
     ({"teacher": {"model": "estimator", "factory": "a:b"}}, ("simulation", "own_teacher", "factory"), "a:b"),
+    ({"student": "a.B"}, ("student", "trainer"), {"name": "estimator", "factory": "a.B"}),
     ({"student": {"name": "ridge", "alpha": 2.0}}, ("student", "trainer", "alpha"), 2.0),
     ({"asking": {"rounds": 2}}, ("student", "rounds"), 2),
     ({"mechanism": GNMax(sigma=4.0), "queries": 5, "epsilon": None}, ("federation", "mechanism", "sigma"), 4.0),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.models.specs import TRAINERS
+from consilium.models.keys import TRAINERS
 from consilium.protocol.errors import DataError
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.datasets import digits

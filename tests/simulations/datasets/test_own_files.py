@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.simulations.datasets.own import _pixels
 from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.population.look import look
+from consilium.simulations.population.specs import DataSpec
 from tests.simulations.datasets.own import divided
 
 OWNERS = ("Nord", "Ost", "Süd", "West")
@@ -108,6 +111,7 @@ def test_images_in_folders(tmp_path: Path, pillow: Any, folders: str) -> None:
     assert (data.x.min() >= 0) and (data.x.max() <= 1)
     assert data.x[data.y == 0].mean() > 2 * data.x[data.y == 1].mean()
     assert len(parts.parties) == 2
+    assert 0.5 < look(DataSpec.model_validate(IMAGES), 20, data, parts).brightest < 0.8
 
 
 def test_images_in_colour_by_a_list(tmp_path: Path, pillow: Any) -> None:
@@ -128,20 +132,45 @@ HALF = np.repeat([0.2, 0.6], 8 * 16).reshape(16, 16)
 BYTES = PIL.Image.fromarray(np.rint(HALF * 255).astype(np.uint8))
 TURNED = PIL.Image.Exif()
 TURNED[0x0112] = 3  # by 180 degrees
+DEEP = np.rint(HALF * 65535).astype(np.uint16)
+
+
+def tiff(colours: int, pixels: np.ndarray) -> bytes:
+    """An uncompressed grey TIFF of 16 bits. colours: 0 where 0 is white, 1 where it is black."""
+    data, side = pixels.astype("<u2").tobytes(), len(pixels)
+    tags = {256: side, 257: side, 258: 16, 259: 1, 262: colours, 273: 8, 277: 1, 278: side, 279: len(data)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHI", b"II", 42, 8 + len(data)) + data + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def save(path: Path, image: Any, keys: dict[str, Any]) -> Path:
+    if isinstance(image, bytes):
+        path.write_bytes(image)
+    else:
+        image.save(path, **keys)
+    return path
+
+
 READ: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "8 bits": (BYTES, "png", {}),
-    "16 bits": (PIL.Image.fromarray(np.rint(HALF * 65535).astype(np.uint16)), "png", {}),
-    "16 bits, TIFF": (PIL.Image.fromarray(np.rint(HALF * 65535).astype(np.uint16)), "tif", {}),
-    "palette": (BYTES.convert("RGB").quantize(4), "png", {}),
+    "16 bits": (PIL.Image.fromarray(DEEP), "png", {}),
+    "16 bits, TIFF": (tiff(1, DEEP), "tif", {}),
+    "16 bits, 0 is white": (tiff(0, 65535 - DEEP), "tif", {}),
+    "16 bits, big-endian": (PIL.Image.frombytes("I;16B", (16, 16), DEEP.astype(">u2").tobytes()), "tif", {}),
+    "16 bits, turned": (PIL.Image.fromarray(DEEP[::-1, ::-1].copy()), "png", {"exif": TURNED}),
+    "4 bits": (BYTES.convert("RGB").quantize(4), "png", {"bits": 4}),
     "opaque alpha": (BYTES.convert("LA"), "png", {}),
     "upside down": (BYTES.rotate(180), "jpg", {"exif": TURNED, "quality": 100}),
 }
 REFUSED: dict[str, tuple[Any, str, dict[str, Any], str]] = {
     "colours of print": (BYTES.convert("RGB").convert("CMYK"), "jpg", {}, "mode CMYK"),
     "transparent": (PIL.Image.merge("LA", (BYTES, BYTES)), "png", {}, r"transparent \(mode LA\)"),
+    "a transparent grey of 16 bits": (PIL.Image.fromarray(DEEP), "png", {"transparency": 13107}, "transparent"),
     "a transparent colour": (BYTES.convert("RGB"), "png", {"transparency": (51, 51, 51)}, "transparent"),
     "floats": (BYTES.convert("F"), "tif", {}, "mode F, whose range is not known"),
     "32 bits": (BYTES.convert("I"), "tif", {}, "mode I,"),
+    "of 90 million pixels": (PIL.Image.new("1", (9500, 9500)), "png", {}, "more than 89,478,485 pixels"),
+    "cut off": (bytes(BYTES.tobytes("jpeg", "L"))[:200], "jpg", {}, "no image that can be read"),
     "several": (BYTES, "png", {"save_all": True, "append_images": [BYTES.rotate(90)]}, "holds 2 images"),
 }
 
@@ -150,8 +179,7 @@ REFUSED: dict[str, tuple[Any, str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("kind", READ)
 def test_an_image_is_read_upright_and_scaled_by_its_depth(tmp_path: Path, kind: str, colour: str) -> None:
     image, suffix, keys = READ[kind]
-    image.save(tmp_path / f"1.{suffix}", **keys)
-    found = _pixels(tmp_path / f"1.{suffix}", 16, colour).reshape(16, 16, -1)
+    found = _pixels(save(tmp_path / f"1.{suffix}", image, keys), 16, colour).reshape(16, 16, -1)
     assert found.shape[2] == (1 if colour == "grey" else 3)
     np.testing.assert_allclose(found, np.broadcast_to(HALF[:, :, None], found.shape), atol=0.03)
 
@@ -159,9 +187,9 @@ def test_an_image_is_read_upright_and_scaled_by_its_depth(tmp_path: Path, kind: 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_an_image_whose_numbers_are_not_known_is_refused_by_its_mode(tmp_path: Path, kind: str) -> None:
     image, suffix, keys, told = REFUSED[kind]
-    image.save(tmp_path / f"1.{suffix}", **keys)
+    path = save(tmp_path / f"1.{suffix}", image, keys)
     with pytest.raises(DataError, match=told):
-        _pixels(tmp_path / f"1.{suffix}", 16, "grey")
+        _pixels(path, 16, "grey")
 
 
 BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[ConsiliumError], str]] = {
@@ -175,11 +203,11 @@ BAD_IMAGES: dict[str, tuple[Callable[[Path, Any], Any], dict[str, Any], type[Con
     ),
     "other files, and hidden ones": (
         lambda folder, pillow: [
-            paint(pillow, folder / f"scans/{name}", 3) for name in (".old/1.png", "a/.2.png", "a/1.png", "a/2.tif")
+            paint(pillow, folder / f"scans/{name}", 3) for name in (".old/1.png", "a/.2.png", "a/1.png", "a/2.bmp")
         ],
         {},
         DataError,
-        r"3 files beside 1 images .*: \.old/1\.png, a/\.2\.png, a/2\.tif",
+        r"3 files beside 1 images .*: \.old/1\.png, a/\.2\.png, a/2\.bmp",
     ),
     "a class without images": (
         lambda folder, pillow: (paint(pillow, folder / "scans/a/1.png", 3), (folder / "scans/b").mkdir()),

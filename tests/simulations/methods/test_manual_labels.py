@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from consilium.models.keys import RidgeSpec
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.methods.manual_labels import PENALTIES, train_plain
 from consilium.simulations.methods.pooled import pooled_probabilities
 

@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.models.keys import CnnSpec, LogisticRegressionSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.teachers import RidgeTeacher
-from consilium.protocol.teachers import CnnSpec, LogisticRegressionSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import NoisyAverages, noisy_averages, sensitivity, why_none

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from consilium.models.specs import (
+from consilium.models.keys import (
     EstimatorStudent,
     GraphCnnStudent,
     GraphStudent,

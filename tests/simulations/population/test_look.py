@@ -120,6 +120,7 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
     ("changes", "told"),
     [
         ({"leaks": tuple("abcdefg")}, "column 'a', 'b', 'c', 'd', 'e' and 2 more says the label"),
+        ({"brightest": 4095 / 65535}, "of the 400 public images is above 0.062 of white"),
         ({"twice": 0.25}, "25.0% of the private rows stand at a second party"),
         (
             {"parties": 41, "too_small": 21, "least_rows": 20},

@@ -10,13 +10,12 @@ import pytest
 from lightgbm import LGBMClassifier
 
 from consilium.coordinator.config import FederationConfig
+from consilium.models.keys import EstimatorSpec, PickledSpec, RidgeSpec
 from consilium.models.naming import write_estimator
+from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.published.model import load_model
-from consilium.models.specs import EstimatorSpec, PickledSpec
-from consilium.party.teach import OwnCodeTeacher
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
@@ -70,7 +69,7 @@ def test_who_trains_what() -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*absent_package is not there"),
+        ({"model": "estimator", "factory": "absent_package.Thing"}, "own teacher:.*there is no module absent_package"),
         ({"model": "estimator", "factory": "tests.strangers:Raises"}, "made-up rows: RuntimeError"),
         ({"model": "pickled", "file": "/absent/teacher.pkl"}, "cannot read /absent/teacher.pkl"),
         ({"model": "cnn"}, "3 features are no square image"),

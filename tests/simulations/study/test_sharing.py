@@ -11,7 +11,7 @@ from consilium.accounting.curves import discrete, gdp
 from consilium.accounting.events import HistogramEvent
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.models.specs import GraphStudent
+from consilium.models.keys import GraphStudent
 from consilium.simulations.methods.manual_labels import HandLabels
 from consilium.simulations.study.compute import hand_labels
 from tests.simulations.methods.cases import few, taught

@@ -1,12 +1,12 @@
-"""What a configuration says of a model: one class for each kind of student, and of each model that others wrote.
+"""The keys that a configuration may give: one class for each kind of teacher and of student.
 
-`name` says which kind of student it is, `model` which kind of teacher, and a key of another kind is refused. The kinds
-of teachers that a coordinator may ask for are in `protocol.teachers`. A party's own `party.toml` may also name
-code in `[teacher]`; nobody else can make a party import anything. What is described here is made in `models.train` and
-in `party.teachers`. A new kind of student is a class here and a case there.
+`model` names the kind of a teacher and `name` that of a student; a key of another kind is refused. What is described
+here is fitted in `models.table`, which has an entry for each class. The kinds of `AnyTeacher` are those that a
+coordinator may ask for. A party's own `party.toml` may also name code in `[teacher]`; nobody else can make a party
+import anything.
 
-Reading a configuration imports and builds nothing of others: a scenario or a run folder may
-come from anybody, and who looks at one runs no code of it. Names are looked up where a model is trained.
+Reading a configuration imports and builds nothing of others: a scenario or a run folder may come from anybody, and who
+looks at one runs no code of it. Names are looked up where a model is trained.
 """
 
 from __future__ import annotations
@@ -15,13 +15,152 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, TypeAdapter, field_validator
 
-from consilium.models.naming import NAME_PATTERN, STUDENTS, TEACHERS, digest_of, estimator_of, read_estimator, resolve
+from consilium.models.naming import DottedName, digest_of, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen
-from consilium.protocol.teachers import AnyTeacher, TeacherKind
+
+ClassWeight = Literal["balanced", "none"]
+
+DENSE = ("hidden", "hidden-2", "hidden-3")
+"""Dense layers of a network before the last, as its weights are called."""
+
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+class TeacherKind(Frozen):
+    """Base of all kinds of teachers. `model` names the kind."""
+
+    of_images: ClassVar[bool] = False
+    """Whether its rows must be square images."""
+
+    model: str = Field(description="the kind of teacher")
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.model
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether its estimator gets NaN for a missing value, instead of the mean of the public rows."""
+        return False
+
+    def at(self, home: Path) -> TeacherKind:
+        """The same for a party whose home this is: what is in a file is found there. Raises ConfigError."""
+        return self
+
+    def placed(self, home: Path) -> TeacherKind:
+        """What a simulated party writes into its settings, once what is in a file was copied into its home."""
+        return self
+
+
+class WeightedTeacher(TeacherKind):
+    """Base of all kinds that a coordinator may ask for."""
+
+    class_weight: ClassWeight = Field(default="none", description="`balanced` weighs a party's own classes equally")
+
+
+class LogisticRegressionSpec(WeightedTeacher):
+    """scikit-learn's logistic regression."""
+
+    model: Literal["logistic_regression"] = "logistic_regression"
+    C: float = Field(default=1.0, gt=0, description="inverse regularisation")
+    iterations: int = Field(default=200, ge=1, le=100_000, description="most steps of the solver")
+
+
+class RidgeSpec(WeightedTeacher):
+    """Ridge regression on one-hot classes."""
+
+    model: Literal["ridge"] = "ridge"
+    alpha: float = Field(default=1.0, gt=0, description="penalty")
+
+
+class TreesSpec(WeightedTeacher):
+    """What the two tree ensembles share."""
+
+    trees: int = Field(default=50, ge=1, le=2000, description="number of trees")
+    depth: int = Field(default=4, ge=1, le=64, description="most levels of a tree")
+
+
+class RandomForestSpec(TreesSpec):
+    """scikit-learn's random forest."""
+
+    model: Literal["random_forest"] = "random_forest"
+
+
+class GradientBoostingSpec(TreesSpec):
+    """scikit-learn's gradient boosting."""
+
+    model: Literal["gradient_boosting"] = "gradient_boosting"
+    learning_rate: float = Field(default=0.1, gt=0, le=1, description="share of each tree that is added")
+
+
+class NetworkSpec(WeightedTeacher):
+    """What the two networks share: one dense layer before the last, AdamW, one thread for each party."""
+
+    hidden: Width = Field(default=128, description="width of the dense layer")
+    epochs: int = Field(default=20, ge=1, le=1000, description="times that every row is seen")
+    batch: Width = Field(default=32, description="rows in one step")
+    learning_rate: float = Field(default=0.003, gt=0, le=1, description="of AdamW, at the start of a cosine schedule")
+    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of AdamW")
+
+    @property
+    def convolutions(self) -> tuple[int, ...]:
+        """Channels of each convolution, in order."""
+        return ()
+
+    @property
+    def dense(self) -> tuple[str, ...]:
+        """The dense layers before the last, all `hidden` wide."""
+        return DENSE[:1]
+
+
+class MlpSpec(NetworkSpec):
+    """A torch network with one hidden layer."""
+
+    model: Literal["mlp"] = "mlp"
+
+
+class CnnSpec(NetworkSpec):
+    """The network of Papernot et al. 2017 for square images, grey or in colour: two convolutions with max-pool, one
+    dense layer; with `dense_layers = 3` theirs for SVHN."""
+
+    of_images: ClassVar[bool] = True
+
+    model: Literal["cnn"] = "cnn"
+    channels: int = Field(
+        default=16, ge=1, le=256, description="of the first convolution; the second has twice as many"
+    )
+    dense_layers: int = Field(default=1, ge=1, le=len(DENSE), description="before the last, each `hidden` wide")
+
+    @property
+    def convolutions(self) -> tuple[int, ...]:
+        """See `NetworkSpec.convolutions`."""
+        return self.channels, 2 * self.channels
+
+    @property
+    def dense(self) -> tuple[str, ...]:
+        """See `NetworkSpec.dense`."""
+        return DENSE[: self.dense_layers]
+
+
+AnyTeacher = LogisticRegressionSpec | RandomForestSpec | GradientBoostingSpec | RidgeSpec | MlpSpec | CnnSpec
+TeacherSpec = Annotated[AnyTeacher, Field(discriminator="model")]
+"""The field type of a configuration: a table whose `model` says which kind it is."""
+
+TEACHERS: tuple[type[WeightedTeacher], ...] = get_args(AnyTeacher)
+"""Every kind that a coordinator may ask for."""
+
+_ADAPTER: TypeAdapter[AnyTeacher] = TypeAdapter(TeacherSpec)
+
+
+def teacher_from_json(text: str) -> AnyTeacher:
+    """What a train request carries. Raises pydantic's ValidationError."""
+    return _ADAPTER.validate_json(text)
+
 
 Inputs = Literal["features", "representation"]
 """What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
@@ -29,19 +168,29 @@ Inputs = Literal["features", "representation"]
 Augment = Literal["digits", "objects", "signs", "photos", "none"]
 """What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
 
+CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
 Optimiser = Literal["adamw", "adam", "sgd"]
-CROSS_ENTROPY = "cross_entropy"
 MissingForTeacher = Literal["mean", "keep"]
 
 
-class FactoryKeys(Frozen):
+class OwnCodeKeys(Frozen):
+    """A model that others wrote, of a teacher or a student: anything may be wrong with it."""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        raise NotImplementedError
+
+    def build(self, seed: int) -> Any:
+        """An untrained estimator with the methods of a classifier of scikit-learn. Raises ConfigError."""
+        raise NotImplementedError
+
+
+class FactoryKeys(OwnCodeKeys):
     """Which callable makes the model, and with which arguments."""
 
-    factory: str = Field(
-        pattern=NAME_PATTERN,
-        max_length=200,
-        description="`package.module:callable` or `package.module.Class`, importable where it is trained; a name"
-        " without a dot is an entry point",
+    factory: DottedName = Field(
+        description="`package.module:callable` or `package.module.Class`, importable where it is trained"
     )
     parameters: dict[str, JsonValue] = Field(default_factory=dict, description="its arguments, by name")
 
@@ -53,10 +202,8 @@ class FactoryKeys(Frozen):
         return value
 
 
-class OwnEstimator(FactoryKeys):
-    """An estimator that others wrote, of a teacher or a student. `group`: of the entry points of such models."""
-
-    group: ClassVar[str]
+class EstimatorKeys(FactoryKeys):
+    """Any classifier or Pipeline with scikit-learn's methods."""
 
     @property
     def title(self) -> str:
@@ -64,20 +211,15 @@ class OwnEstimator(FactoryKeys):
         return self.factory
 
     def build(self, seed: int) -> Any:
-        """An untrained estimator with the methods of a classifier of scikit-learn. Raises ConfigError."""
-        return estimator_of(self.factory, self.parameters, seed, self.group)
+        """See `OwnCodeKeys.build`."""
+        return estimator_of(self.factory, self.parameters, seed)
 
 
 class TorchKeys(FactoryKeys):
     """A torch module, and how it is trained. The factory is called with `inputs`, `classes` and `parameters`."""
 
-    group: ClassVar[str]
-
-    loss: str = Field(
-        default=CROSS_ENTROPY,
-        pattern=NAME_PATTERN,
-        max_length=200,
-        description="`cross_entropy`, or the name of a callable (logits (n, outputs), labels (n,)) -> scalar",
+    loss: DottedName = Field(
+        default=CROSS_ENTROPY, description="a callable (logits (n, outputs), labels (n,)) -> scalar"
     )
     epochs: int = Field(default=20, ge=1, le=100_000, description="times that every row is seen")
     steps: int = Field(default=0, ge=0, le=10_000_000, description="steps, whatever `epochs` says; 0: by `epochs`")
@@ -97,21 +239,21 @@ class TorchKeys(FactoryKeys):
         return f"torch {self.factory}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnEstimator.build`. Raises UnusableModel for a name that is none."""
+        """See `OwnCodeKeys.build`."""
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
         shared = ("epochs", "steps", "batch", "learning_rate", "weight_decay", "optimiser", "images")
         return TorchClassifier(
-            resolve(self.factory, self.group),
+            resolve(self.factory),
             name=self.factory,
             parameters=self.parameters,
-            loss=None if self.loss == CROSS_ENTROPY else resolve(self.loss, self.group),
+            loss=None if self.loss == CROSS_ENTROPY else resolve(self.loss),
             **{name: getattr(self, name) for name in shared},
             random_state=seed % 2**32,
         )
 
 
-class PickleKeys(Frozen):
+class PickleKeys(OwnCodeKeys):
     """An untrained estimator that cloudpickle wrote, or a callable without arguments that returns one."""
 
     file: str = Field(default="", max_length=1000, description="where it is")
@@ -123,7 +265,7 @@ class PickleKeys(Frozen):
         return f"pickled {Path(self.file).name}"
 
     def build(self, seed: int) -> Any:
-        """See `OwnEstimator.build`."""
+        """See `OwnCodeKeys.build`."""
         return read_estimator(Path(self.file), self.sha256, seed)
 
 
@@ -135,23 +277,17 @@ def _has_null(value: JsonValue) -> bool:
     return value is None
 
 
-class OwnCode(TeacherKind):
-    """Base of the kinds of teachers that name an estimator which others wrote: anything may be wrong with it.
+class OwnCode(OwnCodeKeys, TeacherKind):
+    """Base of the kinds of teachers that others wrote.
 
     missing: what it gets for a value that `[missing]` says is replaced by the mean: that, or NaN with "keep".
     """
-
-    group: ClassVar[str] = TEACHERS
 
     missing: MissingForTeacher = Field(
         default="mean",
         description="what it gets where `[missing]` says `mean`: that, or NaN (`keep`), for estimators that know what"
         " to do with it; questions have no missing values",
     )
-
-    def build(self, seed: int) -> Any:
-        """See `OwnEstimator.build`."""
-        raise NotImplementedError
 
     @property
     def keeps_missing(self) -> bool:
@@ -164,7 +300,7 @@ class OwnCode(TeacherKind):
         return self.model_dump_json()
 
 
-class EstimatorSpec(OwnEstimator, OwnCode):
+class EstimatorSpec(EstimatorKeys, OwnCode):
     """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
 
     model: Literal["estimator"] = "estimator"
@@ -334,34 +470,19 @@ class GraphCnnStudent(KernelStudent, AugmentedStudent):
     settled: float = Field(default=0.0, ge=0, lt=1, description="as of the other students of images, for each network")
 
 
-class OwnCodeStudent(TrainerKind):
-    """Base of the kinds of students that others wrote."""
-
-    group: ClassVar[str] = STUDENTS
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return self.name
-
-    def build(self, seed: int) -> Any:
-        """See `OwnEstimator.build`."""
-        raise NotImplementedError
-
-
-class EstimatorStudent(OwnEstimator, OwnCodeStudent):
+class EstimatorStudent(EstimatorKeys, TrainerKind):
     """Any classifier or Pipeline with scikit-learn's methods (models.md)."""
 
     name: Literal["estimator"] = "estimator"
 
 
-class TorchStudent(TorchKeys, OwnCodeStudent):
+class TorchStudent(TorchKeys, TrainerKind):
     """A torch module of your own (models.md)."""
 
     name: Literal["torch"] = "torch"
 
 
-class PickledStudent(PickleKeys, OwnCodeStudent):
+class PickledStudent(PickleKeys, TrainerKind):
     """An estimator in a file of your own, mode 0600, as the Python API writes it (models.md)."""
 
     name: Literal["pickled"] = "pickled"

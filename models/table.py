@@ -1,0 +1,258 @@
+"""The table of models: what fits each kind of teacher and of student whose keys are in `models.keys`.
+
+A new kind is a class of keys there and an entry here.
+
+Whether an estimator that others wrote can be fitted to a shard may depend on labels. Who takes part must not: where it
+cannot, the teacher says the shard's most frequent class. What is wrong with it on any rows shows on made-up ones,
+before, and is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from consilium.data.private_rows import Rows
+from consilium.models.base import Aids, Model, Trainer
+from consilium.models.guard import GuardedClassifier, made_up, quoted, rehearse, unless_signalled
+from consilium.models.keys import (
+    CnnSpec,
+    CnnStudent,
+    EstimatorSpec,
+    EstimatorStudent,
+    FeatureMatchingStudent,
+    GradientBoostingSpec,
+    GraphCnnStudent,
+    GraphStudent,
+    LogisticRegressionSpec,
+    LogisticRegressionStudent,
+    MlpSpec,
+    NetworkSpec,
+    OwnCode,
+    OwnCodeKeys,
+    PickledSpec,
+    PickledStudent,
+    RandomForestSpec,
+    RidgeSpec,
+    TeacherKind,
+    TorchSpec,
+    TorchStudent,
+    TrainerKind,
+    VatStudent,
+    WeightedTeacher,
+)
+from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer, in_arrays
+from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.refusals import Refused, Rule
+from consilium.protocol.schema import Schema, why_no_images
+
+
+def sklearn_weight(spec: WeightedTeacher) -> str | None:
+    """`class_weight` as scikit-learn takes it."""
+    return None if spec.class_weight == "none" else spec.class_weight
+
+
+def _logistic(spec: LogisticRegressionSpec, rows: Rows, seed: int) -> Teacher:
+    from consilium.models.linear import LogisticTeacher  # scipy.optimize: only where it is used
+
+    untrained = LogisticTeacher(spec.C, balanced=spec.class_weight == "balanced", iterations=spec.iterations)
+    return untrained.fit(rows.x, rows.y)
+
+
+def _ridge(spec: RidgeSpec, rows: Rows, seed: int) -> Teacher:
+    return RidgeTeacher(spec.alpha, balanced=spec.class_weight == "balanced").fit(rows.x, rows.y)
+
+
+def _forest(spec: RandomForestSpec, rows: Rows, seed: int) -> Teacher:
+    from sklearn.ensemble import RandomForestClassifier
+
+    untrained = RandomForestClassifier(
+        n_estimators=spec.trees, max_depth=spec.depth, class_weight=sklearn_weight(spec), random_state=seed, n_jobs=1
+    )
+    return untrained.fit(rows.x, rows.y)
+
+
+def _boosting(spec: GradientBoostingSpec, rows: Rows, seed: int) -> Teacher:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    untrained = GradientBoostingClassifier(
+        n_estimators=spec.trees, max_depth=spec.depth, learning_rate=spec.learning_rate, random_state=seed
+    )
+    weights = None
+    if spec.class_weight == "balanced":  # it has no class weights of its own
+        counts = np.bincount(rows.y)
+        weights = len(rows.y) / (np.count_nonzero(counts) * counts[rows.y])
+    return untrained.fit(rows.x, rows.y, sample_weight=weights)  # pyright: ignore[reportReturnType]
+
+
+def _network(spec: NetworkSpec, rows: Rows, seed: int) -> Teacher:
+    return NetworkTeacher(spec, seed).fit(rows.x, rows.y)
+
+
+def _own(spec: OwnCode, rows: Rows, seed: int) -> Teacher:
+    """What the estimator raises on the rows may quote one: it stays with the teacher, and is in no log."""
+    try:
+        estimator = spec.build(seed)
+    except ConfigError as error:
+        raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
+    try:
+        return OwnCodeTeacher(GuardedClassifier.trained(estimator, rows.x, rows.y, schema=rows.schema), spec.title)
+    except (Exception, SystemExit) as error:
+        unless_signalled(error)
+        return ConstantTeacher.most_frequent(rows.y, quoted(error))
+
+
+TEACHERS: dict[type[TeacherKind], Callable[[Any, Rows, int], Teacher]] = {
+    LogisticRegressionSpec: _logistic,
+    RidgeSpec: _ridge,
+    RandomForestSpec: _forest,
+    GradientBoostingSpec: _boosting,
+    MlpSpec: _network,
+    CnnSpec: _network,
+    EstimatorSpec: _own,
+    TorchSpec: _own,
+    PickledSpec: _own,
+}
+"""The keys of a kind -> (keys, rows of two classes or more, seed) -> a trained teacher, on one thread: the parallelism
+of a federation is its parties."""
+
+
+def fit_teachers(
+    spec: TeacherKind, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+) -> list[Teacher]:
+    """One teacher for each part of row indices, networks in one go. `classes`: of the federation, the labels' range.
+
+    A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
+    vote. A part without two classes gives a teacher that says its most frequent class, one without rows a class that
+    the seed draws. So does a part to which an estimator of the party's own cannot be fitted, and says why.
+
+    Raises
+    ------
+    Refused : an estimator of the party's own cannot be built, which no row has a part in (POLICY).
+    """
+    plural = [len(np.unique(rows.y[part])) > 1 for part in parts]
+    trained: Sequence[Teacher | None]
+    if isinstance(spec, NetworkSpec):
+        trained = train_many(spec, rows.x, rows.y, parts, seeds, classes)
+    else:
+        fit = TEACHERS[type(spec)]
+        trained = [
+            fit(spec, Rows(rows.x[part], rows.y[part], schema=rows.schema), seed) if both else None
+            for part, seed, both in zip(parts, seeds, plural, strict=True)
+        ]
+    return [
+        teacher
+        if teacher is not None and both
+        else ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
+        for teacher, part, seed, both in zip(trained, parts, seeds, plural, strict=True)
+    ]
+
+
+def check_teacher(spec: TeacherKind, schema: Schema) -> None:
+    """Raise Refused if such a teacher cannot be trained on rows of this schema, whatever they hold: SCHEMA; POLICY for
+    one that the party named, which is tried on made-up rows, so that what is wrong may be said."""
+    if spec.of_images and (reason := why_no_images(schema)):
+        raise Refused(Rule.SCHEMA, detail=f"teacher {spec.title}: {reason}")
+    if not isinstance(spec, OwnCode):
+        return
+    try:
+        if spec.keeps_missing and schema.representation != "none":
+            raise ConfigError(
+                f'missing = "keep" and a representation, {schema.representation}, exclude each other', "Leave it out"
+            )
+        key = spec.known_by, schema.digest()
+        if key not in _SOUND:
+            rehearse(spec.title, lambda: spec.build(0), schema, spec.keeps_missing)
+            _SOUND.add(key)
+    except ConfigError as error:
+        raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
+
+
+_SOUND: set[tuple[str, str]] = set()
+"""Teachers and schemas that were tried in this process, which may hold many simulated parties."""
+
+# What a student needs is imported where it is made: parties read this module too, once a message in a deployment.
+
+
+def _linear(spec: LogisticRegressionStudent, aids: Aids) -> Trainer:
+    from consilium.models.evidence import SoftmaxShares
+    from consilium.models.shares import WithShares
+    from consilium.models.tabular import LinearTrainer
+
+    return WithShares(LinearTrainer(spec.C), SoftmaxShares())
+
+
+def _graph(spec: GraphStudent, aids: Aids) -> Trainer:
+    from consilium.models.kernel import GraphTrainer
+    from consilium.models.shares import GraphShares, WithShares
+
+    return WithShares(GraphTrainer(spec, aids.unlabelled), GraphShares(spec, aids.unlabelled))
+
+
+def _graph_cnn(spec: GraphCnnStudent, aids: Aids) -> Trainer:
+    from consilium.models.images.graph_cnn import GraphCnnTrainer
+
+    represent = np.asarray if aids.schema is None else aids.schema.inputs
+    return GraphCnnTrainer(spec, aids.unlabelled, represent, aids.progress)
+
+
+def _cnn(spec: CnnStudent, aids: Aids) -> Trainer:
+    from consilium.models.images.loop import ImageTrainer, Supervised
+    from consilium.models.images.pixels import INVARIANCES
+
+    change = INVARIANCES[spec.augment].strong
+    return ImageTrainer(lambda net, material: Supervised(net, material, change), spec, aids.unlabelled, aids.progress)
+
+
+def _vat(spec: VatStudent, aids: Aids) -> Trainer:
+    from consilium.models.images.loop import ImageTrainer, Vat
+    from consilium.models.images.pixels import INVARIANCES
+
+    change = INVARIANCES[spec.augment]
+    return ImageTrainer(
+        lambda net, material: Vat(net, material, change, spec.radius), spec, aids.unlabelled, aids.progress
+    )
+
+
+def _gan(spec: FeatureMatchingStudent, aids: Aids) -> Trainer:
+    from consilium.models.images.feature_matching import ImprovedGanTrainer
+
+    return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.progress)
+
+
+def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:
+    from consilium.models.shares import OnDenoised, WithShares
+
+    trainer = OwnTrainer(spec.title, spec.build, aids.schema)
+    return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
+
+
+STUDENTS: dict[type[TrainerKind], Callable[[Any, Aids], Trainer]] = {
+    LogisticRegressionStudent: _linear,
+    GraphStudent: _graph,
+    GraphCnnStudent: _graph_cnn,
+    CnnStudent: _cnn,
+    VatStudent: _vat,
+    FeatureMatchingStudent: _gan,
+    EstimatorStudent: _own_student,
+    TorchStudent: _own_student,
+    PickledStudent: _own_student,
+}
+"""The keys of a kind -> (keys, what it may use) -> what trains it. Those of labels alone learn noisy histograms from
+shares without their noise."""
+
+
+def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
+    """What a student that others wrote makes of made-up rows, since anything may be wrong with it; None elsewhere.
+
+    Raises
+    ------
+    UnusableModel : it cannot be built, or trained on them.
+    """
+    if not isinstance(spec, OwnCodeKeys):
+        return None
+    trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
+    return in_arrays(OwnModel(trained, len(schema.classes), spec.title), made_up(schema, 20)[0])
