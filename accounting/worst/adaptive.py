@@ -1,16 +1,18 @@
-"""Composition of winners or checks against an adversary that chooses each release in view of the ones before.
+"""Composition of winners, checks and histograms against an adversary that chooses each release in view of the others.
 
 The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel``: where the votes of the next release stand. It is computed on a
-grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little is lost, whatever the
-number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
+max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``: where the votes of the next release
+stand. It is computed on a grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little
+is lost, whatever the number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what
+leaves".
 
 After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,
 and which is at least as bad as every place in front of V_m, stands for each of them.
 
 Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
-each of them tells at most as much as one in which nothing can be chosen, and those commute with everything.
+each of them tells at most as much as one in which nothing can be chosen, and those commute with everything. So do
+histograms, in which nothing can be chosen anyway.
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
+from consilium.accounting.worst import laplace
 from consilium.accounting.worst.channel import (
     Lattice,
     Pairs,
     Reach,
-    Ties,
     check_line,
     check_tail,
     difference,
     duel_line,
     duel_tail,
-    rectangle,
+    planes,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, OneRelease, counted, gaussian_profile
+from consilium.accounting.worst.compose import Composed, OneRelease, counted
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -52,7 +54,10 @@ FINE, FINE_LINE = 13.0, 40.0
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""Of the kind that is induced over: beyond it convolutions take seconds, and ``compose`` loses little."""
+"""That are induced over: beyond it convolutions take seconds, and what is imagined instead costs little."""
+LEAST_DISTANCE = 1.2e-3
+"""Of a release that is induced over, a sigma of about 1,200 votes of a move: of less tell-tale ones rounding hides
+which place is the worst, and all of them would have to be tried in every round."""
 GROWTH = 0.03
 """Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
 blocks cost is then about the same for every n: less than .1 % of epsilon."""
@@ -64,19 +69,19 @@ _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
 
 
-def reduce(sigma: float, noise: Noise, votes: int, fine: float) -> Lattice:
-    """The lattice for noise ``sigma`` on a count that moves by ``votes``; as ``channel.reduce``, with this ``TAU``."""
+def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
+    """The lattice for noise ``sigma`` on a count that moves by one vote; as ``channel.reduce``, with this ``TAU``."""
 
     def slack(scale: float) -> float:
         return 5 * math.exp(-2 * (math.pi * TAU) ** 2 * (1 - (TAU / scale) ** 2))
 
     if noise is Noise.CONTINUOUS:
-        return Lattice(math.sqrt(fine**2 - TAU**2), votes * fine / sigma, slack(fine))
+        return Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
     if sigma < 2 * fine:
-        return Lattice(sigma, votes, 0.0)
+        return Lattice(sigma, 1, 0.0)
     spacing = int(sigma / fine)
     scale = sigma / spacing
-    return Lattice(math.sqrt(scale**2 - TAU**2), votes / spacing, slack(scale))
+    return Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
 
 
 def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
@@ -89,8 +94,9 @@ def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
     low, high = 1 - _ROUNDING - slack, 1 + _ROUNDING + 1.01 * slack
     above, below = np.zeros((pairs.p.shape[1], up.size)), np.zeros((pairs.p.shape[1], down.size))
     for p, q in zip(pairs.p[:, :, None], pairs.q[:, :, None], strict=True):
-        above += np.maximum(p * high - q * (low * up), 0.0)
-        below += np.maximum(q * (high * down) - p * low, 0.0)
+        for total, more, less in ((above, p * high, q * (low * up)), (below, q * (high * down), p * low)):
+            part = more - less
+            total += np.maximum(part, 0.0, out=part)
     return np.concatenate((below, above), axis=1)
 
 
@@ -129,62 +135,94 @@ def _choices(profiles: np.ndarray, tail: float) -> Choices:
     return Choices(profiles, tail + ends)
 
 
-_CORE = (2.0, -0.6, 2.0)
+_PLACES = 512
+"""Whose profiles are computed at once."""
+
+
+def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
+    """The largest profile of the places of each cell in both directions: float64 (2 cells, gammas).
+
+    A cell is one element, which has the largest of the profiles of its places at each gamma. Beyond the largest ratio
+    of a place its profile is 0: places are sorted by it, and computed no further.
+    """
+    gammas, names = _gammas(step, most), np.unique(cells, return_inverse=True)[1]
+    reach = np.minimum(np.abs(pairs.log_ratio()).max(axis=0) / step + 2, most).astype(np.int64)
+    profiles = np.zeros((names.max() + 1, gammas.size))
+    order = np.argsort(reach, kind="stable")
+    for places in (order[i : i + _PLACES] for i in range(0, order.size, _PLACES)):
+        within = slice(most - reach[places[-1]], most + reach[places[-1]] + 1)
+        places = places[np.argsort(names[places], kind="stable")]
+        distinct, first = np.unique(names[places], return_index=True)
+        found = np.maximum.reduceat(excess(pairs.of(places), gammas[within], slack), first)
+        profiles[distinct, within] = np.maximum(profiles[distinct, within], found)
+    # exchanging the two inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
+    return np.concatenate((profiles, profiles[:, ::-1] * gammas))
+
+
+_CORE = (1.5, -0.3, 1.7)
 """Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
-element by itself. Outside, cells of places are one element, which has the largest of their profiles at each gamma: they
-tell too little for that to matter."""
+element by itself. Outside they tell too little for cells to matter."""
 
 
-def _cells(scale: float, u: np.ndarray, v: np.ndarray, rule: Ties) -> tuple[np.ndarray, np.ndarray]:
-    """The cell of each place (a number), and whether it is in the core."""
-    # to win at equality is to lead by one more
-    lead, total = u - v + (rule is Ties.TO_GIVER), u + v
+def _cells(scale: float, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The cell of each place: a number."""
+    lead, total = u - v + 1, u + v  # to win at equality is to lead by one more
     x, height = np.abs(lead) / scale, total / (2 * scale)
-    core = (x <= _CORE[0]) & (height >= _CORE[1]) & (height <= _CORE[2])
-    # widths of cells in leads and totals: chosen by how little such places tell
-    wide = np.where(x <= _CORE[0], 1, np.where(x <= 5, 2, 4))
-    kind = np.select([height > _CORE[2], x > 4.5, height < -1.5], [wide, 5, 6], 7)
-    across = np.select([height > _CORE[2], x > 4.5, height < -1.5], [wide, 4, 6], 2)
-    along = np.select([height > _CORE[2], x > 4.5, height < -1.5], [10**6, 8, 12], 4)
-    high = (height > 3.3).astype(np.int64)
-    key = ((kind * 2 + high) * 10**5 + lead // across + 5 * 10**4) * 10**5 + total // along + 5 * 10**4
-    return key, core
+    kinds = [(x <= _CORE[0]) & (height >= _CORE[1]) & (height <= _CORE[2]), height > _CORE[2], x > 4.5, height < -1.5]
+    # widths in noise parameters, chosen by how little such places tell; without a third the total tells nothing
+    high = np.where(x <= 2, 0, np.where(x <= 5, 0.2, 0.4))
+    across = np.maximum(np.select(kinds, [0, high, 0.6, 0.9], 0.3) * scale, 1).astype(np.int64)
+    along = np.maximum(np.select(kinds, [0, np.where(height > 3.3, 1e5, 9e4), 1.2, 1.8], 0.6) * scale, 1).astype(np.int64)
+    return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
 def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
-    """One released winner."""
-    gammas, slack = _gammas(step, most), 2 * lattice.slack
-    u, v, before = rectangle(lattice, reach, 0.0)
-    after = rectangle(lattice, reach, lattice.shift)[2]
-    inside = u[:, None] + v <= math.ceil(math.sqrt(2) * reach.far * lattice.scale)
-    by_rule = {rule: _cells(lattice.scale, u[:, None], v[None, :], rule) for rule in Ties}
-    names = np.unique(np.concatenate([key[inside & ~core] for key, core in by_rule.values()]))
-    lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
-    start = names.size + sum(map(len, lines))
-    alone = sum(int((inside & core).sum()) for _, core in by_rule.values())
-    profiles = np.zeros((start + alone, gammas.size))
-    profiles[names.size : start] = np.concatenate(lines)
-    for rule, (key, core) in by_rule.items():
-        for row in range(u.size):
-            within = np.flatnonzero(inside[row])
-            found = excess(Pairs(before[rule][:, row, within], after[rule][:, row, within]), gammas, slack)
-            single = core[row, within]
-            here = found[single]
-            profiles[start : start + len(here)] = here
-            start += len(here)
-            where, found = np.searchsorted(names, key[row, within][~single]), found[~single]
-            if where.size:
-                order = np.argsort(where, kind="stable")
-                distinct, first = np.unique(where[order], return_index=True)
-                profiles[distinct] = np.maximum(profiles[distinct], np.maximum.reduceat(found[order], first))
+    """One released winner under Gaussian noise."""
+    slack = 2 * lattice.slack
+    strips = list(planes(lattice, reach))
+    u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
+    pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
+    lines = [excess(line, _gammas(step, most), slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
+    plane = _by_cell(pairs, _cells(lattice.scale, u, v), step, most, slack)
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
-    return _choices(profiles, tail)
+    return _choices(np.concatenate((*lines, plane)), tail)
 
 
 def checks(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
     """The bit of one threshold check."""
     profiles = excess(check_line(lattice, reach), _gammas(step, most), lattice.slack)
     return _choices(profiles, check_tail(lattice, reach))
+
+
+_RARE_LEAD = 1e-7
+"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
+_CELL = 1.0
+"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
+_MANY_LEADS = 2.0
+"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
+
+
+def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> Choices:
+    """One released winner under Laplace noise.
+
+    No loss is above 2 gamma in size, so what is far away is bounded as a whole: where all outcomes but one have
+    probability at most theta, before and after, a profile is at most theta (1 - g e^(-2 gamma)) above max(0, 1 - g),
+    and in the other direction at most theta (g - e^(-2 gamma)).
+    """
+    lattice = laplace.reduce(gamma, noise, 1)
+    end = 2 * lattice.shift
+    while laplace.beyond(lattice, end) > _RARE_LEAD:
+        end += math.ceil(0.25 / lattice.g)
+    few, less, grid = max(1, int(0.05 / lattice.g)), math.exp(-2 * gamma), _gammas(step, most)
+    found = [laplace.beyond(lattice, end) * np.maximum(np.minimum(1 - grid * less, grid - less), 0.0)[None]]
+    for leads, pairs in laplace.plane(lattice, end, _CELL):
+        columns = pairs.p.shape[1] // leads.size
+        wide = np.select([np.abs(leads) * lattice.g <= _MANY_LEADS, np.abs(leads) * lattice.g <= 6], [1, 4], 16) * few
+        cells = ((leads // wide + 10**7) * 32 + wide // few)[:, None] * columns + np.arange(columns)
+        found.append(_by_cell(pairs, cells.ravel(), step, most))
+    for pairs in itertools.chain(laplace.edges(lattice, end), laplace.alone(lattice, end)):
+        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]), step, most))
+    return _choices(np.concatenate(found), 0.0)
 
 
 class _Group(NamedTuple):
@@ -220,7 +258,7 @@ def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
     return groups
 
 
-_BLOCKS = 4
+_BLOCKS = 3
 """Every ``rounds / _BLOCKS``-th row is computed for all elements; the divergence changes that slowly."""
 _EDGE, _EDGE_ROWS = 6, 3
 """Rows before the last that is known, and all behind: every third is computed; chords between them are above."""
@@ -259,14 +297,17 @@ def _windows(values: np.ndarray, step: float, groups: Sequence[_Group], rows: in
     return _Rows(whole[start : start + rows], around, curved)
 
 
+def _all(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """Of each element at each row: float64 (rows, elements)."""
+    return np.concatenate(
+        [np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ steps.T for i in range(0, len(windows), _AT_ONCE)]
+    )
+
+
 def _largest(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """max over elements at each row: float64 (rows,)."""
-    return np.concatenate(
-        [
-            (np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ steps.T).max(axis=1)
-            for i in range(0, len(windows), _AT_ONCE)
-        ]
-    )
+    rows = (windows[i : i + _AT_ONCE] for i in range(0, len(windows), _AT_ONCE))
+    return np.concatenate([_all(steps, some).max(axis=1) for some in rows])
 
 
 def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int, number: int) -> np.ndarray:
@@ -283,17 +324,14 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
         return np.max([_largest(group.steps, around) for group, around in pairs], axis=0)
     main = max(0, min(rows, values.size) - 1 - _EDGE)
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    found = np.zeros(rows)
-    at_knots = []
-    for group, around in zip(groups, windows.around, strict=True):
-        mine = np.empty((knots.size, len(group.steps)))
-        for i in range(0, knots.size, _AT_ONCE):
-            np.matmul(np.ascontiguousarray(around[knots[i : i + _AT_ONCE]]), group.steps.T, out=mine[i : i + _AT_ONCE])
-        at_knots.append(mine)
-    best = np.array([mine.max(axis=1) for mine in at_knots])
-    winner = best.argmax(axis=0)
-    found[knots] = best.max(axis=0)
-    gains = found[knots] - windows.values[knots]
+    found, there = np.zeros(rows), windows.values[knots]
+    # what each element adds at each knot
+    added = [_all(group.steps, around[knots]) - there[:, None] for group, around in zip(groups, windows.around, strict=True)]
+    best = np.array([mine.max(axis=1) for mine in added])
+    winner, gains = best.argmax(axis=0), best.max(axis=0)
+    found[knots] = there + gains
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
     most = windows.curved.shape[1] // 2
     everything: list[list[np.ndarray]] = [[] for _ in groups]
     for knot, (low, high) in enumerate(pairwise(knots)):
@@ -307,27 +345,23 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
             continue
         for end in (knot, knot + 1):
             group = winner[end]
-            row = groups[group].steps[at_knots[group][end].argmax()]
+            row = groups[group].steps[added[group][end].argmax()]
             found[inner] = np.maximum(found[inner], windows.around[group][low + 1 : high] @ row)
         reached = found[inner] - windows.values[inner]
         around = windows.curved[low + 1 : high]
         with np.errstate(divide="ignore", invalid="ignore"):
             mixed = ((1 - weight) * reached / gains[knot])[:, None] * windows.curved[low]
             mixed += (weight * reached / gains[knot + 1])[:, None] * windows.curved[high]
-            ratios = np.where(around > 0, around / mixed, 0.0)
+            near = slice(max(0, most - _NEAR), most + _NEAR + 1)
+            over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
+        if not over < 1.2:  # infinite or NaN where a knot has no curvature
+            for parts in everything:
+                parts.append(inner)
+            continue
+        rest = np.maximum(around - over * mixed, 0.0)
         for index, group in enumerate(groups):
-            near, reach = min(group.reach, _NEAR), group.reach
-            over = float(ratios[:, most - near : most + near + 1].max())
-            if not over < 1.2:  # infinite or NaN where a knot has no curvature
-                everything[index].append(inner)
-                continue
-            within = slice(most - reach, most + reach + 1)
-            left = np.maximum(around[:, within] - over * mixed[:, within], 0.0) @ group.largest
-            share = np.maximum(
-                (at_knots[index][knot] - windows.values[low]) / gains[knot],
-                (at_knots[index][knot + 1] - windows.values[high]) / gains[knot + 1],
-            )
-            could = np.flatnonzero(over * share + float((left / reached).max()) >= 1 - 1e-6)
+            left = rest[:, most - group.reach : most + group.reach + 1] @ group.largest
+            could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
             if could.size:
                 here = windows.around[index][low + 1 : high]
                 found[inner] = np.maximum(found[inner], _largest(group.steps[could], here))
@@ -355,9 +389,9 @@ def induced(
         if kernel is None:
             block = 1
         else:
-            front, lost = _power(kernel, block, _far(kernel, step, block))
-            found = _after(values, step, front)
-            added += lost + block * left_out
+            front = _many(_Fixed(kernel, step, 0.0), block, step)
+            found = _after(values, step, front.kernel)
+            added += front.tail + block * left_out
         values = np.maximum(np.minimum.accumulate(np.minimum(found, 1.0)) * _DOT, _LEAST)
         done += block
         values = _shortened(values, left_out * (1e-3 + 0.1 * done / releases))
@@ -372,13 +406,6 @@ def _shortened(values: np.ndarray, little: float) -> np.ndarray:
     return values[: np.count_nonzero(values > little) + 1]
 
 
-def _far(kernel: np.ndarray, step: float, times: int) -> int:
-    """Rows beyond which so many releases on the grid hardly reach."""
-    squared = times * float(kernel @ (step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1)) ** 2)
-    return math.ceil((_DEVIATIONS * math.sqrt(squared) + squared / 2) / step) + kernel.size // 2
-
-
-_DEVIATIONS = 10.0
 _SHAPES = (
     (2.0, 0.0),
     *itertools.product((2.0, 4.0, 6.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
@@ -456,22 +483,33 @@ def _own_excess(kernel: np.ndarray, step: float) -> np.ndarray:
     return np.concatenate((below, above))
 
 
+def _own_excess(kernel: np.ndarray, step: float) -> np.ndarray:
+    """``excess`` of a release on the grid that is its own mirror image: float64, shape of the kernel."""
+    reach = kernel.size // 2
+    gammas = np.exp(step * np.arange(reach + 1))
+    # gamma = e^(step i): the sum over k < -i of p_k (1 - e^(step (i + k)))
+    with_p = np.cumsum(kernel[:reach])[::-1]
+    with_q = np.cumsum(kernel[:reach] * np.exp(step * np.arange(-reach, 0)))[::-1]
+    above = np.append(np.maximum(with_p - gammas[:-1] * with_q, 0.0), 0.0)
+    below = (above / gammas)[:0:-1]
+    return np.concatenate((below, above))
+
+
 _WIDER, _RARE = 4.0, (1e-3, 1e-4, 1e-5)
 """A release without choice is one of about the same distance, or rarely one of twice that, whose tail is above all."""
-_BESIDE = (2.5, 3.5, 5.0, 7.0)
-"""Distances of the imagined release that are tried, in units of the largest of those that are to be compared."""
 _FAR = 9.0
 """Standard deviations of what is imagined that are looked at."""
 
 
 def _without_choice(
-    profiles: np.ndarray, mu: float, beside: np.ndarray, step: float
-) -> tuple[np.ndarray, float] | None:
-    """A release on the grid that beside ``beside`` tells at least as much as each of the profiles, and its squared
-    distance; None if there is none of at most twice that of the number or the histogram.
+    profiles: np.ndarray, mu: float, beside: np.ndarray, step: float, little: float
+) -> np.ndarray | None:
+    """A release on the grid that beside ``beside`` tells at least as much as each of the profiles, but for ``little``;
+    None if there is none of at most twice the squared distance of the number or the histogram.
     """
     reach = profiles.shape[1] // 2
-    largest = np.max([np.convolve(profile, beside[::-1]) for profile in profiles], axis=0) * (1 + 1e-9)
+    around = sliding_window_view(np.pad(beside[::-1], 2 * reach), 2 * reach + 1)
+    largest = _largest(profiles[:, ::-1], around) * (1 + 1e-9) - little
     wider = _kernel(_WIDER * mu**2, step, reach)
 
     def mixed(squared: float, rare: float) -> np.ndarray:
@@ -481,7 +519,7 @@ def _without_choice(
         found = np.convolve(_own_excess(mixed(squared, rare), step), beside[::-1])
         return bool(np.all(found * (1 - 1e-9) >= largest))
 
-    best: tuple[np.ndarray, float] | None = None
+    best: tuple[float, float] | None = None
     for rare in _RARE:
         low, high = 0.3 * mu**2, 2 * mu**2
         if not enough(high, rare):
@@ -489,32 +527,134 @@ def _without_choice(
         while high - low > 1e-4 * high:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle, rare) else (middle, high)
-        squared = (1 - rare) * high + rare * _WIDER * mu**2
-        if best is None or squared < best[1]:
-            best = mixed(high, rare), squared
-    return best
+        best = min(best or (math.inf, rare), (high + rare * _WIDER * mu**2, rare))
+    return None if best is None else mixed(best[0] - best[1] * _WIDER * mu**2, best[1])
 
 
 def _profiles_of(release: OneRelease, step: float, far: float) -> Choices:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
+    if release.what == "laplace":
+        return laplace_winners(1 / release.sigma, release.noise, step, math.ceil(2 / release.sigma / step) + 2)
     reach = Reach(far, 0.0)
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
     if release.what == "argmax":
-        return winners(reduce(release.sigma, release.noise, release.votes, FINE), reach, step, most)
+        return winners(reduce(release.sigma, release.noise, FINE), reach, step, most)
     if release.what == "check":
-        return checks(reduce(release.sigma, release.noise, release.votes, FINE_LINE), reach, step, most)
+        return checks(reduce(release.sigma, release.noise, FINE_LINE), reach, step, most)
     gammas = _gammas(step, most)
     if release.noise is Noise.CONTINUOUS:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
-        # exchanging the inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
-        profile = np.concatenate(((above / gammas[most:])[:0:-1], above))[None]
-        return _choices(profile, 0.0)
-    lattice = Lattice(release.sigma, release.votes, 0.0)
-    end = math.ceil(far * math.sqrt(2) * release.sigma + 2 * release.votes)
-    offsets = np.arange(-end, end - 2 * release.votes + 1)
-    moved = 2.0 * release.votes
-    profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, moved))), gammas)
+        return _choices(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
+    lattice = Lattice(release.sigma, 1, 0.0)
+    end = math.ceil(far * math.sqrt(2) * release.sigma + 2)
+    offsets = np.arange(-end, end - 1)
+    profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2.0))), gammas)
     return _choices(profile, duel_tail(lattice, reach))
+
+
+def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
+    """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
+    losses = np.log(gammas) / mu
+    return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
+
+
+class _Fixed(NamedTuple):
+    """Releases without choice, as one on a grid of log gamma, and what is to be added, in units of 1 + gamma."""
+
+    kernel: np.ndarray
+    step: float
+    tail: float
+
+    def coarser(self, step: float) -> _Fixed:
+        """On a grid whose spacing is ``step``, a power of two times this one's: what falls between two points goes to
+        both, so that neither input loses mass; of convex functions that is the chord."""
+        kernel, mine = self.kernel, self.step
+        while mine < step * 0.75:
+            kernel = np.pad(kernel, kernel.size // 2 % 2)
+            up = -math.expm1(-mine) / (math.exp(mine) - math.exp(-mine))
+            between, kernel = kernel[1::2], kernel[::2].copy()
+            kernel[1:] += up * between
+            kernel[:-1] += (1 - up) * between
+            mine *= 2
+        return _Fixed(kernel * _DOT, mine, self.tail)
+
+
+_DEVIATIONS = 10.0
+"""Beyond which so many releases without choice hardly reach."""
+_COARSE = 25.0
+"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
+
+
+def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
+    """``times`` of them, one after another, on a grid that is made coarser as they grow."""
+    kernel, step, reach = one.kernel, one.step, one.kernel.size // 2
+    squared = float(kernel @ (step * np.arange(-reach, reach + 1)) ** 2)
+    far = _DEVIATIONS * math.sqrt(times * squared) + times * squared / 2 + reach * step
+    result, doubled = _Fixed(np.ones(1), step, 0.0), one._replace(tail=0.0)
+    left = times
+    while True:
+        if left % 2:
+            result = _both(result, doubled, far)
+        left //= 2
+        if not left:
+            return result._replace(tail=result.tail + times * one.tail)
+        doubled, squared = _both(doubled, doubled, far), 2 * squared
+        if math.sqrt(squared) > _COARSE * doubled.step and 2 * doubled.step <= coarsest:
+            doubled, result = (each.coarser(2 * doubled.step) for each in (doubled, result))
+
+
+def _both(first: _Fixed, second: _Fixed, far: float) -> _Fixed:
+    """Both, on the grid of both; what is beyond ``far`` is cut off.
+
+    What is too far on the other side is moved to the end: a smaller q / p tells more.
+    """
+    kernel = np.convolve(first.kernel, second.kernel)
+    over, lost = kernel.size // 2 - math.ceil(far / first.step), 0.0
+    if over > 0:
+        lost, beyond = float(kernel[:over].sum()), float(kernel[-over:].sum())
+        kernel = kernel[over:-over].copy()
+        kernel[-1] += beyond
+    return _Fixed(kernel * _DOT, first.step, first.tail + second.tail + lost)
+
+
+def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
+    """V with a release on the grid in front, at all rows where that is not as at the last."""
+    reach = kernel.size // 2
+    return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
+
+
+def _step(release: OneRelease) -> float:
+    """Spacing of log gamma; that of a winner under Laplace noise, with no loss above 2 gamma, is a part of that."""
+    return 1 / release.sigma / 9 if release.what == "laplace" else STEP * release.mu
+
+
+@lru_cache(maxsize=4)
+def _groups_of(release: OneRelease, far: float) -> tuple[list[_Group], float]:
+    """Groups on the grid of this release, and its tail."""
+    family = _profiles_of(release, _step(release), far)
+    return _groups(family.profiles, _step(release)), family.tail
+
+
+_DISTANCES = (1.0, 2.0, 4.0)
+"""Of the imagined release, in units of what is a guess at the best, until one is found."""
+
+
+@lru_cache(maxsize=16)
+def _fixed(release: OneRelease, times: int, step: float, far: float, little: float) -> tuple[_Fixed, ...] | None:
+    """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
+    and what is imagined with them; on grids of ``step`` times powers of two. None if none are found."""
+    own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
+    family = _profiles_of(release, own, far)
+    if len(family.profiles) == 1:
+        return (_many(_Fixed(steps_of(family.profiles, own)[0], own, family.tail), times),)
+    # a part of about .3 (mu / distance)^2 is lost of each
+    guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
+    for distance in (guess * release.mu * factor for factor in _DISTANCES):
+        beside = _kernel(distance**2, own, math.ceil(_FAR * distance / own))
+        kernel = _without_choice(family.profiles, release.mu, beside, own, little)
+        if kernel is not None:
+            return _Fixed(beside, own, 0.0), _many(_Fixed(kernel, own, family.tail + little), times)
+    return None
 
 
 class _Whole(NamedTuple):
@@ -528,84 +668,43 @@ class _Whole(NamedTuple):
     tail: float
 
 
-def _power(kernel: np.ndarray, times: int, reach: int) -> tuple[np.ndarray, float]:
-    """``times`` releases on the grid, one after another, and the mass that was cut off because it is beyond ``reach``.
-
-    What is too far on the other side is moved to the end: a smaller q / p tells more.
-    """
-    result, lost, base, base_lost = np.ones(1), 0.0, kernel, 0.0
-    while True:
-        if times % 2:
-            result, more = _trimmed(np.convolve(result, base), reach)
-            lost += base_lost + more
-        times //= 2
-        if not times:
-            return result, lost
-        base, more = _trimmed(np.convolve(base, base), reach)
-        base_lost = 2 * base_lost + more
-
-
-def _trimmed(kernel: np.ndarray, reach: int) -> tuple[np.ndarray, float]:
-    over = kernel.size // 2 - reach
-    if over <= 0:
-        return kernel, 0.0
-    middle = kernel[over:-over].copy()
-    middle[-1] += kernel[-over:].sum()
-    return middle * _DOT, float(kernel[:over].sum())
-
-
-def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
-    """V with a release on the grid in front, at all rows where that is not as at the last."""
-    reach = kernel.size // 2
-    return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
-
-
-@lru_cache(maxsize=4)
-def _groups_of(release: OneRelease, far: float) -> tuple[list[_Group], float]:
-    """Groups on the grid of this release, and its tail."""
-    step = STEP * release.mu
-    family = _profiles_of(release, step, far)
-    return _groups(family.profiles, step), family.tail
+_MOST_FAR = 10.0
+"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_MOST_TIMES = 10**8
+"""Releases without choice: of more the rounding of each would show."""
+_MOST_EPSILON = 300.0
 
 
 @lru_cache(maxsize=64)
 def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: float = GROWTH) -> _Whole | None:
-    """The profile of all of them: the first is induced over, the others are without choice. None if none is found."""
+    """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
+    without choice. None if none is found."""
     (core, times), *others = counts
-    variance = 0.66 * times * core.mu**2 + sum(0.7 * n * release.mu**2 for release, n in others)
+    variance, total = sum(n * release.squared for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
-    total = sum(n for _, n in counts)
     left_out = delta * 1e-4 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
     far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
-    if far > _MOST_FAR:
+    if far > _MOST_FAR or total > _MOST_TIMES or epsilon > _MOST_EPSILON:
         return None
-    step, order = STEP * core.mu, epsilon / variance + 0.5
-    groups, tail = _groups_of(core, far)
-    values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
-    tail *= times
-    if others:
-        families = [(release, n, _profiles_of(release, step, far)) for release, n in others]
-        widest = max(release.mu for release, _ in others)
-        best: tuple[float, np.ndarray, list[np.ndarray]] | None = None
-        for distance in _BESIDE:
-            squared = (distance * widest) ** 2
-            beside = _kernel(squared, step, math.ceil(_FAR * math.sqrt(squared) / step))
-            kernels = [_without_choice(f.profiles, release.mu, beside, step) for release, _, f in families]
-            known = [k for k in kernels if k is not None]
-            if len(known) < len(kernels):
-                continue
-            cost = squared + sum(n * k[1] for (_, n, _), k in zip(families, known, strict=True))
-            if best is None or cost < best[0]:
-                best = cost, beside, [k[0] for k in known]
-        if best is None:
-            return None
-        values = _shortened(_after(values, step, best[1]), left_out)
-        for (_, n, f), kernel in zip(families, best[2], strict=True):
-            front, lost = _power(kernel, n, _far(kernel, step, n))
-            values = _shortened(_after(values, step, front), left_out)
-            tail += n * f.tail + lost
-    return _Whole(values + added, step, tail)
+    step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
+    if core.what != "histogram" and times <= MOST_RELEASES and core.mu >= LEAST_DISTANCE:
+        groups, one = _groups_of(core, far)
+        order = epsilon / variance + 0.5
+        values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
+        tail = times * one
+    else:
+        others = list(counts)
+    fixed = [_fixed(release, n, step, far, left_out) for release, n in others]
+    every = [each for found in fixed for each in found or ()]
+    if None in fixed:
+        return None
+    coarsest = max([step, *(each.step for each in every)])
+    values = values[:: round(coarsest / step)]
+    for each in every:
+        values = _shortened(_after(values, coarsest, each.coarser(coarsest).kernel), left_out)
+        tail += each.tail
+    return _Whole(values + added, coarsest, tail)
 
 
 def _least_epsilon(whole: _Whole, delta: float) -> float:
@@ -656,6 +755,7 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
     return math.log(max(most, 1.0)) * (1 + 1e-12)
 
 
+_FINENESS = {"argmax": FINE, "check": FINE_LINE}
 _WINDOW = 0.006
 """Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
 
@@ -663,30 +763,29 @@ _WINDOW = 0.006
 def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
-    fine = FINE if release.what == "argmax" else FINE_LINE
-    following = fine * max(2, int(release.sigma / fine) + 1)
-    near = release.noise is Noise.DISCRETE and release.sigma >= following * (1 - _WINDOW)
+    if release.what not in _FINENESS or release.noise is Noise.CONTINUOUS:
+        return (release,)
+    following = _FINENESS[release.what] * max(2, int(release.sigma / _FINENESS[release.what]) + 1)
+    near = release.sigma >= following * (1 - _WINDOW)
     return (release, release._replace(sigma=following)) if near else (release,)
 
 
 _DIGITS = 7
-_NEAR_ENOUGH = 1.5
-"""Distances of other kinds in units of that which is induced over: larger ones would take a grid too fine for them."""
-_MOST_FAR = 10.0
-"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_LEAST_SHIFT = {"laplace": 1e-3}
+_MOST_SHIFT = {"laplace": 4.0}
 
 
-def _in_order(counts: dict[OneRelease, int]) -> list[tuple[OneRelease, int]]:
-    """What is induced over first: of winners and checks that which contributes most."""
-    return sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].mu ** 2, item[0]))
+def _within_reach(release: OneRelease) -> bool:
+    """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
+    return _LEAST_SHIFT.get(release.what, 1e-5) <= 1 / release.sigma <= _MOST_SHIFT.get(release.what, 1.0)
 
 
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, histograms alone, another
-    kind that tells much more at once, noise of less than one or more than 1e5 times the votes of a move, a delta below
-    1e-20 for each release (for several moves sooner).
+    inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
+    to 1,000 votes), more than 1e8 releases, a delta below 1e-20 for each release (for several moves sooner), an epsilon
+    above 300.
 
     Raises
     ------
@@ -699,18 +798,17 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     counts, moves = counted(parts)
     if not counts:
         return 0.0
-    (core, times), *others = order = _in_order(counts)
-    if core.what == "histogram" or times > MOST_RELEASES:
+    if not all(_within_reach(release) for release in counts):
         return math.inf
-    if any(release.mu > _NEAR_ENOUGH * core.mu for release, _ in others):
-        return math.inf
-    if not all(release.within_reach for release in counts):
-        return math.inf
+    # what is induced over comes first: of winners and checks that which contributes most
+    (core, times), *others = sorted(
+        counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0])
+    )
     found = []
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(0.66 * sum(n * each.mu**2 for each, n in order), delta)
+            rough = epsilon_of(sum(n * each.squared for each, n in counts.items()), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

@@ -29,6 +29,7 @@ the moment is at most the largest at these three.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -40,7 +41,7 @@ from consilium.accounting.checks import check_noise, check_orders, check_scale, 
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.near_zero import expm1_minus
 from consilium.accounting.units import Noise
-from consilium.accounting.worst.channel import Pairs, Ties
+from consilium.accounting.worst.channel import Pairs
 from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
 
 FINE = 1 / 32
@@ -133,100 +134,91 @@ def _low(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, first_wins_ties:
     return np.stack((over * first, second, (1 - over) * alone + over * third))
 
 
-def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
     """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
 
     t, square : r^m and its square; affine in the two.
     """
-    r, giver = lattice.r, ties is Ties.TO_GIVER
+    r = lattice.r
     size = np.abs(lead)
     zero = np.zeros_like(size)
-    behind, before = _low(lattice, zero, size, giver), _low(lattice, zero, size, not giver)[[1, 0, 2]]
-    corner = np.where(lead <= 0, behind, before)
-    a, b = (lead, -lead - 1) if giver else (lead - 1, -lead)
+    corner = np.where(lead <= 0, _low(lattice, zero, size, True), _low(lattice, zero, size, False)[[1, 0, 2]])
     # both below a T that is below both centres: two equal geometric numbers
     third = _power(lattice, 1 + size) * (t - square) / (1 + r) ** 2
-    share = 1 / (1 + r) if giver else r / (1 + r)
     return np.stack(
         (
-            (1 - t) * _not_behind(lattice, a) - share * third + t * corner[0],
-            (1 - t) * _not_behind(lattice, b) - (1 - share) * third + t * corner[1],
+            (1 - t) * _not_behind(lattice, lead) - third / (1 + r) + t * corner[0],
+            (1 - t) * _not_behind(lattice, -lead - 1) - r * third / (1 + r) + t * corner[1],
             third + t * corner[2],
         )
     )
 
 
-def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.ndarray:
-    """Probabilities that a, b or the third wins at whole centres, of which one is at least 1: float64 (3, places)."""
-    giver = ties is Ties.TO_GIVER
+def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Probabilities that a, b or the third wins at whole centres, one of at least 1, ties to a: float64 (3, places)."""
     least = np.maximum(np.minimum(u, v), 0)
-    ahead = _ahead(lattice, u - v, _power(lattice, least), _power(lattice, 2 * least), ties)
-    left = _low(lattice, np.minimum(u, 0), np.maximum(v, 0), giver)
-    right = _low(lattice, np.minimum(v, 0), np.maximum(u, 0), not giver)[[1, 0, 2]]
+    ahead = _ahead(lattice, u - v, _power(lattice, least), _power(lattice, 2 * least))
+    left = _low(lattice, np.minimum(u, 0), np.maximum(v, 0), True)
+    right = _low(lattice, np.minimum(v, 0), np.maximum(u, 0), False)[[1, 0, 2]]
     return np.where(u < 0, left, np.where(v < 0, right, ahead))
 
 
-def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[Pairs]:
-    """Both centres above the third's least count, before and after: every lead up to ``end``, all of t, in intervals
-    whose ends are a factor e^cell apart, some places at a time. t = 0, which is no third, included."""
-    steps = _steps(lattice, cell)
+def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[tuple[np.ndarray, Pairs]]:
+    """Both centres above the third's least count, before and after, ties to the giver: leads, and float64 (3, leads t).
+
+    Every lead from -``end``, some at a time, and all of t in intervals whose ends are a factor e^cell apart; t = 0,
+    which is no third, included.
+    """
+    step = max(1, math.floor(cell / lattice.g))
+    steps = step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
     t = _power(lattice, steps)
     corners = [(t, t * t), (np.zeros(1), np.zeros(1)), (t[-1:] / 2, np.zeros(1))]
-    if steps[1] - steps[0] > 1:
+    if step > 1:
         corners.append(((t[1:] + t[:-1]) / 2, t[1:] * t[:-1]))
     t, square = (np.concatenate(parts) for parts in zip(*corners, strict=True))
-    leads = np.arange(-end, end + 1)
+    leads = np.arange(-end, end + 2 * lattice.shift + 1)
     rows = max(1, _AT_ONCE // t.size)
     for start in range(0, leads.size, rows):
         lead = leads[start : start + rows, None]
         # the least of a's centre is N, of b's 0
         v = np.maximum(lattice.shift - lead, 0)
         u = v + lead
-        for ties in Ties:
-            yield Pairs(
-                _along(lattice, u, v, t, square, ties),
-                _along(lattice, u - lattice.shift, v + lattice.shift, t, square, ties),
-            )
+        yield (
+            lead[:, 0],
+            Pairs(
+                _along(lattice, u, v, t, square),
+                _along(lattice, u - lattice.shift, v + lattice.shift, t, square),
+            ),
+        )
 
 
-def _steps(lattice: LaplaceLattice, cell: float) -> np.ndarray:
-    step = max(1, math.floor(cell / lattice.g))
-    return step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
-
-
-def _along(
-    lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties
-) -> np.ndarray:
+def _along(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
     """The outcomes where t and its square are these times their values at (u, v): float64 (3, leads t)."""
     first = _power(lattice, np.minimum(u, v))
-    return _ahead(lattice, u - v, first * t, first**2 * square, ties).reshape(3, -1)
+    return _ahead(lattice, u - v, first * t, first**2 * square).reshape(3, -1)
 
 
 def edges(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
     """Lines where one centre is above the third's least count only before, or only after the move: U in 1..N - 1 and V
-    from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; for each rule for ties, some places at a time."""
+    from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; ties to the giver, some places at a time."""
     shift = lattice.shift
     along = end + shift
     for start in range(0, (shift - 1) * along, _AT_ONCE):
         line, place = np.divmod(np.arange(start, min(start + _AT_ONCE, (shift - 1) * along)), along)
         still, moving = 1 + line, 1 - shift + place
         positive = moving >= 1
-        for ties in Ties:
-            yield _pair(lattice, still, moving, ties)
-            yield _pair(lattice, moving[positive], still[positive] - shift, ties)
+        yield _pair(lattice, still, moving)
+        yield _pair(lattice, moving[positive], still[positive] - shift)
 
 
-def _pair(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> Pairs:
-    return Pairs(outcomes(lattice, u, v, ties), outcomes(lattice, u - lattice.shift, v + lattice.shift, ties))
+def _pair(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray) -> Pairs:
+    return Pairs(outcomes(lattice, u, v), outcomes(lattice, u - lattice.shift, v + lattice.shift))
 
 
 def alone(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
-    """One of the two against the third, where the other is far below: the one that gets the votes, and that loses
-    them."""
+    """The one of the two that gets the votes against the third, where the other is far below."""
     low = np.arange(1 - lattice.shift, end + 1)
-    before, after = (_against_third(lattice, at) for at in (low, low + lattice.shift))
-    yield Pairs(before, after)
-    yield Pairs(after, before)
+    yield Pairs(_against_third(lattice, low), _against_third(lattice, low + lattice.shift))
 
 
 def _against_third(lattice: LaplaceLattice, v: np.ndarray) -> np.ndarray:
@@ -265,12 +257,10 @@ def _log_moment(lattice: LaplaceLattice, orders: tuple[float, ...], cell: float)
     end = 2 * lattice.shift
     while np.any(rare_moment(beyond(lattice, end), lattice.g * lattice.shift, alpha) > found):
         end += math.ceil(0.25 / lattice.g)
-    for place in (alone(lattice, end), edges(lattice, end), plane(lattice, end, cell)):
-        for pairs in place:
-            if not np.all((np.minimum(pairs.p, pairs.q) > 0) | (np.maximum(pairs.p, pairs.q) == 0)):
-                return np.full(alpha.size, math.inf)  # where tangents meet is no law
-            if pairs.p.size:
-                found = largest(pairs, alpha, found)
+    for pairs in itertools.chain(alone(lattice, end), edges(lattice, end), (x for _, x in plane(lattice, end, cell))):
+        if not pairs.are_laws():
+            return np.full(alpha.size, math.inf)
+        found = largest(pairs.turned(), alpha, largest(pairs, alpha, found))
     found.setflags(write=False)
     return found
 
@@ -279,7 +269,7 @@ def _some_duels(lattice: LaplaceLattice) -> Pairs:
     """Some leads of two classes without a third: what is beyond the places that are searched has to cost less."""
     leads = lattice.shift + np.unique(np.round(np.linspace(-30, 30, 241) / lattice.g).astype(np.int64))
     zero = np.zeros(leads.size)
-    return Pairs(*(_ahead(lattice, at, zero, zero, Ties.TO_GIVER)[:2] for at in (leads, leads - 2 * lattice.shift)))
+    return Pairs(*(_ahead(lattice, at, zero, zero)[:2] for at in (leads, leads - 2 * lattice.shift)))
 
 
 def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
