@@ -227,6 +227,9 @@ class LNMaxEvent(ReleaseEvent):
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
         return self.answered * rdp_argmax_laplace(self.gamma, orders, self.noise, self.votes_moved)
 
+    def _composed_parts(self) -> tuple[Composed, ...]:
+        return (Composed(self.answered, "laplace", 1 / self.gamma, self.noise, self.votes_moved),)
+
     def pure_epsilon(self) -> float:
         return self.answered * 2 * self.gamma * self.votes_moved
 

@@ -159,20 +159,23 @@ def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: flo
     return np.concatenate((profiles, profiles[:, ::-1] * gammas))
 
 
-_CORE = (1.5, -0.3, 1.7)
+_CORE = (2.5, -0.3, 1.7)
 """Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
 element by itself. Outside they tell too little for cells to matter."""
 
 
-def _cells(scale: float, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The cell of each place: a number."""
     lead, total = u - v + 1, u + v  # to win at equality is to lead by one more
-    x, height = np.abs(lead) / scale, total / (2 * scale)
+    x, height = np.abs(lead) / lattice.scale, total / (2 * lattice.scale)
     kinds = [(x <= _CORE[0]) & (height >= _CORE[1]) & (height <= _CORE[2]), height > _CORE[2], x > 4.5, height < -1.5]
     # widths in noise parameters, chosen by how little such places tell; without a third the total tells nothing
-    high = np.where(x <= 2, 0, np.where(x <= 5, 0.2, 0.4))
+    scale = lattice.scale * min(1.0, 0.2 * lattice.scale / lattice.shift)
+    high = np.where(x <= 2.5, 0, np.where(x <= 5, 0.2, 0.4))
     across = np.maximum(np.select(kinds, [0, high, 0.6, 0.9], 0.3) * scale, 1).astype(np.int64)
-    along = np.maximum(np.select(kinds, [0, np.where(height > 3.3, 1e5, 9e4), 1.2, 1.8], 0.6) * scale, 1).astype(np.int64)
+    along = np.maximum(np.select(kinds, [0, np.where(height > 3.3, 1e5, 9e4), 1.2, 1.8], 0.6) * scale, 1).astype(
+        np.int64
+    )
     return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
@@ -182,8 +185,10 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
     strips = list(planes(lattice, reach))
     u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
     pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
-    lines = [excess(line, _gammas(step, most), slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
-    plane = _by_cell(pairs, _cells(lattice.scale, u, v), step, most, slack)
+    lines = [
+        excess(line, _gammas(step, most), slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))
+    ]
+    plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
     return _choices(np.concatenate((*lines, plane)), tail)
 
@@ -221,7 +226,7 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> Choic
         cells = ((leads // wide + 10**7) * 32 + wide // few)[:, None] * columns + np.arange(columns)
         found.append(_by_cell(pairs, cells.ravel(), step, most))
     for pairs in itertools.chain(laplace.edges(lattice, end), laplace.alone(lattice, end)):
-        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]), step, most))
+        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]) // 8, step, most))
     return _choices(np.concatenate(found), 0.0)
 
 
@@ -326,7 +331,9 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
     found, there = np.zeros(rows), windows.values[knots]
     # what each element adds at each knot
-    added = [_all(group.steps, around[knots]) - there[:, None] for group, around in zip(groups, windows.around, strict=True)]
+    added = [
+        _all(group.steps, around[knots]) - there[:, None] for group, around in zip(groups, windows.around, strict=True)
+    ]
     best = np.array([mine.max(axis=1) for mine in added])
     winner, gains = best.argmax(axis=0), best.max(axis=0)
     found[knots] = there + gains
@@ -408,7 +415,7 @@ def _shortened(values: np.ndarray, little: float) -> np.ndarray:
 
 _SHAPES = (
     (2.0, 0.0),
-    *itertools.product((2.0, 4.0, 6.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
+    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
 )
 """Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
 _NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
@@ -675,7 +682,6 @@ _MOST_TIMES = 10**8
 _MOST_EPSILON = 300.0
 
 
-@lru_cache(maxsize=64)
 def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: float = GROWTH) -> _Whole | None:
     """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
     without choice. None if none is found."""
@@ -771,6 +777,8 @@ def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
 
 
 _DIGITS = 7
+_MOST_KINDS = 6
+"""Releases of one federation are of two kinds; each takes up to half a second."""
 _LEAST_SHIFT = {"laplace": 1e-3}
 _MOST_SHIFT = {"laplace": 4.0}
 
@@ -784,7 +792,7 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
     inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
-    to 1,000 votes), more than 1e8 releases, a delta below 1e-20 for each release (for several moves sooner), an epsilon
+    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several moves sooner), an epsilon
     above 300.
 
     Raises
@@ -798,17 +806,22 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     counts, moves = counted(parts)
     if not counts:
         return 0.0
-    if not all(_within_reach(release) for release in counts):
+    if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
     # what is induced over comes first: of winners and checks that which contributes most
-    (core, times), *others = sorted(
-        counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0])
-    )
+    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0]))
+    return _epsilon(tuple(kinds), moves, delta)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(kinds: tuple[tuple[OneRelease, int], ...], moves: int, delta: float) -> float:
+    """Kept by all that decides it: what is promised, what was spent and what a party charges are often one."""
+    (core, times), *others = kinds
     found = []
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(sum(n * each.squared for each, n in counts.items()), delta)
+            rough = epsilon_of(sum(n * each.squared for each, n in kinds), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

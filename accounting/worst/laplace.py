@@ -185,10 +185,7 @@ def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[tuple[np.n
         u = v + lead
         yield (
             lead[:, 0],
-            Pairs(
-                _along(lattice, u, v, t, square),
-                _along(lattice, u - lattice.shift, v + lattice.shift, t, square),
-            ),
+            Pairs(_along(lattice, u, v, t, square), _along(lattice, u - lattice.shift, v + lattice.shift, t, square)),
         )
 
 

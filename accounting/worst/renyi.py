@@ -121,7 +121,7 @@ def _log_moment(alpha: np.ndarray, facts: np.ndarray) -> np.ndarray:
 def largest(pairs: Pairs, orders: np.ndarray, floor: np.ndarray | float = -np.inf) -> np.ndarray:
     """max over places of (alpha - 1) D_alpha(p || q), and at least ``floor``: float64 (orders,)."""
     if not pairs.p.shape[1]:
-        return np.broadcast_to(floor, orders.shape)
+        return np.maximum(floor, np.full(orders.size, -np.inf))
     return np.maximum(floor, envelope(_log_moment, _facts(pairs), orders, floor))
 
 
