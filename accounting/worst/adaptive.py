@@ -696,7 +696,7 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: 
     step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
     if core.what != "histogram" and times <= MOST_RELEASES and core.mu >= LEAST_DISTANCE:
         groups, one = _groups_of(core, far)
-        order = epsilon / variance + 0.5
+        order = max(epsilon / variance + 0.5, 1.1)
         values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
         tail = times * one
     else:
@@ -729,7 +729,8 @@ def _least_epsilon(whole: _Whole, delta: float) -> float:
     return (whole.step * (last - 1) + math.log1p(part * math.expm1(whole.step))) * (1 + 1e-12)
 
 
-_CLOSE = 1e-4
+_COARSELY, _FINELY = 0.05, 500
+"""Steps of log x, and into how many of them each is divided where more may be reached."""
 
 
 def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
@@ -751,14 +752,18 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
             x = np.minimum(heights[line] + slopes[line] * x, 1.0) * _DOT
         return x
 
-    coarse = np.arange(-690.0, 0.0, 0.05)
-    little = int(np.count_nonzero(reached(np.exp(coarse)) <= delta))
+    far = np.arange(-690.0, 0.0)
+    little = int(np.count_nonzero(reached(np.exp(far)) <= delta))
     if not little:
         return math.inf
-    x = np.exp(np.append(np.arange(coarse[little - 1], 0.0, _CLOSE), 0.0))
-    # between two x at most f at the larger, less e^epsilon times the smaller
-    most = float(((reached(x)[1:] - delta) / x[:-1]).max())
-    return math.log(max(most, 1.0)) * (1 + 1e-12)
+    log_x = np.append(np.arange(far[little - 1], 0.0, _COARSELY), 0.0)
+    above = np.maximum(reached(np.exp(log_x)) - delta, 0.0)
+    most = max(float((above / np.exp(log_x)).max()), 1.0)
+    # between two x at most f at the larger, less e^epsilon times the smaller: looked at closely where that is more
+    here = np.flatnonzero(above[1:] / np.exp(log_x[:-1]) > most)
+    x = np.exp(np.minimum(log_x[here][:, None] + np.linspace(0, _COARSELY, _FINELY + 1), 0.0))
+    between = reached(x[:, 1:].ravel()).reshape(-1, _FINELY) - delta
+    return math.log((between / x[:, :-1]).max(initial=most)) * (1 + 1e-12)
 
 
 _FINENESS = {"argmax": FINE, "check": FINE_LINE}
@@ -792,8 +797,8 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
     inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
-    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several moves sooner), an epsilon
-    above 300.
+    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several
+    moves sooner), an epsilon above 300.
 
     Raises
     ------
