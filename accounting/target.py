@@ -20,7 +20,7 @@ _LEAST, _MOST = 1e-3, 1e5
 _STEPS = (2.0, 1.05)
 """Factors by which amounts are tried: the second finds a range that the first steps over."""
 _DIGITS = 4
-_PRECISION = 1e-5
+_PRECISION = 1e-6
 _CLOSE, _STILL_CLOSE = 5e-4, 5e-3
 """How far below the target a cost may stay, relative, where it takes a second: noise is then as far above the least at
 most. It is computed on lattices that change with the noise, in steps of a few thousandths: after some steps what is

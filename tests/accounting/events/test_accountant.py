@@ -147,57 +147,31 @@ def accounted(*events: ReleaseEvent) -> Accountant:
     return accountant
 
 
-@pytest.mark.parametrize(
-    ("events", "least", "both"),
-    [
-        pytest.param(
-            [GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed", True, marks=pytest.mark.slow
-        ),
-        ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive", False),
-        ([GNMax(sigma=40).event(2)], "adaptive", False),
-    ],
-)
-def test_the_less_of_induction_and_composition_is_promised(
-    events: list[ReleaseEvent], least: str, both: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where kinds tell about as much, what is imagined in front of an induction may weigh too much: then both are
-    tried. Elsewhere induction is the least, and the slower one is left out."""
-    delta, accountant = 1e-3, accounted(*events)
-    found = {
-        "adaptive": accountant.adaptive_worst_case_epsilon(delta),
-        "composed": accountant.composed_worst_case_epsilon(delta),
-    }
-    assert min(found, key=lambda name: found[name] or math.inf) == least
-    tried: list[float] = []
-
-    def composed(_: Accountant, delta: float) -> float | None:
-        tried.append(delta)
-        return found["composed"]
-
-    monkeypatch.setattr(Accountant, "composed_worst_case_epsilon", composed)
-    assert accountant.least_worst_case_epsilon(delta)[0].epsilon == found[least]
-    assert bool(tried) == both
+def test_curves_are_computed_only_where_they_may_be_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few releases, or at a tiny epsilon; elsewhere induction is below, and a curve of new noise takes a second."""
+    few, many = (
+        accounted(GNMax(sigma=40).event(1)),
+        accounted(Confident(threshold=60, sigma1=120, sigma2=40).event(200)),
+    )
+    asked: list[str] = []
+    whole = ReleaseEvent.worst_case_rdp
+    monkeypatch.setattr(
+        ReleaseEvent, "worst_case_rdp", lambda event, orders: asked.append(event.TYPE) or whole(event, orders)
+    )
+    least = [accountant.least_worst_case_epsilon(DELTA)[0].epsilon for accountant in (few, many)]
+    assert asked == ["gnmax"]
+    for accountant, epsilon in zip((few, many), least, strict=True):
+        assert epsilon <= accountant.worst_case_epsilon(DELTA).epsilon
 
 
 def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each way in which an epsilon is found."""
     event = GNMax(sigma=40).event(2)
-    ways = (
-        Accountant.worst_case_epsilon,
-        Accountant.exact_worst_case_epsilon,
-        Accountant.adaptive_worst_case_epsilon,
-        Accountant.composed_worst_case_epsilon,
-    )
+    ways = (Accountant.worst_case_epsilon, Accountant.exact_worst_case_epsilon, Accountant.adaptive_worst_case_epsilon)
     at_half = [way(accounted(event), DELTA / 2) for way in ways]
     monkeypatch.setattr(GNMaxEvent, "added_delta", lambda _: DELTA / 2)
     assert [way(accounted(event), DELTA) for way in ways] == at_half
     assert None not in at_half
-
-
-def test_more_than_two_kinds_are_not_induced_over() -> None:
-    """As a party has them after several federations: it takes long, and gains next to nothing."""
-    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 10.0))
-    assert accounted(first, second).adaptive_worst_case_epsilon(DELTA) is None
 
 
 def lnmax(queries, gamma=0.05, **more):
