@@ -113,26 +113,16 @@ def steps_of(profiles: np.ndarray, step: float) -> np.ndarray:
     return np.maximum(steps, 0.0) * (1 + 1e-12)
 
 
-class Choices(NamedTuple):
-    """All that one release can be, as profiles on a grid of gammas.
-
-    profiles : float64 (elements, gammas), what is above max(0, 1 - gamma), 0 at both ends. tail : what was left out
-    adds, in units of 1 + gamma.
-    """
-
-    profiles: np.ndarray
-    tail: float
-
-
 def _gammas(step: float, most: int) -> np.ndarray:
     return np.exp(step * np.arange(-most, most + 1))
 
 
-def _choices(profiles: np.ndarray, tail: float) -> Choices:
-    """Cuts profiles off at the ends of the grid; what is there, which is as much as beyond, goes to the tail."""
+def _cut(profiles: np.ndarray, tail: float) -> tuple[np.ndarray, float]:
+    """All that one release can be: profiles above max(0, 1 - gamma), float64 (elements, gammas), which are 0 at both
+    ends of the grid, and what was left out, in units of 1 + gamma. What is at an end is as much as beyond."""
     ends = float(profiles[:, [0, -1]].max())
     profiles[:, [0, -1]] = 0.0
-    return Choices(profiles, tail + ends)
+    return profiles, tail + ends
 
 
 _PLACES = 512
@@ -179,7 +169,7 @@ def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
-def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
+def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.ndarray, float]:
     """One released winner under Gaussian noise."""
     slack = 2 * lattice.slack
     strips = list(planes(lattice, reach))
@@ -190,13 +180,7 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
     ]
     plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
-    return _choices(np.concatenate((*lines, plane)), tail)
-
-
-def checks(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
-    """The bit of one threshold check."""
-    profiles = excess(check_line(lattice, reach), _gammas(step, most), lattice.slack)
-    return _choices(profiles, check_tail(lattice, reach))
+    return _cut(np.concatenate((*lines, plane)), tail)
 
 
 _RARE_LEAD = 1e-7
@@ -207,7 +191,7 @@ _MANY_LEADS = 2.0
 """Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
 
 
-def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> Choices:
+def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple[np.ndarray, float]:
     """One released winner under Laplace noise.
 
     No loss is above 2 gamma in size, so what is far away is bounded as a whole: where all outcomes but one have
@@ -227,7 +211,7 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> Choic
         found.append(_by_cell(pairs, cells.ravel(), step, most))
     for pairs in itertools.chain(laplace.edges(lattice, end), laplace.alone(lattice, end)):
         found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]) // 8, step, most))
-    return _choices(np.concatenate(found), 0.0)
+    return _cut(np.concatenate(found), 0.0)
 
 
 class _Group(NamedTuple):
@@ -271,18 +255,6 @@ _NEAR = 40
 _AT_ONCE = 64
 
 
-class _Rows(NamedTuple):
-    """What one round needs: windows of the function around each row, one for each group, and of its curvature.
-
-    A row is a gamma = e^(step row). Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) -
-    V(gamma) is the sum of curvature times excess over the window.
-    """
-
-    values: np.ndarray
-    around: list[np.ndarray]
-    curved: np.ndarray
-
-
 def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
     """V from ``reach`` rows below gamma = 1 to as many behind ``rows``; behind its last it is taken to stay so."""
     right = np.concatenate((values, np.full(max(0, rows + reach - values.size), values[-1])))[: rows + reach]
@@ -292,14 +264,19 @@ def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return np.concatenate(((1 - inverse + inverse * behind)[::-1], right))
 
 
-def _windows(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> _Rows:
-    """values : V at gamma = 1, e^step, ..."""
+def _windows(
+    values: np.ndarray, step: float, groups: Sequence[_Group], rows: int
+) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """V at the first rows, and windows around each row: of V one for each group, and of its curvature.
+
+    A row is a gamma = e^(step row). Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) -
+    V(gamma) is the sum of curvature times excess over the window.
+    """
     most, ratio = max(group.reach for group in groups), math.exp(step)
     whole, start = _around(values, step, most + 1, rows), most + 1
     curvature = np.maximum((whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]) / (ratio - 1), 0.0)
     around = [sliding_window_view(whole, 2 * g.reach + 1)[start - g.reach : start - g.reach + rows] for g in groups]
-    curved = sliding_window_view(curvature, 2 * most + 1)[start - 1 - most : start - 1 - most + rows]
-    return _Rows(whole[start : start + rows], around, curved)
+    return whole[start : start + rows], around, sliding_window_view(curvature, 2 * most + 1)[:rows]
 
 
 def _all(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
@@ -322,24 +299,21 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     those around the knots, but for what is ``left``. So what an element adds to V is at most that mixture of what it
     adds at the knots, and only elements are evaluated that could so reach what others do there.
     """
-    windows = _windows(values, step, groups, rows)
+    before, windows, curved = _windows(values, step, groups, rows)
     gap = max(1, number // _BLOCKS)
     if gap == 1:
-        pairs = zip(groups, windows.around, strict=True)
-        return np.max([_largest(group.steps, around) for group, around in pairs], axis=0)
+        return np.max([_largest(group.steps, window) for group, window in zip(groups, windows, strict=True)], axis=0)
     main = max(0, min(rows, values.size) - 1 - _EDGE)
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    found, there = np.zeros(rows), windows.values[knots]
+    found, there = np.zeros(rows), before[knots]
     # what each element adds at each knot
-    added = [
-        _all(group.steps, around[knots]) - there[:, None] for group, around in zip(groups, windows.around, strict=True)
-    ]
+    added = [_all(group.steps, window[knots]) - there[:, None] for group, window in zip(groups, windows, strict=True)]
     best = np.array([mine.max(axis=1) for mine in added])
     winner, gains = best.argmax(axis=0), best.max(axis=0)
     found[knots] = there + gains
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
-    most = windows.curved.shape[1] // 2
+    most = curved.shape[1] // 2
     everything: list[list[np.ndarray]] = [[] for _ in groups]
     for knot, (low, high) in enumerate(pairwise(knots)):
         inner = np.arange(low + 1, high)
@@ -353,12 +327,12 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
         for end in (knot, knot + 1):
             group = winner[end]
             row = groups[group].steps[added[group][end].argmax()]
-            found[inner] = np.maximum(found[inner], windows.around[group][low + 1 : high] @ row)
-        reached = found[inner] - windows.values[inner]
-        around = windows.curved[low + 1 : high]
+            found[inner] = np.maximum(found[inner], windows[group][low + 1 : high] @ row)
+        reached = found[inner] - before[inner]
+        around = curved[low + 1 : high]
         with np.errstate(divide="ignore", invalid="ignore"):
-            mixed = ((1 - weight) * reached / gains[knot])[:, None] * windows.curved[low]
-            mixed += (weight * reached / gains[knot + 1])[:, None] * windows.curved[high]
+            mixed = ((1 - weight) * reached / gains[knot])[:, None] * curved[low]
+            mixed += (weight * reached / gains[knot + 1])[:, None] * curved[high]
             near = slice(max(0, most - _NEAR), most + _NEAR + 1)
             over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
         if not over < 1.2:  # infinite or NaN where a knot has no curvature
@@ -370,12 +344,12 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
             left = rest[:, most - group.reach : most + group.reach + 1] @ group.largest
             could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
             if could.size:
-                here = windows.around[index][low + 1 : high]
+                here = windows[index][low + 1 : high]
                 found[inner] = np.maximum(found[inner], _largest(group.steps[could], here))
-    for group, around, parts in zip(groups, windows.around, everything, strict=True):
+    for group, window, parts in zip(groups, windows, everything, strict=True):
         if parts:
             where = np.concatenate(parts)
-            found[where] = np.maximum(found[where], _largest(group.steps, around[where]))
+            found[where] = np.maximum(found[where], _largest(group.steps, window[where]))
     return found
 
 
@@ -478,67 +452,7 @@ def _kernel(squared: float, step: float, reach: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _own_excess(kernel: np.ndarray, step: float) -> np.ndarray:
-    """``excess`` of a release on the grid that is its own mirror image: float64, shape of the kernel."""
-    reach = kernel.size // 2
-    gammas = np.exp(step * np.arange(reach + 1))
-    # gamma = e^(step i): the sum over k < -i of p_k (1 - e^(step (i + k)))
-    with_p = np.cumsum(kernel[:reach])[::-1]
-    with_q = np.cumsum(kernel[:reach] * np.exp(step * np.arange(-reach, 0)))[::-1]
-    above = np.append(np.maximum(with_p - gammas[:-1] * with_q, 0.0), 0.0)
-    below = (above / gammas)[:0:-1]
-    return np.concatenate((below, above))
-
-
-def _own_excess(kernel: np.ndarray, step: float) -> np.ndarray:
-    """``excess`` of a release on the grid that is its own mirror image: float64, shape of the kernel."""
-    reach = kernel.size // 2
-    gammas = np.exp(step * np.arange(reach + 1))
-    # gamma = e^(step i): the sum over k < -i of p_k (1 - e^(step (i + k)))
-    with_p = np.cumsum(kernel[:reach])[::-1]
-    with_q = np.cumsum(kernel[:reach] * np.exp(step * np.arange(-reach, 0)))[::-1]
-    above = np.append(np.maximum(with_p - gammas[:-1] * with_q, 0.0), 0.0)
-    below = (above / gammas)[:0:-1]
-    return np.concatenate((below, above))
-
-
-_WIDER, _RARE = 4.0, (1e-3, 1e-4, 1e-5)
-"""A release without choice is one of about the same distance, or rarely one of twice that, whose tail is above all."""
-_FAR = 9.0
-"""Standard deviations of what is imagined that are looked at."""
-
-
-def _without_choice(
-    profiles: np.ndarray, mu: float, beside: np.ndarray, step: float, little: float
-) -> np.ndarray | None:
-    """A release on the grid that beside ``beside`` tells at least as much as each of the profiles, but for ``little``;
-    None if there is none of at most twice the squared distance of the number or the histogram.
-    """
-    reach = profiles.shape[1] // 2
-    around = sliding_window_view(np.pad(beside[::-1], 2 * reach), 2 * reach + 1)
-    largest = _largest(profiles[:, ::-1], around) * (1 + 1e-9) - little
-    wider = _kernel(_WIDER * mu**2, step, reach)
-
-    def mixed(squared: float, rare: float) -> np.ndarray:
-        return (1 - rare) * _kernel(squared, step, reach) + rare * wider
-
-    def enough(squared: float, rare: float) -> bool:
-        found = np.convolve(_own_excess(mixed(squared, rare), step), beside[::-1])
-        return bool(np.all(found * (1 - 1e-9) >= largest))
-
-    best: tuple[float, float] | None = None
-    for rare in _RARE:
-        low, high = 0.3 * mu**2, 2 * mu**2
-        if not enough(high, rare):
-            continue
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle, rare) else (middle, high)
-        best = min(best or (math.inf, rare), (high + rare * _WIDER * mu**2, rare))
-    return None if best is None else mixed(best[0] - best[1] * _WIDER * mu**2, best[1])
-
-
-def _profiles_of(release: OneRelease, step: float, far: float) -> Choices:
+def _profiles_of(release: OneRelease, step: float, far: float) -> tuple[np.ndarray, float]:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
     if release.what == "laplace":
         return laplace_winners(1 / release.sigma, release.noise, step, math.ceil(2 / release.sigma / step) + 2)
@@ -546,17 +460,18 @@ def _profiles_of(release: OneRelease, step: float, far: float) -> Choices:
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
     if release.what == "argmax":
         return winners(reduce(release.sigma, release.noise, FINE), reach, step, most)
-    if release.what == "check":
-        return checks(reduce(release.sigma, release.noise, FINE_LINE), reach, step, most)
     gammas = _gammas(step, most)
+    if release.what == "check":
+        lattice = reduce(release.sigma, release.noise, FINE_LINE)
+        return _cut(excess(check_line(lattice, reach), gammas, lattice.slack), check_tail(lattice, reach))
     if release.noise is Noise.CONTINUOUS:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
-        return _choices(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
+        return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
     lattice = Lattice(release.sigma, 1, 0.0)
     end = math.ceil(far * math.sqrt(2) * release.sigma + 2)
     offsets = np.arange(-end, end - 1)
     profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2.0))), gammas)
-    return _choices(profile, duel_tail(lattice, reach))
+    return _cut(profile, duel_tail(lattice, reach))
 
 
 def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
@@ -636,31 +551,41 @@ def _step(release: OneRelease) -> float:
 
 
 @lru_cache(maxsize=4)
-def _groups_of(release: OneRelease, far: float) -> tuple[list[_Group], float]:
-    """Groups on the grid of this release, and its tail."""
-    family = _profiles_of(release, _step(release), far)
-    return _groups(family.profiles, _step(release)), family.tail
+def _groups_of(release: OneRelease, step: float, far: float) -> tuple[list[_Group], float]:
+    """All that one release can be, on this grid, and its tail."""
+    profiles, tail = _profiles_of(release, step, far)
+    return _groups(profiles, step), tail
 
 
 _DISTANCES = (1.0, 2.0, 4.0)
 """Of the imagined release, in units of what is a guess at the best, until one is found."""
+_FAR = 9.0
+"""Standard deviations of it that are looked at."""
 
 
 @lru_cache(maxsize=16)
-def _fixed(release: OneRelease, times: int, step: float, far: float, little: float) -> tuple[_Fixed, ...] | None:
+def _fixed(
+    release: OneRelease, times: int, step: float, far: float, order: float, little: float
+) -> tuple[_Fixed, ...] | None:
     """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
-    and what is imagined with them; on grids of ``step`` times powers of two. None if none are found."""
+    and what is imagined with them; on grids of ``step`` times powers of two. None if none are found.
+
+    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
+    """
     own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
-    family = _profiles_of(release, own, far)
-    if len(family.profiles) == 1:
-        return (_many(_Fixed(steps_of(family.profiles, own)[0], own, family.tail), times),)
+    groups, tail = _groups_of(release, own, far)
+    if release.what == "histogram":
+        return (_many(_Fixed(groups[0].steps[0], own, tail), times),)
+    most = max(group.reach for group in groups)
     # a part of about .3 (mu / distance)^2 is lost of each
     guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
-    for distance in (guess * release.mu * factor for factor in _DISTANCES):
-        beside = _kernel(distance**2, own, math.ceil(_FAR * distance / own))
-        kernel = _without_choice(family.profiles, release.mu, beside, own, little)
+    for distance in (guess * factor for factor in _DISTANCES):
+        beside = _kernel((distance * release.mu) ** 2, own, math.ceil(_FAR * distance * release.mu / own))
+        values = _after(np.array([_LEAST]), own, beside)
+        target = _round(values, own, groups, values.size + most, int(distance**2) + 1) - little
+        kernel = _at_least(values, target, own, release.mu, 2 * most, order)
         if kernel is not None:
-            return _Fixed(beside, own, 0.0), _many(_Fixed(kernel, own, family.tail + little), times)
+            return _Fixed(beside, own, 0.0), _many(_Fixed(kernel, own, tail + little), times)
     return None
 
 
@@ -682,7 +607,7 @@ _MOST_TIMES = 10**8
 _MOST_EPSILON = 300.0
 
 
-def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: float = GROWTH) -> _Whole | None:
+def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
     """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
     without choice. None if none is found."""
     (core, times), *others = counts
@@ -693,15 +618,15 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: 
     far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
     if far > _MOST_FAR or total > _MOST_TIMES or epsilon > _MOST_EPSILON:
         return None
+    order = max(epsilon / variance + 0.5, 1.1)  # about that at which the composition is converted
     step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
     if core.what != "histogram" and times <= MOST_RELEASES and core.mu >= LEAST_DISTANCE:
-        groups, one = _groups_of(core, far)
-        order = max(epsilon / variance + 0.5, 1.1)
-        values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
+        groups, one = _groups_of(core, step, far)
+        values, added = induced(groups, step, core.mu, times, order, left_out, GROWTH * math.sqrt(times))
         tail = times * one
     else:
         others = list(counts)
-    fixed = [_fixed(release, n, step, far, left_out) for release, n in others]
+    fixed = [_fixed(release, n, step, far, order, left_out) for release, n in others]
     every = [each for found in fixed for each in found or ()]
     if None in fixed:
         return None
