@@ -120,8 +120,8 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
 def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float | None:
     """An amount that is nearly the least, from one that is enough, by secants in logarithms: a cost is nearly a power.
 
-    Never outside what is known to be too little and enough, so that steps in a cost do not matter. None where ``enough``
-    is not enough.
+    Never outside what is known to be too little and enough, so that steps in a cost do not matter. None where
+    ``enough`` is not enough.
     """
     low, high = -math.inf, math.log(enough)
     best, cost = enough, -_FAR

@@ -55,9 +55,6 @@ STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
 """That are induced over: beyond it convolutions take seconds, and what is imagined instead costs little."""
-LEAST_DISTANCE = 1.2e-3
-"""Of a release that is induced over, a sigma of about 1,200 votes of a move: of less tell-tale ones rounding hides
-which place is the worst, and all of them would have to be tried in every round."""
 GROWTH = 0.03
 """Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
 blocks cost is then about the same for every n: less than .1 % of epsilon."""
@@ -100,16 +97,15 @@ def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
     return np.concatenate((below, above), axis=1)
 
 
-def steps_of(profiles: np.ndarray, step: float) -> np.ndarray:
-    """For each profile the release with ratios q / p on the grid that has it: float64 (profiles, gammas + 2).
+def steps_of(profile: np.ndarray, step: float) -> np.ndarray:
+    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,).
 
     Entry k is the probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second
     differences are probabilities; one that rounding makes negative is rounded up to 0.
     """
-    ratio = math.exp(step)
-    wide = np.pad(profiles[:, ::-1], ((0, 0), (2, 2)))
-    steps = (wide[:, :-2] - (1 + ratio) * wide[:, 1:-1] + ratio * wide[:, 2:]) / (ratio - 1)
-    steps[:, steps.shape[1] // 2] += 1.0
+    ratio, wide = math.exp(step), np.pad(profile[::-1], 2)
+    steps = (wide[:-2] - (1 + ratio) * wide[1:-1] + ratio * wide[2:]) / (ratio - 1)
+    steps[steps.size // 2] += 1.0
     return np.maximum(steps, 0.0) * (1 + 1e-12)
 
 
@@ -215,21 +211,20 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
 
 
 class _Group(NamedTuple):
-    """Elements whose ratios reach equally far: steps float64 (elements, 2 reach + 1), and the largest of their excess
-    at each step, float64 (2 reach + 1,)."""
+    """Elements whose ratios reach equally far: what each is above max(0, 1 - gamma), the largest gamma first, float64
+    (elements, 2 reach + 1)."""
 
-    steps: np.ndarray
-    largest: np.ndarray
+    excess: np.ndarray
 
     @property
     def reach(self) -> int:
-        return self.steps.shape[1] // 2
+        return self.excess.shape[1] // 2
 
 
 _PARTS = (0.5, 0.8, 0.93, 1.0)
 
 
-def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
+def _groups(profiles: np.ndarray) -> list[_Group]:
     """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth."""
     middle = profiles.shape[1] // 2
     there = profiles > 0
@@ -241,8 +236,7 @@ def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
         rows = order[first:last]
         if rows.size:
             wide = max(1, int(used[rows].max()))
-            mine = profiles[rows, middle - wide : middle + wide + 1]
-            groups.append(_Group(steps_of(mine, step), np.pad(mine.max(axis=0)[::-1], 1)))
+            groups.append(_Group(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1])))
         first = last
     return groups
 
@@ -264,32 +258,27 @@ def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return np.concatenate(((1 - inverse + inverse * behind)[::-1], right))
 
 
-def _windows(
-    values: np.ndarray, step: float, groups: Sequence[_Group], rows: int
-) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """V at the first rows, and windows around each row: of V one for each group, and of its curvature.
+def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
+    """The curvature of V in a window around each row: float64 (rows, 2 reach + 1), rounded up.
 
-    A row is a gamma = e^(step row). Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) -
-    V(gamma) is the sum of curvature times excess over the window.
+    values : V at gamma = 1, e^step, ... A row is a gamma = e^(step row). Of a convex function that is linear between
+    rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum of curvature times excess over the window.
     """
-    most, ratio = max(group.reach for group in groups), math.exp(step)
-    whole, start = _around(values, step, most + 1, rows), most + 1
-    curvature = np.maximum((whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]) / (ratio - 1), 0.0)
-    around = [sliding_window_view(whole, 2 * g.reach + 1)[start - g.reach : start - g.reach + rows] for g in groups]
-    return whole[start : start + rows], around, sliding_window_view(curvature, 2 * most + 1)[:rows]
+    ratio, whole = math.exp(step), _around(values, step, reach + 1, rows)
+    bend = whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]
+    return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _all(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """Of each element at each row: float64 (rows, elements)."""
-    return np.concatenate(
-        [np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ steps.T for i in range(0, len(windows), _AT_ONCE)]
-    )
+def _added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """What each element adds at each row: float64 (rows, elements)."""
+    starts = range(0, len(windows), _AT_ONCE)
+    return np.concatenate([np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ excess.T for i in starts]) * _DOT
 
 
-def _largest(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """max over elements at each row: float64 (rows,)."""
-    rows = (windows[i : i + _AT_ONCE] for i in range(0, len(windows), _AT_ONCE))
-    return np.concatenate([_all(steps, some).max(axis=1) for some in rows])
+def _most_added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """By any of the elements: float64 (rows,)."""
+    starts = range(0, len(windows), _AT_ONCE)
+    return np.concatenate([_added(excess, windows[i : i + _AT_ONCE]).max(axis=1) for i in starts])
 
 
 def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int, number: int) -> np.ndarray:
@@ -299,57 +288,57 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     those around the knots, but for what is ``left``. So what an element adds to V is at most that mixture of what it
     adds at the knots, and only elements are evaluated that could so reach what others do there.
     """
-    before, windows, curved = _windows(values, step, groups, rows)
+    most = max(group.reach for group in groups)
+    before = _around(values, step, 0, rows)
+    curved = _curved(values, step, most, rows)
+    windows = [curved[:, most - group.reach : most + group.reach + 1] for group in groups]
     gap = max(1, number // _BLOCKS)
     if gap == 1:
-        return np.max([_largest(group.steps, window) for group, window in zip(groups, windows, strict=True)], axis=0)
+        return before + np.max(
+            [_most_added(g.excess, window) for g, window in zip(groups, windows, strict=True)], axis=0
+        )
     main = max(0, min(rows, values.size) - 1 - _EDGE)
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    found, there = np.zeros(rows), before[knots]
-    # what each element adds at each knot
-    added = [_all(group.steps, window[knots]) - there[:, None] for group, window in zip(groups, windows, strict=True)]
+    added = [_added(group.excess, window[knots]) for group, window in zip(groups, windows, strict=True)]
     best = np.array([mine.max(axis=1) for mine in added])
-    winner, gains = best.argmax(axis=0), best.max(axis=0)
-    found[knots] = there + gains
+    winner, gains, gain = best.argmax(axis=0), best.max(axis=0), np.zeros(rows)
+    gain[knots] = gains
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
-    most = curved.shape[1] // 2
-    everything: list[list[np.ndarray]] = [[] for _ in groups]
-    for knot, (low, high) in enumerate(pairwise(knots)):
+    everything, largest = [np.zeros(0, np.int64)], [group.excess.max(axis=0) for group in groups]
+    for knot, (low, high) in enumerate(pairwise(knots[: np.searchsorted(knots, main) + 1])):
         inner = np.arange(low + 1, high)
         if not inner.size:
             continue
-        weight = (inner - low) / (high - low)
-        if low >= main:
-            part = np.expm1(step * (inner - low)) / math.expm1(step * (high - low))
-            found[inner] = found[low] + part * (found[high] - found[low]) + np.spacing(found[low])
-            continue
         for end in (knot, knot + 1):
             group = winner[end]
-            row = groups[group].steps[added[group][end].argmax()]
-            found[inner] = np.maximum(found[inner], windows[group][low + 1 : high] @ row)
-        reached = found[inner] - before[inner]
-        around = curved[low + 1 : high]
+            element = groups[group].excess[added[group][end].argmax()]
+            gain[inner] = np.maximum(gain[inner], windows[group][low + 1 : high] @ element)
+        weight, around, reached = (inner - low) / (high - low), curved[low + 1 : high], gain[inner]
         with np.errstate(divide="ignore", invalid="ignore"):
             mixed = ((1 - weight) * reached / gains[knot])[:, None] * curved[low]
             mixed += (weight * reached / gains[knot + 1])[:, None] * curved[high]
             near = slice(max(0, most - _NEAR), most + _NEAR + 1)
             over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
         if not over < 1.2:  # infinite or NaN where a knot has no curvature
-            for parts in everything:
-                parts.append(inner)
+            everything.append(inner)
             continue
         rest = np.maximum(around - over * mixed, 0.0)
         for index, group in enumerate(groups):
-            left = rest[:, most - group.reach : most + group.reach + 1] @ group.largest
+            left = rest[:, most - group.reach : most + group.reach + 1] @ largest[index]
             could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
             if could.size:
                 here = windows[index][low + 1 : high]
-                found[inner] = np.maximum(found[inner], _largest(group.steps[could], here))
-    for group, window, parts in zip(groups, windows, everything, strict=True):
-        if parts:
-            where = np.concatenate(parts)
-            found[where] = np.maximum(found[where], _largest(group.steps, window[where]))
+                gain[inner] = np.maximum(gain[inner], _most_added(group.excess[could], here))
+    where = np.concatenate(everything)
+    if where.size:
+        for group, window in zip(groups, windows, strict=True):
+            gain[where] = np.maximum(gain[where], _most_added(group.excess, window[where]))
+    found = before + gain
+    last = knots[knots >= main]
+    # chords are above
+    between = np.interp(np.exp(step * np.arange(last[0], rows)), np.exp(step * last), found[last])
+    found[last[0] :] = np.maximum(found[last[0] :], between + np.spacing(between))
     return found
 
 
@@ -361,7 +350,7 @@ def induced(
     ``left_out`` of that may be used up by each release. growth : largest block,
     as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
     """
-    most = max(group.reach for group in groups)
+    most = 1 + max(group.reach for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
         found = _round(values, step, groups, values.size + most, done + 1)
@@ -554,7 +543,7 @@ def _step(release: OneRelease) -> float:
 def _groups_of(release: OneRelease, step: float, far: float) -> tuple[list[_Group], float]:
     """All that one release can be, on this grid, and its tail."""
     profiles, tail = _profiles_of(release, step, far)
-    return _groups(profiles, step), tail
+    return _groups(profiles), tail
 
 
 _DISTANCES = (1.0, 2.0, 4.0)
@@ -573,10 +562,11 @@ def _fixed(
     What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
     """
     own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
-    groups, tail = _groups_of(release, own, far)
     if release.what == "histogram":
-        return (_many(_Fixed(groups[0].steps[0], own, tail), times),)
-    most = max(group.reach for group in groups)
+        profiles, tail = _profiles_of(release, own, far)
+        return (_many(_Fixed(steps_of(profiles[0], own), own, tail), times),)
+    groups, tail = _groups_of(release, own, far)
+    most = 1 + max(group.reach for group in groups)
     # a part of about .3 (mu / distance)^2 is lost of each
     guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
     for distance in (guess * factor for factor in _DISTANCES):
@@ -620,7 +610,7 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whol
         return None
     order = max(epsilon / variance + 0.5, 1.1)  # about that at which the composition is converted
     step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
-    if core.what != "histogram" and times <= MOST_RELEASES and core.mu >= LEAST_DISTANCE:
+    if core.what != "histogram" and times <= MOST_RELEASES:
         groups, one = _groups_of(core, step, far)
         values, added = induced(groups, step, core.mu, times, order, left_out, GROWTH * math.sqrt(times))
         tail = times * one
