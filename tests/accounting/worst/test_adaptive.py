@@ -227,7 +227,7 @@ def coarse(sigma, releases, growth):
     """V on a coarse grid, and what is to be added to it."""
     release = OneRelease("argmax", sigma, DISCRETE)
     step = 0.16 * release.mu
-    groups = adaptive._groups(adaptive._profiles_of(release, step, 5.0).profiles, step)
+    groups, _ = adaptive._groups_of(release, step, 5.0)
     return adaptive.induced(groups, step, release.mu, releases, 4.5, 1e-12, growth)
 
 
@@ -255,8 +255,8 @@ def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     """T V <= L V at every row; so T L V <= L T V <= L L V, whatever is chosen."""
     release = OneRelease("check", 4.0, DISCRETE)
     step = 0.08 * release.mu
-    groups = adaptive._groups(adaptive._profiles_of(release, step, 6.0).profiles, step)
-    most = max(group.reach for group in groups)
+    groups, _ = adaptive._groups_of(release, step, 6.0)
+    most = 1 + max(group.reach for group in groups)
     values, _ = adaptive.induced(groups, step, release.mu, 6, 8.0, 1e-12, 0.0)
 
     def chosen(values):
@@ -268,7 +268,7 @@ def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     first = adaptive._after(values, step, kernel)
     assert np.all(first[: once.size] >= once)
     twice, second = chosen(first), adaptive._after(first, step, kernel)
-    # but for how steps are rounded up where V is next to nothing
+    # but for how it is rounded up where V is next to nothing
     assert np.all(second[: twice.size] + 1e-20 >= twice * (1 - 1e-12))
     # and it exchanges its inputs: p at one ratio is q at the other
     ratios = np.exp(step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1))
@@ -277,19 +277,29 @@ def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     assert adaptive._at_least(values, np.minimum(1.3 * once, 1.0), step, release.mu, 2 * most, 8.0) is None
 
 
-@pytest.mark.parametrize("release", [OneRelease("check", 9.0, DISCRETE), OneRelease("histogram", 9.0, CONTINUOUS)])
-def test_what_has_no_choice_tells_more_beside_the_imagined_release(release):
-    step = 0.02
-    family = adaptive._profiles_of(release, step, 6.0)
-    beside = adaptive._kernel((4 * release.mu) ** 2, step, 300)
-    kernel = adaptive._without_choice(family.profiles, release.mu, beside, step, 0.0)
-    assert kernel is not None
-    wide = [np.convolve(x, beside[::-1]) for x in (adaptive._own_excess(kernel, step), family.profiles.max(axis=0))]
-    assert np.all(wide[0] >= [np.convolve(x, beside[::-1]) for x in family.profiles])
-    squared = kernel @ (step * (np.arange(kernel.size) - kernel.size // 2)) ** 2
-    assert squared < (0.72 if release.what == "check" else 1.03) * release.mu**2
-    assert kernel.sum() == pytest.approx(1.0, rel=1e-12)
-    assert kernel @ np.exp(step * (np.arange(kernel.size) - kernel.size // 2)) == pytest.approx(1.0, rel=1e-9)
+@pytest.mark.parametrize(
+    ("release", "share"), [(("check", 9.0), 0.72), (("argmax", 9.0), 0.72), (("laplace", 9.0), 0.54)]
+)
+def test_what_has_no_choice_tells_more_beside_the_imagined_release(release, share):
+    """Profiles of both together, of every place, by convolution."""
+    release = OneRelease(*release, DISCRETE)
+    step = adaptive._step(release)
+    imagined, one = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
+    profiles = adaptive._profiles_of(release, step, 6.0)[0]
+    ratios = np.exp(step * (np.arange(one.kernel.size) - one.kernel.size // 2))
+    assert [one.kernel.sum(), one.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
+    gammas = np.exp(step * np.arange(-20, 400, 7))[:, None]
+
+    def told(kernel):
+        """Profile of what is imagined and this, at these gammas."""
+        both = np.convolve(imagined.kernel, kernel)
+        at = np.exp(step * (np.arange(both.size) - both.size // 2))
+        return np.maximum(both - gammas * (both * at), 0).sum(axis=1)
+
+    mine = told(one.kernel)
+    for profile in profiles[:: max(1, len(profiles) // 100)]:
+        assert np.all(mine + 1e-13 >= told(adaptive.steps_of(profile, step)) * (1 - 1e-9))
+    assert one.kernel @ np.log(ratios) ** 2 < 1.05 * release.mu**2
 
 
 def repeated(p, q, times, epsilon):
@@ -406,24 +416,19 @@ def test_falls_with_noise_and_delta_and_rises_with_releases():
 
 def test_a_profile_too_small_is_seen(monkeypatch):
     """Planted: each release tells 3 % less than it does."""
-    family = adaptive.checks
-
-    def less(*arguments):
-        found = family(*arguments)
-        return found._replace(profiles=0.97 * found.profiles)
-
-    monkeypatch.setattr(adaptive, "checks", less)
-    adaptive._epsilon.cache_clear()
-    adaptive._groups_of.cache_clear()
+    whole = adaptive._groups
+    monkeypatch.setattr(adaptive, "_groups", lambda profiles: whole(0.97 * profiles))
     adversary = Adversary(1 / 160, 12 / 16 + 9 / 4 * math.sqrt(12))
     value, pairs = adversary.nothing(), thresholds(4.0)
     for _ in range(12):
         value = adversary.after(value, pairs)
+    for kept in (adaptive._epsilon, adaptive._groups_of):
+        kept.cache_clear()
     try:
         assert adaptive_epsilon([Composed(12, "check", 4.0, CONTINUOUS)], 1e-4) < adversary.epsilon(value, 1e-4)
     finally:
-        adaptive._epsilon.cache_clear()
-        adaptive._groups_of.cache_clear()
+        for kept in (adaptive._epsilon, adaptive._groups_of):
+            kept.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_what_lies_beyond_the_places_that_are_tried_is_charged(monkeypatch, name
 
     def found():
         curve = check._one_move.__wrapped__(10.0, (2.0,), Noise.DISCRETE, 1)
-        return curve[0], adaptive.winners(Lattice(10.0, 1, 0.0), Reach(6.0, 0.0), 0.02, 60).tail
+        return curve[0], adaptive.winners(Lattice(10.0, 1, 0.0), Reach(6.0, 0.0), 0.02, 60)[1]
 
     before = found()
     for module in (check, adaptive):
