@@ -606,7 +606,9 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whol
     left_out = delta * 1e-4 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
     far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
-    if far > _MOST_FAR or total > _MOST_TIMES or epsilon > _MOST_EPSILON:
+    if far > _MOST_FAR and any(release.what != "laplace" for release, _ in counts):
+        return None
+    if total > _MOST_TIMES or epsilon > _MOST_EPSILON:
         return None
     order = max(epsilon / variance + 0.5, 1.1)  # about that at which the composition is converted
     step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
