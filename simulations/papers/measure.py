@@ -221,8 +221,7 @@ def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: 
         asked=len(votes), answered=int(known.sum()), unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
         teachers_per_party=1,
     )  # fmt: skip
-    label = event.label
-    if label is not None and label.law == "laplace":
+    if (label := event.label) is not None and label.law == "laplace":
         curve = sum_rdp_lnmax(
             log_q_lnmax(votes, label.scale, Noise.CONTINUOUS),
             label.scale, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
