@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_delta
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
+from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import (
     Answered,
     SanitisedPlan,
@@ -38,8 +39,9 @@ class EpsilonResult:
     worst_case_of_labels : the same without the sanitised number; ``worst_case`` where none was released.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
     exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it cannot be computed: a unit moves votes in too many ways, or noise and leads are
-        too far apart. order : secret; the Renyi order of ``exact``.
+        ``worst_case``. None where it is not computed: a unit moves votes in too many ways, noise and leads are too far
+        apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
+    order : secret; the Renyi order of ``exact``.
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
@@ -207,10 +209,7 @@ def epsilon(
     mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(histograms, count, weights, given)
-    published, exact = published_rdp(event, batch), exact_rdp(event, batch)
-    found, labels = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta), worst_case([promised], delta)
-    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
-    known = math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon
+    published, labels, found = published_rdp(event, batch), worst_case([promised], delta), _exact(event, batch, delta)
     plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
@@ -223,8 +222,8 @@ def epsilon(
         worst_case_of_labels=labels.epsilon,
         worst_case_as_histogram=worst_case_as_histogram(left, delta),
         # what holds for all votes holds for these; composed without Renyi curves it may be below
-        exact=min(found.epsilon, labels.epsilon) if known else None,
-        order=found.order if known else None,
+        exact=None if found is None else min(found.epsilon, labels.epsilon),
+        order=None if found is None else found.order,
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
         sanitised_plan=plan,
@@ -236,6 +235,16 @@ def epsilon(
 
 _SAME = 1e-6
 """Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
+
+
+def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
+    """Of these votes; None where it is not known, or takes longer than a few seconds."""
+    label, votes = event.label, batch.votes[batch.weights > 0]
+    if label is not None and work(votes, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
+        return None
+    found = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta)
+    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
+    return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None
 
 
 M = TypeVar("M", bound=Mechanism)

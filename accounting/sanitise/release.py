@@ -28,7 +28,7 @@ from consilium.accounting.errors import CalibrationError, DeltaError, EventError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.mechanisms import Sanitised
-from consilium.accounting.sanitise.gap import envelope
+from consilium.accounting.sanitise.gap import envelope, orders_within_reach
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
@@ -299,6 +299,26 @@ class Forecast(NamedTuple):
     smooth: float
 
 
+def _within_reach(
+    event: ReleaseEvent, votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray
+) -> np.ndarray:
+    """As many orders as are evaluated in seconds, around the best one for whole histograms: float64 (some,)."""
+    label, k, queries = event.label, event.votes_moved, len(votes)
+    if label is None:
+        return orders
+    # of several moves each order takes two of one move (``worst.renyi.along_moves``)
+    fit = orders_within_reach(label.law, label.scale, event.noise, teachers, k * orders.max()) // min(k, 2)
+    compared = event.mechanism.comparison(votes, teachers, event.noise)
+    if compared is not None:
+        fit = min(fit, CheckProfile.most_orders(compared))
+    if orders.size <= fit:
+        return orders
+    whole = event.with_counts(queries, queries).histogram_rdp(orders)
+    best = orders[np.argmin(whole + conversion_cost(orders, delta))]
+    ordered, tried = np.sort(orders), np.geomspace(best / 2, 8 * best, max(fit, 1))
+    return np.unique(ordered[np.minimum(np.searchsorted(ordered, tried), ordered.size - 1)])
+
+
 def forecast_sanitised(
     event: ReleaseEvent, public_votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray = REFERENCE_ORDERS
 ) -> Forecast:
@@ -307,6 +327,7 @@ def forecast_sanitised(
     Parameters
     ----------
     event : parameters of the mechanism (its counts are ignored). public_votes : signed integers (queries, classes).
+    orders : that are tried; as many of them as take a few seconds.
 
     Raises
     ------
@@ -314,7 +335,7 @@ def forecast_sanitised(
         predictions of a student. NoiseError : too much noise for a table of costs.
     """
     votes = np.asarray(public_votes)
-    k, alpha = event.votes_moved, check_orders(orders)
+    k, alpha = event.votes_moved, _within_reach(event, votes, teachers, delta, check_orders(orders))
     profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
     best: tuple[float, Forecast] | None = None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from consilium import accounting
+from consilium.accounting import vote_costs
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import (
     CalibrationError,
@@ -272,3 +273,13 @@ def test_made_up_votes_are_histograms():
         assert np.all(votes >= 0)
         assert np.all(votes.sum(axis=1) == teachers)
         assert np.all(votes.argmax(axis=1) == 0)
+
+
+def test_what_takes_longer_than_seconds_is_not_computed(results, monkeypatch):
+    """10,000 queries of ten classes took minutes; what is promised stays."""
+    monkeypatch.setattr(vote_costs, "MOST_WORK", 1e5)
+    for mechanism, known in ((GNMAX, True), (accounting.LNMax(gamma=1e-3), False)):
+        found = accounting.epsilon(VOTES, mechanism)
+        assert (found.exact is not None, found.order is not None) == (known, known)
+        assert found.published and found.worst_case
+    assert accounting.epsilon(VOTES, accounting.Histogram(sigma=20)).exact == results["histogram"].exact
