@@ -261,7 +261,8 @@ def work(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: 
     >>> work(queries, 40.0, Noise.DISCRETE, "gaussian", 1) < 1e5 < work(queries, 0.005, Noise.DISCRETE, "laplace", 4)
     True
     """
-    rows, classes = np.unique(votes, axis=0), votes.shape[1]
+    alike, classes = np.sort(votes, axis=1) if noise is Noise.CONTINUOUS else votes, votes.shape[1]
+    rows = np.unique(alike, axis=0)
     rows = rows[computed(rows, scale, noise, kind, votes_moved)]
     nodes = cells(scale, rows.max(axis=1, initial=0) - rows.min(axis=1, initial=0), kind, noise, classes)
     active = classes if classes <= _ALL_ACTIVE else _ACTIVE[1]

@@ -49,7 +49,7 @@ class Immutable(_Raised):
     They do not: (126, 125) becomes (126 + c, 125), its neighbour (125, 126) becomes (125, 126 + c), and the answers are
     class 0 and class 1 unless noise bridges a gap of c + 1. The true epsilon of one query is about (c + 1) gamma and
     grows with c without bound; with c far above 1/gamma, as recommended, this is the noiseless plurality. No worst case
-    exists, so every event of it costs infinity (`curves.immutable` has the claim and a lower bound on the truth).
+    exists, so every event of it costs infinity (`curves.immutable` has the claim).
 
     It is here to be studied and to be caught by an audit. `unsafe_not_private` must be set to true, so that nobody runs
     it without having read the word. The sound form of the idea is a test of

@@ -26,11 +26,9 @@ from consilium.accounting.curves.gaussian import (
 )
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_room
-from consilium.accounting.curves.immutable import ptr_failure
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
 from consilium.accounting.mechanisms import LNMax
 from consilium.accounting.units import Noise
-from tests.accounting.papers import ptr_threshold
 from tests.marks import some
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -253,10 +251,3 @@ def test_release_cost_is_positive_and_falls_with_noise(order, share, sigma, fact
     assert cost > 0
     assert gnss_cost([order], beta, sigma * factor)[0] <= cost
     assert gnss_cost([order], beta * 0.9, sigma)[0] <= cost * (1 + 1e-9)
-
-
-@MANY
-@given(st.integers(1, 5000), st.floats(1.0, 100.0), st.floats(1e-9, 1e-3), NOISES, st.integers(1, 4))
-def test_stability_threshold_keeps_its_promise(queries, sigma, failure, noise, k):
-    threshold = ptr_threshold(queries, sigma, failure, noise, k)
-    assert ptr_failure(queries, threshold, sigma, noise, k) <= failure * (1 + 1e-9)
