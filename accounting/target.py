@@ -12,9 +12,8 @@ import numpy as np
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, CalibrationError
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.label_costs import histogram_rdp
 
 _LEAST, _MOST = 1e-3, 1e5
 _STEPS = (2.0, 1.05)
@@ -54,7 +53,7 @@ def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:
     left = delta - sum(event.added_delta() for event in listed)
     if left <= 0:
         return math.inf
-    total = np.sum([histogram_rdp(event) for event in listed], axis=0)
+    total = np.sum([event.histogram_rdp(DEFAULT_ORDERS) for event in listed], axis=0)
     return rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
 
 

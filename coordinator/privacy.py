@@ -16,9 +16,10 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
+from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit

@@ -49,7 +49,7 @@ class Promise:
     def of(cls, events: Sequence[ReleaseEvent]) -> Promise:
         """A promise as it is listed. Raises Refused (PROMISE) where it lists more than a release and a closing."""
         release, *rest = events
-        if release.closing or len(rest) > 1 or not all(event.closing for event in rest):
+        if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
             raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
         return cls(release, *rest)
 
@@ -61,7 +61,7 @@ class Promise:
     @property
     def releases(self) -> ReleaseKind:
         """What leaves for a query at most, by the events alone: what the party is charged for."""
-        return AT_MOST[self.release.TYPE]
+        return AT_MOST[self.release.mechanism.name]
 
     @property
     def answered(self) -> int:
@@ -94,11 +94,11 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     events = events_of(text)
     promise = Promise.of(events)
     release = promise.release
-    if release.noise_by_parties and collection != "plaintext" and promise.closing is not None:
+    if release.mechanism.noise_by_parties and collection != "plaintext" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    by_parties = release.noise_by_parties
+    by_parties = release.mechanism.noise_by_parties
     if by_parties not in NOISE_IN_SUMS[collection] and not (by_parties and simulation and collection == "plaintext"):
-        raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {collection} votes")
+        raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
     if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
     if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):

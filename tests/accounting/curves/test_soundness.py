@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from consilium.accounting.curves.discrete import log_pr_loss_table
 from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent
 from consilium.accounting.curves.gnss import gnss_cost, gnss_room, group_smooth_sensitivity
-from consilium.accounting.curves.immutable import claimed_epsilon, distance_to_instability
+from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
@@ -266,22 +266,6 @@ def test_whole_release_is_as_private_as_it_says(k):
                 assert true <= cost * (1 + 1e-9)
                 largest = max(largest, true / cost)
     assert largest > 0.05
-
-
-def test_distance_to_instability_is_sound_and_moves_by_one():
-    for teachers, classes in ((12, 3), (9, 2)):
-        rows = histograms(teachers, classes)
-        dist = {h: int(distance_to_instability(np.array([h]))[0]) for h in rows}
-        for h in rows:
-            assert all(abs(dist[h] - dist[g]) <= 1 for g in neighbours(h))
-            if dist[h] >= 1:
-                # The plurality stays the plurality, strictly, whichever vote moves.
-                for a, b in itertools.permutations(range(classes), 2):
-                    if h[a]:
-                        moved = np.array(h)
-                        moved[a] -= 1
-                        moved[b] += 1
-                        assert moved[0] > moved[1:].max()
 
 
 def test_immutable_argmax_is_not_private():
