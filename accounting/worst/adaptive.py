@@ -359,9 +359,9 @@ def induced(
         if kernel is None:
             block = 1
         else:
-            front = _many(_Fixed(kernel, step, 0.0), block, step)
+            front = _many(_Fixed(kernel, step), block, step)
             found = _after(values, step, front.kernel)
-            added += front.tail + block * left_out
+            added += front.lost + block * left_out
         values = np.maximum(np.minimum.accumulate(np.minimum(found, 1.0)) * _DOT, _LEAST)
         done += block
         values = _shortened(values, left_out * (1e-3 + 0.1 * done / releases))
@@ -470,11 +470,11 @@ def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
 
 
 class _Fixed(NamedTuple):
-    """Releases without choice, as one on a grid of log gamma, and what is to be added, in units of 1 + gamma."""
+    """Releases without choice, as one on a grid of log gamma, and what is to be added to a profile with them."""
 
     kernel: np.ndarray
     step: float
-    tail: float
+    lost: float = 0.0
 
     def coarser(self, step: float) -> _Fixed:
         """On a grid whose spacing is ``step``, a power of two times this one's: what falls between two points goes to
@@ -487,7 +487,7 @@ class _Fixed(NamedTuple):
             kernel[1:] += up * between
             kernel[:-1] += (1 - up) * between
             mine *= 2
-        return _Fixed(kernel * _DOT, mine, self.tail)
+        return _Fixed(kernel * _DOT, mine, self.lost)
 
 
 _DEVIATIONS = 10.0
@@ -501,14 +501,14 @@ def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
     kernel, step, reach = one.kernel, one.step, one.kernel.size // 2
     squared = float(kernel @ (step * np.arange(-reach, reach + 1)) ** 2)
     far = _DEVIATIONS * math.sqrt(times * squared) + times * squared / 2 + reach * step
-    result, doubled = _Fixed(np.ones(1), step, 0.0), one._replace(tail=0.0)
+    result, doubled = _Fixed(np.ones(1), step), one._replace(lost=0.0)
     left = times
     while True:
         if left % 2:
             result = _both(result, doubled, far)
         left //= 2
         if not left:
-            return result._replace(tail=result.tail + times * one.tail)
+            return result._replace(lost=result.lost + times * one.lost)
         doubled, squared = _both(doubled, doubled, far), 2 * squared
         if math.sqrt(squared) > _COARSE * doubled.step and 2 * doubled.step <= coarsest:
             doubled, result = (each.coarser(2 * doubled.step) for each in (doubled, result))
@@ -525,7 +525,7 @@ def _both(first: _Fixed, second: _Fixed, far: float) -> _Fixed:
         lost, beyond = float(kernel[:over].sum()), float(kernel[-over:].sum())
         kernel = kernel[over:-over].copy()
         kernel[-1] += beyond
-    return _Fixed(kernel * _DOT, first.step, first.tail + second.tail + lost)
+    return _Fixed(kernel * _DOT, first.step, first.lost + second.lost + lost)
 
 
 def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
@@ -555,16 +555,16 @@ _FAR = 9.0
 @lru_cache(maxsize=16)
 def _fixed(
     release: OneRelease, times: int, step: float, far: float, order: float, little: float
-) -> tuple[_Fixed, ...] | None:
+) -> tuple[tuple[_Fixed, ...], float] | None:
     """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
-    and what is imagined with them; on grids of ``step`` times powers of two. None if none are found.
+    and what is imagined with them, on grids of ``step`` times powers of two; and their tail. None if none are found.
 
     What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
     """
     own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
     if release.what == "histogram":
         profiles, tail = _profiles_of(release, own, far)
-        return (_many(_Fixed(steps_of(profiles[0], own), own, tail), times),)
+        return (_many(_Fixed(steps_of(profiles[0], own), own), times),), times * tail
     groups, tail = _groups_of(release, own, far)
     most = 1 + max(group.reach for group in groups)
     # a part of about .3 (mu / distance)^2 is lost of each
@@ -575,7 +575,7 @@ def _fixed(
         target = _round(values, own, groups, values.size + most, int(distance**2) + 1) - little
         kernel = _at_least(values, target, own, release.mu, 2 * most, order)
         if kernel is not None:
-            return _Fixed(beside, own, 0.0), _many(_Fixed(kernel, own, tail + little), times)
+            return (_Fixed(beside, own), _many(_Fixed(kernel, own, little), times)), times * tail
     return None
 
 
@@ -618,15 +618,18 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whol
         tail = times * one
     else:
         others = list(counts)
-    fixed = [_fixed(release, n, step, far, order, left_out) for release, n in others]
-    every = [each for found in fixed for each in found or ()]
-    if None in fixed:
-        return None
+    every: list[_Fixed] = []
+    for release, n in others:
+        found = _fixed(release, n, step, far, order, left_out)
+        if found is None:
+            return None
+        every.extend(found[0])
+        tail += found[1]
     coarsest = max([step, *(each.step for each in every)])
     values = values[:: round(coarsest / step)]
     for each in every:
         values = _shortened(_after(values, coarsest, each.coarser(coarsest).kernel), left_out)
-        tail += each.tail
+        added += each.lost
     return _Whole(values + added, coarsest, tail)
 
 

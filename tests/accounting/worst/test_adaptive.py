@@ -284,7 +284,7 @@ def test_what_has_no_choice_tells_more_beside_the_imagined_release(release, shar
     """Profiles of both together, of every place, by convolution."""
     release = OneRelease(*release, DISCRETE)
     step = adaptive._step(release)
-    imagined, one = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
+    (imagined, one), _ = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
     profiles = adaptive._profiles_of(release, step, 6.0)[0]
     ratios = np.exp(step * (np.arange(one.kernel.size) - one.kernel.size // 2))
     assert [one.kernel.sum(), one.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
@@ -333,11 +333,11 @@ def test_more_releases_than_are_induced_over(monkeypatch):
 def test_a_coarser_grid_is_not_below():
     """However many releases without choice: 3,000 cost what a Gaussian of as much distance does."""
     step = 0.004
-    one = adaptive._Fixed(adaptive._kernel(0.05**2, step, 120), step, 0.0)
+    one = adaptive._Fixed(adaptive._kernel(0.05**2, step, 120), step)
     many = adaptive._many(one, 3000)
     assert many.step >= 16 * step
     values = adaptive._after(np.array([adaptive._LEAST]), many.step, many.kernel)
-    found = adaptive._least_epsilon(adaptive._Whole(values, many.step, many.tail), 1e-5)
+    found = adaptive._least_epsilon(adaptive._Whole(values, many.step, many.lost), 1e-5)
     exact = epsilon_of(3000 * 0.05**2, 1e-5)
     assert exact <= found <= 1.006 * exact
     coarse = one.coarser(4 * step)
