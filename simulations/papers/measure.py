@@ -233,5 +233,4 @@ def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: 
     else:
         curve = event.data_dependent_rdp(event.evidence(votes), known, DEFAULT_ORDERS)
         epsilon = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, "classic").epsilon
-    # by the curves alone: a composition beside a Gaussian takes minutes where thousands are asked
-    return {"epsilon": epsilon, "worst": worst_case([event], delta, numerical=False).epsilon}
+    return {"epsilon": epsilon, "worst": worst_case([event], delta).epsilon}
