@@ -158,9 +158,10 @@ def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     # widths in noise parameters, chosen by how little such places tell; without a third the total tells nothing
     scale = lattice.scale * min(1.0, 0.2 * lattice.scale / lattice.shift)
     high = np.where(x <= 2.5, 0, np.where(x <= 5, 0.2, 0.4))
-    across = np.maximum(np.select(kinds, [0, high, 0.6, 0.9], 0.3) * scale, 1).astype(np.int64)
-    along = np.maximum(np.select(kinds, [0, np.where(height > 3.3, 1e5, 9e4), 1.2, 1.8], 0.6) * scale, 1).astype(
-        np.int64
+    all_of_them = np.where(height > 3.3, 1e5, 9e4)
+    across, along = (
+        np.maximum(np.select(kinds, [0, *widths], other) * scale, 1).astype(np.int64)
+        for widths, other in (((high, 0.6, 0.9), 0.3), ((all_of_them, 1.2, 1.8), 0.6))
     )
     return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
@@ -171,9 +172,8 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.
     strips = list(planes(lattice, reach))
     u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
     pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
-    lines = [
-        excess(line, _gammas(step, most), slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))
-    ]
+    gammas = _gammas(step, most)
+    lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
     plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
     return _cut(np.concatenate((*lines, plane)), tail)
@@ -183,6 +183,8 @@ _RARE_LEAD = 1e-7
 """How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
 _CELL = 1.0
 """Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
+_MILD = 1e-11
+"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
 _MANY_LEADS = 2.0
 """Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
 
@@ -200,14 +202,16 @@ def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple
         end += math.ceil(0.25 / lattice.g)
     few, less, grid = max(1, int(0.05 / lattice.g)), math.exp(-2 * gamma), _gammas(step, most)
     found = [laplace.beyond(lattice, end) * np.maximum(np.minimum(1 - grid * less, grid - less), 0.0)[None]]
+    tail = 0.0  # infinite where tangents meet at no law
     for leads, pairs in laplace.plane(lattice, end, _CELL):
+        tail = tail if pairs.are_laws() else math.inf
         columns = pairs.p.shape[1] // leads.size
         wide = np.select([np.abs(leads) * lattice.g <= _MANY_LEADS, np.abs(leads) * lattice.g <= 6], [1, 4], 16) * few
         cells = ((leads // wide + 10**7) * 32 + wide // few)[:, None] * columns + np.arange(columns)
-        found.append(_by_cell(pairs, cells.ravel(), step, most))
+        found.append(_by_cell(pairs, cells.ravel(), step, most, _MILD))
     for pairs in itertools.chain(laplace.edges(lattice, end), laplace.alone(lattice, end)):
-        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]) // 8, step, most))
-    return _cut(np.concatenate(found), 0.0)
+        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]) // 8, step, most, _MILD))
+    return _cut(np.concatenate(found), tail)
 
 
 class _Group(NamedTuple):

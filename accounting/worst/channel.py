@@ -12,21 +12,10 @@ the direction of the move.
 Probabilities are sums of positive terms, so that small ones keep their digits. With T(U, V) = Pr[X = Y >= 1],
 Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V): all of a plane are running sums of T along one axis.
 
-Lattice
--------
-Noise is brought to a lattice on which a supremum over all votes is a maximum over finitely many. A supremum over all
-leads is wanted, and noise comes in two forms and in every size. Two steps bring every case to noise on the integers
-with a parameter of some tens and centres on the integers (proofs: docs/laboratory/accounting.md, "The worst case of
-what leaves"):
-
-1. Of noise on a finer lattice (or on the reals) the residue modulo a spacing is *revealed*. That can only raise a
-   divergence. Given the residues, what is left is again a discrete Gaussian, in units of the spacing, with a real
-   centre.
-2. A discrete Gaussian of parameter s with a real centre is a mixture, over integer centres, of ones with parameter
-   sqrt(s^2 - TAU^2), up to a factor of e^(+-SLACK). Renyi moments and hockey-stick divergences are jointly convex, so
-   each is at most its maximum over integer centres, at a little less noise.
-
-Where the noise is an integer and small, neither step is taken: all integers are tried, and nothing is lost.
+*Lattice.* A supremum over all leads is wanted, of real and integer noise of every size. Where noise is large the
+residue modulo a spacing is revealed, and what is left, noise around a real centre, is a mixture of a little less noise
+around whole ones (proofs: docs/laboratory/accounting.md, "The worst case of what leaves"). Divergences are jointly
+convex, so the maximum over whole centres bounds all. Small integer noise stays as it is, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -44,9 +33,7 @@ from consilium.accounting.units import Noise
 TAU = 1.5
 """Standard deviation, in spacings, of the weights of the mixture."""
 SLACK = 5 * math.exp(-2 * (math.pi * TAU) ** 2 * 0.99)
-"""Bound on |log| of the ratio of a probability to that of the mixture, for one count: twice the first term of Poisson's
-sum, 2 exp(-2 pi^2 t^2) with t^2 = TAU^2 (1 - TAU^2 / s^2), at least .99 TAU^2 for parameters s of 15 and more, and a
-quarter for the terms behind it. 4e-19."""
+"""Bound on |log| of the ratio of a probability to that of the mixture, for one count: 4e-19, by Poisson's sum."""
 
 
 class Lattice(NamedTuple):

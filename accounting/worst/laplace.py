@@ -4,27 +4,14 @@ The noisy counts cost twice the curve of one Laplace variable; for much noise an
 that, which two classes attain. Statement and proof: docs/laboratory/accounting.md, "The worst case of a winner under
 Laplace noise". Every step is rounded up.
 
-Channel
--------
 As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. But not the largest
-of their noisy counts itself, which would make it known in all its digits. Laplace noise is the difference of two
-geometric (or exponential) numbers. The one that is subtracted is revealed, with the class o that has the largest count
-and the largest of the rest. Then o's count is known up to a geometric number T, whatever the votes are: that has no
-memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count. X and Y around them have
-the noise of a count; a beats o where X > T.
+of their noisy counts itself. Laplace noise is the difference of two geometric numbers. The one that is subtracted is
+revealed, with the class o that has the largest count: o's count is then known up to a geometric number T, which has no
+memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count; a beats o where X > T.
 
-Lattice
--------
-Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Integer noise is of that
-form. Of real noise the residue modulo a spacing is revealed. What is left is such noise around a real centre, and that
-is a mixture of the same noise around the two integers beside it: exactly, so that no noise is lost.
-
-Plane
------
-Where a centre is below every T there can be, the law of the outcome is affine in a power of it. A moment is convex, so
-its largest value is at an end. Where both are above, and their difference is fixed, the law is quadratic in a power t
-of the lesser: on an interval the point (t, t^2) lies in the triangle of the ends and where their tangents meet, so that
-the moment is at most the largest at these three.
+Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Real noise is brought to
+that form without losing any. Where a centre is below every T the law is affine in a power of it; where both are above,
+quadratic in a power t of the lesser: a moment is at most the largest at the corners of triangles around (t, t^2).
 """
 
 from __future__ import annotations
