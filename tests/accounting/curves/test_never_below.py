@@ -24,7 +24,7 @@ from consilium.accounting.curves.gaussian import (
     rdp_data_dependent,
     rdp_gaussian,
 )
-from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
+from consilium.accounting.curves.gdp import delta_of, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_room
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
 from consilium.accounting.mechanisms import LNMax
@@ -233,13 +233,6 @@ def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
     if epsilon > 1e-9:
         assert delta_of(np.sqrt(squared), epsilon * (1 - 1e-6)) > delta
     assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-9
-
-
-@settings(max_examples=some(25), deadline=None)
-@given(st.integers(1, 60), st.floats(1.0, 12.0), st.floats(1e-8, 1e-2))
-def test_lattice_composition_is_below_renyi(n, sigma, delta):
-    epsilon = discrete_epsilon(2 * n, sigma, 1, delta)
-    assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-6
 
 
 @MANY
