@@ -172,6 +172,12 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.
     strips = list(planes(lattice, reach))
     u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
     pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
+    # one that leads far and is far above a third wins but for the tails
+    ahead, above = math.sqrt(2) * reach.far * lattice.scale, reach.far * lattice.scale
+    told = np.flatnonzero(
+        ((u - v < ahead + 2 * lattice.shift) | (u < above + lattice.shift)) & ((v - u < ahead) | (v < above))
+    )
+    u, v, pairs = u[told], v[told], pairs.of(told)
     gammas = _gammas(step, most)
     lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
     plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
@@ -607,7 +613,7 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whol
     (core, times), *others = counts
     variance, total = sum(n * release.squared for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
-    left_out = delta * 1e-4 / total
+    left_out = delta * 1e-3 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
     far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
     if far > _MOST_FAR and any(release.what != "laplace" for release, _ in counts):
