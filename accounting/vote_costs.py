@@ -239,6 +239,9 @@ _SAME = 1e-6
 
 def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
+    whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
+    if not whole and not event.votes_decide:
+        return None  # there is a bound, for all votes
     label, votes = event.label, batch.votes[batch.weights > 0]
     if label is not None and work(votes, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
         return None

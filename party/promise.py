@@ -14,11 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
-from consilium.accounting.target import as_histograms
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
@@ -134,24 +133,17 @@ def _epsilon(
 ) -> float:
     in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
     try:
-        left = delta - sum(event.added_delta() for event in in_own_unit)
-        if left <= 0:
-            return math.inf
         if rough:
             return as_histograms(in_own_unit, delta)
-        total = np.zeros(len(DEFAULT_ORDERS))
-        for event in in_own_unit:
-            total += event.worst_case_rdp(DEFAULT_ORDERS)
-        bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+        try:
+            return worst_case(in_own_unit, delta).epsilon
+        except AccountingError:  # federations with different audiences have no common composition but that of curves
+            total = np.zeros(len(DEFAULT_ORDERS))
+            for event in in_own_unit:
+                total += event.worst_case_rdp(DEFAULT_ORDERS)
+            return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
     except AccountingError:
         return math.inf  # noise for which nothing is proved
-    try:
-        accountant = Accountant(DEFAULT_ORDERS)
-        for event in in_own_unit:
-            accountant.commit(event)
-        return min(bound, accountant.least_worst_case_epsilon(delta)[0].epsilon)
-    except AccountingError:
-        return bound  # federations with different audiences have no common composition but that of curves
 
 
 def check_unit(unit: Unit, rules: DataRules) -> None:

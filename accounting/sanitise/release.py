@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from consilium.accounting.checks import check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
-from consilium.accounting.errors import CalibrationError, DeltaError, EventError, NoiseError, UnitError
+from consilium.accounting.errors import CalibrationError, EventError, NoiseError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.mechanisms import Sanitised
@@ -74,29 +74,22 @@ class SanitisedPlan:
         >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
         0.268997
         """
-        _, beta = group_smooth_sensitivity(1.0, self.beta, k)
-        cost = float(gnss_cost([self.order], beta, self.sigma_ss)[0])
+        cost = float(self.mechanism.other_rdp([self.order], 0, k)[0])
         if math.isinf(cost):
             raise NoiseError(
                 f"order {self.order:g} with beta {self.beta:g} and {k} vote(s) moved has alpha (1 - e^(-2 k beta)) "
                 ">= 1: the release has no finite cost. Take a smaller beta or order."
             )
-        if self.log_scale_sigma is not None:
-            cost += self.order * beta**2 / (2 * self.log_scale_sigma**2)
         return cost
+
+    @property
+    def mechanism(self) -> Sanitised:
+        """What is charged for the release, at every order."""
+        return Sanitised(self.beta, self.sigma_ss, self.log_scale_sigma or 0.0)
 
     def event(self, like: ReleaseEvent) -> ReleaseEvent:
         """The charge of this release, with unit, relation and audience of the events that it speaks about."""
-        return ReleaseEvent(
-            mechanism=Sanitised(self.beta, self.sigma_ss, self.log_scale_sigma or 0.0),
-            asked=0,
-            answered=0,
-            unit=like.unit,
-            neighbouring=like.neighbouring,
-            teachers_per_party=like.teachers_per_party,
-            towards=like.towards,
-            noise=Noise.CONTINUOUS,
-        )
+        return replace(like, mechanism=self.mechanism, asked=0, answered=0, noise=Noise.CONTINUOUS, slack=0.0)
 
 
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
@@ -246,16 +239,13 @@ def sanitise(
         raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
     k = first.votes_moved
     cost = plan.cost(k)
-    added = sum(batch.event.added_delta() for batch in batches)
-    if added >= check_delta(delta):
-        raise DeltaError(f"the releases fail with probability {added:g} already, but delta is {delta:g}. Raise delta.")
     secret = secret_smoothness(batches, plan, teachers)
     smooth, _ = group_smooth_sensitivity(secret.smooth, plan.beta, k)
     draw = normal or (lambda: random.SystemRandom().gauss(0.0, 1.0))
     worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
     noisy = secret.rdp + smooth * plan.sigma_ss * draw()
     released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
-    converted = float(conversion_cost([plan.order], delta - added)[0])
+    converted = float(conversion_cost([plan.order], check_delta(delta))[0])
     limit = None
     if plan.log_scale_sigma is not None:
         # Two one-sided misses share the failure probability.

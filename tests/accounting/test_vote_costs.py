@@ -18,13 +18,13 @@ from consilium.accounting.errors import (
     CalibrationError,
     DeltaError,
     EventError,
-    NoiseError,
     ThresholdError,
     UnitError,
     VotesError,
     VotesPathError,
 )
 from consilium.accounting.guarantees import rounded_up
+from consilium.accounting.mechanisms import Distributed
 from consilium.accounting.outcome import check
 from consilium.accounting.target import worst_case
 from consilium.accounting.vote_files import load_votes, typical_votes
@@ -105,6 +105,8 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path, results):
         ([[125, 125, 0]] * 4, accounting.GNMax(sigma=0.05), 1, False),
         ([[10**6, 0, 0]] * 4, accounting.LNMax(gamma=0.05), 1, True),
         ([[125, 125]] * 100, accounting.GNMax(sigma=40), 1, True),  # Renyi curves are above the worst case
+        (VOTES, accounting.Immutable(gamma=0.1, constant=5), 1, False),
+        (VOTES, Distributed(sigma=20, noise_shares=1), 1, False),  # a bound for all votes
     ],
 )
 @pytest.mark.parametrize("noise", ["discrete", "continuous"])
@@ -211,7 +213,7 @@ def test_the_import_brings_nothing_heavy():
             EventError,
             "marks 4 labels, but at most 2",
         ),
-        ({"mechanism": "GNMax(sigma=40)"}, EventError, "Pass one as"),
+        *(({"mechanism": wrong}, EventError, "Pass one as") for wrong in ("GNMax(sigma=40)", accounting.GNMax, None)),
         ({"votes": [[3, 1], [4]]}, VotesError, "different lengths"),
         ({"mechanism": accounting.Interactive(60, 9, 9), "predictions": "sure"}, ThresholdError, "matrix of prob"),
         *(({"delta": delta}, DeltaError, "delta") for delta in (1e-320, math.nan, -1.0, 1.0, True, "1e-5", None)),
@@ -225,12 +227,6 @@ def test_a_mistake_has_a_name(change, error, words):
         accounting.epsilon(**arguments)
     assert words in str(caught.value)
     assert not any(str(count) in str(caught.value) for count in (90, 34, 33))
-
-
-def test_noise_has_to_be_noise():
-    for wrong in (math.nan, -1.0, 0.0):
-        with pytest.raises(NoiseError, match="sigma"):
-            accounting.GNMax(sigma=wrong)
 
 
 def archive(**arrays):
