@@ -37,9 +37,9 @@ MOST_SPACINGS = 64
 """Integer noise: a move of more votes is brought to the largest divisor of their number up to this."""
 LEAST_SHIFT, MOST_SHIFT = 1e-4, 4.0
 """h = votes gamma outside this range: below it the plane would have millions of places, above it little is gained."""
-CELLS = {4.0: 1.0, 60.0: 0.2}
+CELLS = {1.0: 4.0, 4.0: 1.0, 60.0: 0.2}
 """For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
-first, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
+second, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
 """
 LEAST_T = 1e-2
 """The last interval of t ends at 0, which is two classes without a third."""
@@ -241,9 +241,14 @@ def _log_moment(lattice: LaplaceLattice, orders: tuple[float, ...], cell: float)
     end = 2 * lattice.shift
     while np.any(rare_moment(beyond(lattice, end), lattice.g * lattice.shift, alpha) > found):
         end += math.ceil(0.25 / lattice.g)
+    # by Taylor's formula with f of _part a moment is at most 1 + f''(x) E L^2 / 2, x = +-2 h: less is no place's
+    steepest = alpha * (alpha - 1) * np.exp(2 * lattice.g * lattice.shift * np.maximum(alpha - 1, 1.0))
+    little = float((2 * np.expm1(found) / steepest).min()) * (1 - 1e-9)
     for pairs in itertools.chain(alone(lattice, end), edges(lattice, end), (x for _, x in plane(lattice, end, cell))):
         if not pairs.are_laws():
             return np.full(alpha.size, math.inf)
+        squared = pairs.log_ratio() ** 2
+        pairs = pairs.of(np.maximum((pairs.p * squared).sum(axis=0), (pairs.q * squared).sum(axis=0)) > little)
         found = largest(pairs.turned(), alpha, largest(pairs, alpha, found))
     found.setflags(write=False)
     return found

@@ -105,7 +105,7 @@ def exact_outcomes(u, v, g):
         return [float(each) for each in total]
 
 
-@pytest.mark.parametrize("g", [0.02, 0.3, 4.0])
+@pytest.mark.parametrize("g", [0.1, 0.3, 4.0])
 def test_outcomes_at_30_digits(g):
     for u, v in ((1, 0), (1, 1), (0, 4), (7, -2), (-2, 5), (2, 2), (3, 9), (9, 3), (5, 0)):
         found = laplace.outcomes(LaplaceLattice(g, 3), np.array([u]), np.array([v]))[:, 0]
