@@ -41,6 +41,8 @@ CELLS = {1.0: 4.0, 4.0: 1.0, 60.0: 0.2}
 """For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
 second, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
 """
+_LEAST_TILTED = {60.0: 1e-3}
+"""Of less h it is of orders of thousands, and would take seconds."""
 LEAST_T = 1e-2
 """The last interval of t ends at 0, which is two classes without a third."""
 _AT_ONCE = 1 << 15
@@ -267,7 +269,7 @@ def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
     tilt = 2 * lattice.g * lattice.shift * (orders - 1)
     for most, cell in CELLS.items():
         near = (tilt > least) & (tilt <= most)
-        if near.any():
+        if near.any() and lattice.g * lattice.shift >= _LEAST_TILTED.get(most, 0.0):
             alpha = orders[near]
             found = _log_moment(lattice, tuple(alpha.tolist()), cell)
             curve[near] = found * (1 + MARGIN) / (alpha - 1)
