@@ -466,11 +466,11 @@ def _profiles_of(release: OneRelease, step: float, far: float) -> tuple[np.ndarr
     if release.noise is Noise.CONTINUOUS:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
         return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
-    lattice = Lattice(release.sigma, 1, 0.0)
-    end = math.ceil(far * math.sqrt(2) * release.sigma + 2)
-    offsets = np.arange(-end, end - 1)
-    profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2.0))), gammas)
-    return _cut(profile, duel_tail(lattice, reach))
+    lattice = reduce(release.sigma, release.noise, FINE_LINE)
+    end = math.ceil(far * math.sqrt(2) * lattice.scale + 2 * lattice.shift) + 1
+    offsets = np.arange(-end, end + 1)
+    pair = Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
+    return _cut(excess(pair, gammas, 2 * lattice.slack), duel_tail(lattice, reach))
 
 
 def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
@@ -696,7 +696,7 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
     return math.log((between / x[:, :-1]).max(initial=most)) * (1 + 1e-12)
 
 
-_FINENESS = {"argmax": FINE, "check": FINE_LINE}
+_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
 _WINDOW = 0.006
 """Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
 
