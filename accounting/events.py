@@ -401,10 +401,12 @@ class ReleaseEvent:
         noise is not as good as a discrete Gaussian."""
         if not self.steps or any(self._slack(step) > NO_SLACK for step in self.steps):
             return None
-        laws = (("laplace", 1 / s.scale) if s.law == "laplace" else (s.leaves, s.scale) for s in self.steps)
+        n, noise, moved = self.count, self.noise, self.votes_moved
         return tuple(
-            Composed(self.count(step), what, scale, self.noise, self.votes_moved)
-            for step, (what, scale) in zip(self.steps, laws, strict=True)
+            Composed(n(step), "laplace", 1 / step.scale, noise, moved)
+            if step.law == "laplace"
+            else Composed(n(step), step.leaves, step.scale, noise, moved)
+            for step in self.steps
         )
 
     def log_p_answered(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> np.ndarray:
