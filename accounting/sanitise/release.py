@@ -274,8 +274,8 @@ def sanitise(
 
 _SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 """alpha beta that are tried; the sound cost explodes towards 1/2."""
-_TRIED, _STEP = 60, 3
-"""Every third of the orders that are best without the cost of the release, which moves the best one."""
+_NEAR, _TRIED = 60, 20
+"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 class Forecast(NamedTuple):
@@ -330,11 +330,11 @@ def forecast_sanitised(
     k, alpha = event.votes_moved, _within_reach(event, votes, teachers, delta, check_orders(orders))
     profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
-    best: tuple[float, Forecast] | None = None
+    near, best = np.argsort(rho + conversion_cost(alpha, delta))[:_NEAR], None
     for share in _SHARES:
         betas = share / (alpha * k)
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
-        for at in np.argsort(rho + conversion_cost(alpha, delta))[:_TRIED:_STEP]:
+        for at in near[:: max(1, near.size // _TRIED)]:
             order, beta = float(alpha[at]), float(betas[at])
             scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
             if scale < LEAST_SCALE:
