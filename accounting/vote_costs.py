@@ -237,14 +237,20 @@ _SAME = 1e-6
 """Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
 
 
+_SOME = 1 << 15
+"""Queries that are enough to see that all are too many."""
+
+
 def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
     """Of these votes; None where it is not known, or takes longer than a few seconds."""
     whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
     if not whole and not event.votes_decide:
         return None  # there is a bound, for all votes
-    label, votes = event.label, batch.votes[batch.weights > 0]
-    if label is not None and work(votes, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
-        return None
+    if (label := event.label) is not None:
+        votes = batch.votes[batch.weights > 0]
+        for some in (votes[:_SOME], votes):
+            if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
+                return None
     found = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta)
     bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
     return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from consilium.accounting.checks import check_delta, check_orders, check_scale
+from consilium.accounting.checks import LEAST_SCALE, check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, UnitError
@@ -274,6 +274,8 @@ def sanitise(
 
 _SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 """alpha beta that are tried; the sound cost explodes towards 1/2."""
+_NEAR, _TRIED = 60, 20
+"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 class Forecast(NamedTuple):
@@ -328,14 +330,16 @@ def forecast_sanitised(
     k, alpha = event.votes_moved, _within_reach(event, votes, teachers, delta, check_orders(orders))
     profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
-    best: tuple[float, Forecast] | None = None
+    near, best = np.argsort(rho + conversion_cost(alpha, delta))[:_NEAR], None
     for share in _SHARES:
         betas = share / (alpha * k)
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
-        for at in np.argsort(rho + conversion_cost(alpha, delta))[:60]:
+        for at in near[:: max(1, near.size // _TRIED)]:
             order, beta = float(alpha[at]), float(betas[at])
             scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
-            sigma_ss = best_sigma_ss(order, group_beta, max(scale, 1e-300))
+            if scale < LEAST_SCALE:
+                continue  # every lead is charged the worst case there
+            sigma_ss = best_sigma_ss(order, group_beta, scale)
             cost = float(gnss_cost([order], group_beta, sigma_ss)[0])
             epsilon = float(rho[at] + cost + conversion_cost([order], delta)[0])
             std = scale * sigma_ss
