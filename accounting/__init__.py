@@ -1,6 +1,6 @@
 """What a release costs in privacy. Pure functions of votes, noise scales and orders; usable on any vote histograms.
 
-A mechanism describes what it released as an event; the accountant adds the curves of events; a guarantee prints itself
+A mechanism makes an event of what it released; the accountant adds the curves of events; a guarantee prints itself
 with everything that a reader must know.
 
 units       whose data may change, and how; who sees the releases; which noise is drawn
@@ -9,14 +9,15 @@ errors      typed errors, none of which shows a vote
 curves      a module for each mechanism, each formula with its theorem: Renyi curves, and the way to (epsilon, delta)
 worst       what leaves, a winner or a bit, over all votes
 outcome     what one label or one check costs at the votes at hand, computed instead of bounded
-events      what was released, as frozen values that know their own cost
+mechanisms  each mechanism once: parameters, what it releases, the noisy steps that it is charged for
+events      what was released, as one frozen value that knows its cost
 accountant  composition
 guarantees  an epsilon with its unit, relation, audience and kind
 label_costs what an event costs at the votes at hand
 sanitise    a data-dependent epsilon that may be published
 target      the worst case of several releases, and the least noise for an epsilon
 vote_files  votes as researchers hold them, and made-up ones
-vote_costs  all of it in five lines, with `aggregators`: the names below
+vote_costs  all of it in five lines, with `mechanisms`: the names below
 cli         `consilium accounting`
 
 The names in `__all__` are for researchers (docs/researchers.md). Each is imported when it is first used, so that
@@ -28,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.aggregators import Confident, GNMax, Histogram, Interactive, LNMax
+    from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, Interactive, LNMax
     from consilium.accounting.vote_costs import EpsilonResult, calibrate, epsilon, guarantee
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "EpsilonResult",
     "GNMax",
     "Histogram",
+    "Immutable",
     "Interactive",
     "LNMax",
     "calibrate",
@@ -45,7 +47,7 @@ __all__ = [
 
 _MODULES = {
     "vote_costs": ("EpsilonResult", "calibrate", "epsilon", "guarantee"),
-    "aggregators": ("Confident", "GNMax", "Histogram", "Interactive", "LNMax"),
+    "mechanisms": ("Confident", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
 }
 """Public names by the module that they come from."""
 

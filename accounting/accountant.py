@@ -11,22 +11,28 @@ import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import AccountingError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
-from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
+from consilium.accounting.worst.compose import Composed
 
-_MOST_KINDS = 2
-"""Of releases that are induced over, as one federation has them. Two federations take 4 s and 250 MB for half a per
-cent, five take 12 s for nothing."""
-_LEAST_DISTANCE = 1.2e-3
-"""Of a release that is induced over, a sigma of about 1,200 votes of a move: of less tell-tale ones rounding hides
-which place is the worst, and all of them would have to be tried in every round."""
 _BY_CURVES = "Renyi curves summed per order, cks conversion"
 _NO_GAIN = 1e-9
 """Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
+
+
+def _at_least(part: Composed, orders: np.ndarray) -> np.ndarray:
+    """Below the curve of these releases, by two classes near a tie: float64 (orders,). Only to choose by."""
+    if part.what == "laplace":
+        one = 0.499 * rdp_laplace(1 / part.sigma, orders, part.votes_moved, noise=part.noise)
+    else:
+        whole = rdp_gaussian(part.sigma, orders, part.votes_moved, scalar=part.what == "check")
+        one = whole if part.what == "histogram" else 0.636 * whole
+    return part.releases * one
 
 
 def _left(delta: float, added: float) -> float:
@@ -47,8 +53,9 @@ class Accountant:
         self._orders = check_orders(orders).copy()
         self._orders.setflags(write=False)
         self._events: list[ReleaseEvent] = []
-        self._worst = np.zeros(self._orders.size)
-        self._data_dependent = np.zeros(self._orders.size)
+        self._parts: list[tuple[Composed, ...] | None] = []
+        self._curves: list[np.ndarray] = []
+        self._secrets: list[np.ndarray | None] = []
         self._added_delta = 0.0
 
     def __repr__(self) -> str:
@@ -89,23 +96,27 @@ class Accountant:
             there. State is unchanged.
         """
         self._check_same_claim(event)
-        rdp = event.worst_case_rdp(self._orders)
-        if data_dependent_rdp is None:
-            secret = rdp
-        else:
-            secret = np.asarray(data_dependent_rdp, dtype=np.float64)
-            if secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0):
-                raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
-            # Never above the worst case; rounding in a sum of many terms may put it there.
-            secret = np.minimum(secret, rdp)
-        self._worst = self._worst + rdp
-        self._data_dependent = self._data_dependent + secret
-        self._added_delta += event.added_delta()
+        secret = None if data_dependent_rdp is None else np.array(data_dependent_rdp, dtype=np.float64)
+        if secret is not None and (
+            secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0)
+        ):
+            raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
+        parts, added = event.composed_parts(), event.added_delta()
+        self._added_delta += added
+        self._parts.append(parts)
+        self._secrets.append(secret)
         self._events.append(event)
 
+    def _worst(self) -> list[np.ndarray]:
+        """The curve of each release, computed when the first is asked for: those of a new noise scale take a second."""
+        for event in self._events[len(self._curves) :]:
+            self._curves.append(event.worst_case_rdp(self._orders))
+        return self._curves
+
     def worst_case_epsilon(self, delta: float) -> EpsilonBound:
-        """Epsilon of what was released so far, whatever the votes were."""
-        return rdp_to_epsilon(self._worst, self._orders, _left(delta, self._added_delta))
+        """Epsilon of what was released so far, whatever the votes were, by Renyi curves."""
+        total = np.sum(self._worst(), axis=0) if self._events else np.zeros(self._orders.size)
+        return rdp_to_epsilon(total, self._orders, _left(delta, self._added_delta))
 
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
         """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
@@ -125,28 +136,6 @@ class Accountant:
         first = self._events[0]
         return exact_epsilon(parts, first.noise, first.votes_moved, left)
 
-    def _composed_parts(self) -> list[Composed] | None:
-        parts: list[Composed] = []
-        for event in self._events:
-            mine = event.composed_parts()
-            if mine is None:
-                return None
-            parts.extend(mine)
-        return parts
-
-    def composed_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same for winners, bits and histograms, each beside a Gaussian; None where no form is known.
-
-        See ``accounting.worst.compose``. Of few releases it may be above ``worst_case_epsilon``.
-        """
-        parts = self._composed_parts()
-        if parts is None:
-            return None
-        if all(part.what == "histogram" for part in parts) and self.exact_worst_case_epsilon(delta) is not None:
-            return None  # nothing is below the exact value of what leaves
-        epsilon = composed_epsilon(parts, _left(delta, self._added_delta))
-        return epsilon if math.isfinite(epsilon) else None
-
     def pure_worst_case_epsilon(self, delta: float) -> float | None:
         """The same by adding epsilons at a delta of 0, which holds at any; None where a release has none."""
         check_delta(delta)
@@ -154,51 +143,56 @@ class Accountant:
         return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
 
     def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same by backward induction: the smallest for many releases of one kind; None where no form is known, of
-        more than ``_MOST_KINDS``, and below ``_LEAST_DISTANCE``.
+        """The same by backward induction, nearly always the smallest; None where no form is known.
 
-        See ``accounting.worst.adaptive``. Where two kinds tell about as much it may be above the others.
+        See ``accounting.worst.adaptive``. Of one to three releases, or where several kinds tell about as much, it may
+        be above the others.
         """
-        parts, left = self._composed_parts(), _left(delta, self._added_delta)
-        kinds = counted(parts or ())[0]
-        if parts is None or len(kinds) > _MOST_KINDS or (kinds and max(kind.mu for kind in kinds) < _LEAST_DISTANCE):
+        left = _left(delta, self._added_delta)
+        if None in self._parts:
             return None
-        epsilon = adaptive_epsilon(parts, left)
+        epsilon = adaptive_epsilon([part for parts in self._parts for part in parts or ()], left)
         return epsilon if math.isfinite(epsilon) else None
+
+    def _curves_may_be_below(self, epsilon: float, delta: float) -> bool:
+        """False where even what two classes near a tie cost at every order is above."""
+        if None in self._parts or math.isinf(epsilon):
+            return True
+        least = np.sum([_at_least(part, self._orders) for parts in self._parts for part in parts or ()], axis=0)
+        least = rdp_to_epsilon(
+            np.broadcast_to(least, self._orders.shape), self._orders, _left(delta, self._added_delta)
+        )
+        return least.epsilon < epsilon
 
     def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
         """The least of them, with the words for how it was found. Which are tried depends on no vote.
 
-        numerical : also backward induction and the composition beside a Gaussian, which take one to five seconds for
-        noise that was not asked about before.
+        numerical : also backward induction, which takes up to a second for noise that was not asked about before.
         """
-        best, words = self.worst_case_epsilon(delta), _BY_CURVES
         bounds = [
             (self.pure_worst_case_epsilon, "epsilons of pure privacy added"),
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
         ]
         if numerical:
-            bounds += [
-                (self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"),
-                (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
-            ]
+            bounds.append((self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"))
+        best, words = EpsilonBound(math.inf, math.nan), _BY_CURVES
         for bound, how in bounds:
             epsilon = bound(delta)
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how
-            if epsilon is not None and bound == self.adaptive_worst_case_epsilon and self._one_kind_tells_most():
-                break  # what is imagined in front of the others costs little, and more is imagined by the slower one
+        if self._curves_may_be_below(best.epsilon, delta):
+            by_curves = self.worst_case_epsilon(delta)
+            if not best.epsilon < by_curves.epsilon * (1 - _NO_GAIN):
+                best, words = by_curves, _BY_CURVES
         return best, words
-
-    def _one_kind_tells_most(self) -> bool:
-        """Whether there are two or more releases, and all but those of one kind tell a third as much at most."""
-        counts, _ = counted(self._composed_parts() or ())
-        distances = sorted((release.mu for release in counts), reverse=True)
-        return sum(counts.values()) > 1 and all(distance <= distances[0] / 3 for distance in distances[1:])
 
     def data_dependent_epsilon(self, delta: float) -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
-        return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta))
+        total = np.zeros(self._orders.size)
+        for secret, worst in zip(self._secrets, self._worst(), strict=True):
+            # never above the worst case; rounding in a sum of many terms may put it there
+            total += worst if secret is None else np.minimum(secret, worst)
+        return rdp_to_epsilon(total, self._orders, _left(delta, self._added_delta))
 
     def guarantee(self, delta: float, kind: Kind, *, numerical: bool = True) -> Guarantee:
         """The epsilon together with everything that it means.

@@ -29,12 +29,7 @@ MOST_MOVED = 1000
 
 
 def as_array(values: object) -> np.ndarray:
-    """Any votes as an array.
-
-    Raises
-    ------
-    VotesError : rows of different lengths.
-    """
+    """Any votes as an array; VotesError for rows of different lengths."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -42,12 +37,7 @@ def as_array(values: object) -> np.ndarray:
 
 
 def check_orders(orders: object) -> np.ndarray:
-    """Renyi orders as float64 (orders,); all finite and above 1.
-
-    Raises
-    ------
-    OrdersError : empty, more than one dimension, NaN, infinite, or an order at or below 1.
-    """
+    """Renyi orders as float64 (orders,), all finite and above 1; else OrdersError."""
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise OrdersError(f"orders must be a non-empty vector, got shape {array.shape}. Pass DEFAULT_ORDERS.")
@@ -58,12 +48,7 @@ def check_orders(orders: object) -> np.ndarray:
 
 
 def check_scale(value: object, name: str) -> float:
-    """A noise scale: a finite real number above 0, whose square is neither 0 nor infinite in doubles.
-
-    Raises
-    ------
-    NoiseError : not a number, NaN, infinite, zero or negative, or outside ``LEAST_SCALE`` to ``MOST_SCALE``.
-    """
+    """A noise scale: a finite number above 0, whose square is neither 0 nor infinite in doubles; else NoiseError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise NoiseError(f"{name} must be a finite number above 0, got {value!r}. Without noise there is no guarantee.")
     if not LEAST_SCALE <= float(value) <= MOST_SCALE:
@@ -75,12 +60,7 @@ def check_scale(value: object, name: str) -> float:
 
 
 def check_noise(noise: Noise | str) -> Noise:
-    """The noise as an enum member; never guessed, because q of the wrong noise is not an upper bound.
-
-    Raises
-    ------
-    NoiseError : neither "discrete" nor "continuous".
-    """
+    """The noise as an enum member, else NoiseError: q of the wrong noise is not an upper bound."""
     try:
         return Noise(noise)
     except ValueError:
@@ -94,12 +74,7 @@ MOST_GAP = 1 << 22
 
 
 def check_gap(gap: int) -> int:
-    """A number of votes up to which a table goes.
-
-    Raises
-    ------
-    VotesError : above ``MOST_GAP``. The number of votes is secret, and the message does not show it.
-    """
+    """A number of votes up to which a table goes; VotesError above ``MOST_GAP``, which does not show this secret."""
     if gap > MOST_GAP:
         raise VotesError(
             f"a count of votes is too large for exact tables, which go to {MOST_GAP:,}. Count fewer voters, or ask for"
@@ -109,12 +84,7 @@ def check_gap(gap: int) -> int:
 
 
 def check_table(entries: float, name: str, scale: float) -> None:
-    """That a table as long as this noise needs it can be made.
-
-    Raises
-    ------
-    NoiseError : it has more than ``MOST_ENTRIES`` entries.
-    """
+    """Raise NoiseError if noise needs a table of more than ``MOST_ENTRIES`` entries."""
     if entries > MOST_ENTRIES:
         raise NoiseError(
             f"{name} {scale:g} needs a table of {entries:.2g} numbers for noise on integers; at most {MOST_ENTRIES:,}"
@@ -123,12 +93,7 @@ def check_table(entries: float, name: str, scale: float) -> None:
 
 
 def check_delta(value: object, name: str = "delta") -> float:
-    """A probability strictly between 0 and 1, and at least ``LEAST_DELTA``.
-
-    Raises
-    ------
-    DeltaError : not a number, NaN, or outside these.
-    """
+    """A probability strictly between 0 and 1, and at least ``LEAST_DELTA``; else DeltaError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise DeltaError(f"{name} must lie strictly between 0 and 1, got {value!r}. Take one well below 1 / records.")
     if float(value) < LEAST_DELTA:
@@ -137,24 +102,14 @@ def check_delta(value: object, name: str = "delta") -> float:
 
 
 def check_count(value: object, name: str, least: int = 0, error: type[AccountingError] = EventError) -> int:
-    """A whole number of at least ``least`` and at most ``MOST_COUNT``.
-
-    Raises
-    ------
-    error : not an integer, or outside these.
-    """
+    """A whole number from ``least`` to ``MOST_COUNT``; else ``error``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST_COUNT:
         raise error(f"{name} must be a whole number from {least} to {MOST_COUNT:,}, got {value!r}.")
     return int(value)
 
 
 def check_votes_moved(value: object) -> int:
-    """How many votes one unit moves: a whole number from 1 to ``MOST_MOVED``.
-
-    Raises
-    ------
-    UnitError : anything else.
-    """
+    """How many votes one unit moves: a whole number from 1 to ``MOST_MOVED``; else UnitError."""
     moved = check_count(value, "votes that one unit moves", 1, UnitError)
     if moved > MOST_MOVED:
         raise UnitError(
@@ -164,12 +119,7 @@ def check_votes_moved(value: object) -> int:
 
 
 def check_log_q(log_q: object) -> np.ndarray:
-    """Logarithms of probabilities as float64 (queries,). -inf (q = 0) and 0 (q = 1) are allowed.
-
-    Raises
-    ------
-    AccountingError : NaN, or a logarithm above 0.
-    """
+    """Logarithms of probabilities as float64 (queries,), from -inf (q = 0) to 0 (q = 1); else AccountingError."""
     array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
     if array.ndim != 1:
         raise AccountingError(f"log_q must be a vector over queries, got {array.ndim} dimensions. Flatten it first.")
@@ -179,12 +129,8 @@ def check_log_q(log_q: object) -> np.ndarray:
 
 
 def check_weights(weights: object, shape: tuple[int, ...]) -> np.ndarray:
-    """How much of its label each query pays, in [0, 1]: float64 of this shape; 1 everywhere if None.
-
-    Raises
-    ------
-    AccountingError : NaN, outside [0, 1], or of another shape.
-    """
+    """How much of its label each query pays, in [0, 1]: float64 of this shape, 1 everywhere if None; else
+    AccountingError."""
     found = np.ones(shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if found.shape != shape or not np.all((found >= 0) & (found <= 1)):
         raise AccountingError(f"weights must lie in [0, 1] and have shape {shape}. Pass a mask or probabilities.")

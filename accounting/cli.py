@@ -18,7 +18,7 @@ from consilium.accounting.guarantees import rounded_up
 from consilium.accounting.units import MechanismName, Neighbouring, Noise, Unit
 
 if TYPE_CHECKING:
-    from consilium.accounting.aggregators import Aggregator
+    from consilium.accounting.events import Mechanism
     from consilium.accounting.guarantees import Guarantee
 
 app = typer.Typer(
@@ -58,10 +58,10 @@ def _console() -> Console:
     return console if console.width >= 110 else Console(file=sys.stdout, highlight=False, soft_wrap=True, width=110)
 
 
-def _aggregator(name: MechanismName, **numbers: float | None) -> Aggregator:
-    from consilium.accounting.aggregators import Aggregator
+def _mechanism(name: MechanismName, **numbers: float | None) -> Mechanism:
+    from consilium.accounting.mechanisms import mechanism_of
 
-    return Aggregator(name, tuple((key, value) for key, value in numbers.items() if value is not None))
+    return mechanism_of(name, {key: value for key, value in numbers.items() if value is not None})
 
 
 def _print_json(value: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def epsilon(
 
     result = costs.epsilon(
         load_votes(votes, queries, classes),
-        _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
+        _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma),
         delta,
         unit,
         teachers_per_party,
@@ -131,9 +131,9 @@ def epsilon(
     console.print(str(result.guarantee))
 
 
-def _print_promise(mechanism: Aggregator, guarantee: Guarantee, format: str) -> None:
+def _print_promise(mechanism: Mechanism, guarantee: Guarantee, format: str) -> None:
     if format == "json":
-        _print_json({"mechanism": str(mechanism), **dict(mechanism.parameters), "guarantee": guarantee.to_json()})
+        _print_json({"mechanism": str(mechanism), **mechanism.parameters(), "guarantee": guarantee.to_json()})
         return
     console = _console()
     console.print(str(mechanism))
@@ -160,9 +160,12 @@ def guarantee_command(
     """What may be promised for so many queries before there are any votes."""
     from consilium.accounting import vote_costs as costs
 
-    given = _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    claim = costs.claim_of(unit, teachers_per_party, neighbouring, noise)
-    _print_promise(given, costs.guarantee(given, queries, answers, delta, **claim), format)
+    given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
+    promised = costs.guarantee(
+        given, queries, answers, delta,
+        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
+    )  # fmt: skip
+    _print_promise(given, promised, format)
 
 
 @app.command("calibrate")
@@ -191,7 +194,13 @@ def calibrate_command(
     """
     from consilium.accounting import vote_costs as costs
 
-    given = _aggregator(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
-    claim = costs.claim_of(unit, teachers_per_party, neighbouring, noise)
-    found = costs.calibrate(given, epsilon, delta, asked=queries, answered=answers, **claim)
-    _print_promise(found, costs.guarantee(found, queries, answers, delta, **claim), format)
+    given = _mechanism(mechanism, threshold=threshold, sigma=sigma, sigma1=sigma1, sigma2=sigma2, gamma=gamma)
+    found = costs.calibrate(
+        given, epsilon, delta, asked=queries, answered=answers,
+        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
+    )  # fmt: skip
+    promised = costs.guarantee(
+        found, queries, answers, delta,
+        unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise,
+    )  # fmt: skip
+    _print_promise(found, promised, format)

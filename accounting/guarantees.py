@@ -95,11 +95,8 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     @property
     def publishable(self) -> bool:
-        """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them.
-
-        False also at realised counts: publish the epsilon of the query budget, which was promised before they were
-        known.
-        """
+        """False for what the votes decide, and at realised counts: publish the epsilon of the query budget instead,
+        which was promised before they were known."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @property
@@ -152,10 +149,8 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for strict JSON: a missing order is None, and so is an infinite epsilon, which "infinite" lists.
-
-        The same convention as that of `protocol.strict_json`, for all JSON of this package.
-        """
+        """Plain values for strict JSON, as `protocol.strict_json`: None for a missing order, and for an infinite
+        epsilon, which "infinite" lists."""
         unbounded = math.isinf(self.epsilon)
         return {
             "epsilon": None if unbounded else self.epsilon,

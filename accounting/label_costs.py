@@ -6,13 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders
+from consilium.accounting.checks import check_orders, check_same_total
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.curves.discrete import slack_rdp
-from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.errors import EventError, NoDataDependentBoundError
-from consilium.accounting.events import ReleaseEvent, Step
+from consilium.accounting.errors import EventError
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.outcome import argmax, check
 from consilium.accounting.units import Noise
 
@@ -33,32 +30,16 @@ class VoteBatch(NamedTuple):
         return "VoteBatch(<secret>)"
 
 
-def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """Curve of the whole noisy histogram, of which less may leave: float64 (orders,), what the papers charge."""
-    if event.laplace_gamma is not None:
-        one = rdp_laplace(event.laplace_gamma, orders, event.votes_moved, noise=event.noise)
-        return event.answered * one
-    parts = event.gaussian_parts()
-    if event.label_sigma is None or parts is None:
-        return event.worst_case_rdp(orders)
-    total = np.zeros(check_orders(orders).size)
-    for part in parts:
-        one = rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
-        total += part.releases * (one + slack_rdp(part.slack, event.votes_moved, orders))
-    return total
-
-
 def published_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray | None:
     """The bounds of the PATE papers at these votes: float64 (orders,), one direction. Secret.
 
     Papernot et al. 2018, Theorem 6, of Gaussian noise; Papernot et al. 2017, Theorems 2 and 3, of Laplace noise. None
     where there is no such bound.
     """
-    try:
-        evidence = event.evidence(batch.votes, batch.teachers, batch.predictions)
-        return event.expected_rdp(evidence, batch.weights, orders)
-    except NoDataDependentBoundError:
+    if not _at_hand(event, batch):
         return None
+    evidence = event.evidence(batch.votes, batch.teachers, batch.predictions)
+    return event.data_dependent_rdp(evidence, batch.weights, orders)
 
 
 def exact_rdp(
@@ -69,63 +50,59 @@ def exact_rdp(
     both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
     Labels that ``bounded_rdp`` names are charged a bound, of both directions. Where votes decide nothing of what is
     charged: the worst case.
+
+    Raises
+    ------
+    VotesError, EventError : the votes are not those of the event's queries, of ``teachers`` each.
     """
-    steps = _steps(event, batch)
-    if steps is None:
+    if not _at_hand(event, batch):
         return event.worst_case_rdp(orders)
     total, moved = np.zeros(check_orders(orders).size), event.votes_moved
-    for step in steps:
+    for step in event.steps:
         weights = batch.weights if step.only_answered else None
-        if step.kind == "scalar":
+        if step.leaves == "check":
             total += check.sum_rdp(*_compared(event, batch), orders, weights, both, votes_moved=moved)
         else:
-            given = batch.votes, step.scale, event.noise, _LAW[step.kind], orders
+            given = batch.votes, step.scale, event.noise, step.law, orders
             total += argmax.sum_rdp(*given, weights, both, votes_moved=moved)
     return total
 
 
 def bounded_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     """The part of ``exact_rdp`` that is a bound, since the law of these labels is not computed: float64 (orders,)."""
-    total = np.zeros(check_orders(orders).size)
-    for step in _steps(event, batch) or ():
-        if step.kind != "scalar":
-            kind = _LAW[step.kind]
-            rows = ~argmax.computed(batch.votes, step.scale, event.noise, kind, event.votes_moved)
-            given = batch.votes[rows], step.scale, event.noise, kind, orders, batch.weights[rows]
-            total += argmax.sum_rdp(*given, votes_moved=event.votes_moved)
-    return total
+    label = event.label
+    if label is None or not _at_hand(event, batch):
+        return np.zeros(check_orders(orders).size)
+    rows = ~argmax.computed(batch.votes, label.scale, event.noise, label.law, event.votes_moved)
+    given = batch.votes[rows], label.scale, event.noise, label.law, orders, batch.weights[rows]
+    return argmax.sum_rdp(*given, votes_moved=event.votes_moved)
 
 
 def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     """``exact_rdp`` in both directions query by query: float64 (queries, orders). Secret."""
-    steps = _steps(event, batch)
-    if steps is None:
+    if not _at_hand(event, batch):
         return np.tile(event.worst_case_rdp(orders) / max(event.asked, 1), (event.asked, 1))
     total, moved = np.zeros((event.asked, check_orders(orders).size)), event.votes_moved
-    for step in steps:
-        if step.kind == "scalar":
+    for step in event.steps:
+        if step.leaves == "check":
             cost = check.per_query(*_compared(event, batch), orders, votes_moved=moved)
         else:
-            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], orders, votes_moved=moved)
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, step.law, orders, votes_moved=moved)
         total += batch.weights[:, None] * cost if step.only_answered else cost
     return total
 
 
-_LAW: dict[str, argmax.Kind] = {"histogram": "gaussian", "laplace": "laplace"}
-"""Kind of a step -> noise of the argmax."""
+def _at_hand(event: ReleaseEvent, batch: VoteBatch) -> bool:
+    """Whether these votes, which are checked, decide what is charged."""
+    check_same_total(batch.votes, batch.teachers)
+    if len(batch.votes) != event.asked:
+        raise EventError(f"votes hold {len(batch.votes)} queries, the event says {event.asked} were asked.")
+    return event.votes_decide
 
 
 def _compared(event: ReleaseEvent, batch: VoteBatch) -> tuple[np.ndarray, float, float, Noise]:
     """Number, threshold, sigma and noise of the check of each query."""
-    compared = event.comparison(batch.votes, batch.teachers, batch.predictions)
+    compared = event.mechanism.comparison(batch.votes, batch.teachers, event.noise, batch.predictions)
     if compared is None:
-        raise EventError(f"a {event.TYPE} release has a check that compares nothing. Update this program.")
+        raise EventError(f"{event.mechanism.name} has a check that compares nothing. Update this program.")
     return compared.number, compared.threshold, compared.sigma, compared.noise
-
-
-def _steps(event: ReleaseEvent, batch: VoteBatch) -> tuple[Step, ...] | None:
-    """None where the votes decide nothing of what is charged."""
-    try:
-        return event.steps(event.evidence(batch.votes, batch.teachers, batch.predictions))
-    except NoDataDependentBoundError:
-        return None

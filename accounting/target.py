@@ -12,20 +12,20 @@ import numpy as np
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, CalibrationError
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.label_costs import histogram_rdp
 
 _LEAST, _MOST = 1e-3, 1e5
 _STEPS = (2.0, 1.05)
 """Factors by which amounts are tried: the second finds a range that the first steps over."""
 _DIGITS = 4
-_PRECISION = 1e-5
+_PRECISION = 1e-6
 _CLOSE, _STILL_CLOSE = 5e-4, 5e-3
 """How far below the target a cost may stay, relative, where it takes a second: noise is then as far above the least at
-most. It is computed on lattices that change with the noise, in steps of a few thousandths: what is that close is taken
-where nothing closer was found."""
-_MOST_SECANTS = 6
+most. It is computed on lattices that change with the noise, in steps of a few thousandths: after some steps what is
+that close is taken."""
+_MOST_SECANTS, _LONGEST = 10, 1.5
+"""And the longest of them."""
 _FAR = 50.0
 """Logarithm of a cost, in units of the target, that stands for an infinite one."""
 
@@ -53,14 +53,16 @@ def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:
     left = delta - sum(event.added_delta() for event in listed)
     if left <= 0:
         return math.inf
-    total = np.sum([histogram_rdp(event) for event in listed], axis=0)
+    total = np.sum([event.histogram_rdp(DEFAULT_ORDERS) for event in listed], axis=0)
     return rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
 
 
 def worst_case_as_histogram(events: Sequence[ReleaseEvent], delta: float) -> float:
-    """What the papers charge, as if noisy histograms left whole: by Renyi curves, or exactly where that is less."""
-    exact = _released(events).exact_worst_case_epsilon(delta)
-    return min(as_histograms(events, delta), math.inf if exact is None else exact)
+    """What the papers charge, as if noisy histograms left whole: by Renyi curves, or exactly where that is less, or by
+    the epsilons of pure privacy added."""
+    released = _released(events)
+    found = released.exact_worst_case_epsilon(delta), released.pure_worst_case_epsilon(delta)
+    return min([as_histograms(events, delta), *(epsilon for epsilon in found if epsilon is not None)])
 
 
 def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | None = None) -> float:
@@ -117,27 +119,29 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
 def _near(price: Callable[[float], float], epsilon: float, enough: float) -> float | None:
     """An amount that is nearly the least, from one that is enough, by secants in logarithms: a cost is nearly a power.
 
-    None where the cost is no such function.
+    Never outside what is known to be too little and enough, so that steps in a cost do not matter. None where
+    ``enough`` is not enough.
     """
-    x = before = math.log(enough)
-    last = _excess(price, epsilon, enough)
-    if not -_FAR < last <= 0:
-        return None
-    if last == 0:
-        return round_up(enough)
-    found: list[tuple[float, float]] = []
-    x += last  # as if the cost fell as one over the amount
-    for _ in range(_MOST_SECANTS):
-        amount = round_up(math.exp(x))
+    low, high = -math.inf, math.log(enough)
+    best, cost = enough, -_FAR
+    before: tuple[float, float] | None = None
+    amount = enough
+    for asked in range(_MOST_SECANTS):
         x, now = math.log(amount), _excess(price, epsilon, amount)
-        if now <= 0:
-            found.append((amount, now))
-        slope = (now - last) / (x - before) if x != before else 0.0
-        if -_CLOSE <= now <= 0 or not -_FAR < slope < 0:
+        if now <= 0 and (best == enough or now > cost):
+            best, cost = amount, now
+        if -_CLOSE <= now <= 0 or (cost >= -_STILL_CLOSE and asked >= _MOST_SECANTS // 2):
             break
-        before, last, x = x, now, x - (now + _CLOSE / 2) / slope
-    amount, cost = min(found, default=(enough, -_FAR))
-    return amount if cost >= -_STILL_CLOSE else None
+        low, high = (low, min(high, x)) if now <= 0 else (max(low, x), high)
+        slope = -1.0 if before is None or before[0] == x else (now - before[1]) / (x - before[0])
+        secant = -(now + _CLOSE / 2) / (slope if -_FAR < slope < -0.1 else -1.0)
+        before, x = (x, now), x + min(max(secant, -_LONGEST), _LONGEST)
+        if not low < x < high:
+            x = (low + high) / 2 if math.isfinite(low) else high - _LONGEST
+        amount = round_up(math.exp(x))
+        if not low < math.log(amount) < high:
+            break  # no number of four digits between them
+    return best if _excess(price, epsilon, best) <= 0 else None
 
 
 def _excess(price: Callable[[float], float], epsilon: float, amount: float) -> float:

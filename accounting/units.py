@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-MechanismName = Literal["GNMax", "LNMax", "Confident", "Interactive", "Histogram"]
+MechanismName = Literal["gnmax", "lnmax", "confident", "interactive", "histogram"]
 
 
 class Unit(StrEnum):

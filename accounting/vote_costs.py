@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
-from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.checks import check_count, check_delta
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.errors import CalibrationError, EventError, NoiseError, ThresholdError
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.errors import CalibrationError, EventError, NoiseError
+from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, rounded_up
 from consilium.accounting.label_costs import VoteBatch, bounded_rdp, exact_rdp, published_rdp
+from consilium.accounting.outcome.argmax import MOST_WORK, work
 from consilium.accounting.sanitise.release import (
     Answered,
     SanitisedPlan,
@@ -38,8 +39,9 @@ class EpsilonResult:
     worst_case_of_labels : the same without the sanitised number; ``worst_case`` where none was released.
     worst_case_as_histogram : ``worst_case`` if the whole noisy histogram left, as the papers charge it.
     exact : secret; of the labels at these votes, the larger of both directions, every move tried, and never above
-        ``worst_case``. None where it cannot be computed: a unit moves votes in too many ways, or noise and leads are
-        too far apart. order : secret; the Renyi order of ``exact``.
+        ``worst_case``. None where it is not computed: a unit moves votes in too many ways, noise and leads are too far
+        apart, or it takes more than seconds (``label_costs.exact_rdp`` takes what it takes).
+    order : secret; the Renyi order of ``exact``.
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
@@ -48,7 +50,7 @@ class EpsilonResult:
     answered : secret; labels that leave, in expectation unless they were told.
     """
 
-    mechanism: Aggregator
+    mechanism: Mechanism
     queries: int
     classes: int
     teachers: int
@@ -69,11 +71,6 @@ class EpsilonResult:
     def worst_case(self) -> float:
         """Epsilon that may be published: of what leaves, whatever the votes are, at counts that were fixed before."""
         return self.guarantee.epsilon
-
-    @property
-    def exact_known(self) -> bool:
-        """Whether there is an ``exact``."""
-        return self.exact is not None
 
     @property
     def delta(self) -> float:
@@ -118,7 +115,6 @@ class EpsilonResult:
             "teachers": self.teachers,
             "answers": self.answers,
             "guarantee": self.guarantee.to_json(),
-            "exact_known": self.exact_known,
             "worst_case_of_labels": self.worst_case_of_labels,
             "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict(secret),
@@ -153,13 +149,9 @@ def _strict(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, **dict.fromkeys(numbers), **({"infinite": infinite} if infinite else {})}
 
 
-_REACH = 2
-"""Standard deviations by which a threshold may lie above the number of teachers."""
-
-
 def epsilon(
     votes: object,
-    mechanism: Aggregator,
+    mechanism: Mechanism,
     delta: float = 1e-5,
     unit: Unit | str = Unit.PARTY,
     teachers_per_party: int = 1,
@@ -180,7 +172,7 @@ def epsilon(
     ----------
     votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
         the class of each teacher's vote; or the path of a .npy or .npz file of either.
-    mechanism : made by `GNMax` and its like.
+    mechanism : `GNMax` or its like.
     unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
     noise : "discrete" as deployed, "continuous" as in the papers.
     answers : most labels that may leave, fixed before any vote was seen; all queries if None. It decides the worst case
@@ -198,7 +190,7 @@ def epsilon(
         above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
         out of range.
 
-    >>> from consilium.accounting.aggregators import GNMax
+    >>> from consilium.accounting.mechanisms import GNMax
     >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
     >>> found = epsilon(votes, GNMax(sigma=20), noise="continuous")
     >>> round(found.published or 0, 4), round(found.worst_case_as_histogram, 4), found.answered
@@ -206,19 +198,18 @@ def epsilon(
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
     histograms, count = as_histograms(votes, classes, teachers)
-    _check_reach(mechanism, count)
+    mechanism.check_reach(count)
     queries = len(histograms)
-    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
     cap = queries if answers is None else check_count(answers, "answers")
-    event, promised = mechanism.event(queries, **claim), mechanism.event(queries, cap, **claim)
+    event_of = partial(
+        mechanism.event, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    )
+    event, promised = event_of(queries), event_of(queries, cap)
     given = None if predictions is None else as_predictions(predictions)
     mask = None if answered is None else _mask(answered, queries, cap)
     weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
     batch = VoteBatch(histograms, count, weights, given)
-    published, exact = published_rdp(event, batch), exact_rdp(event, batch)
-    found, labels = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta), worst_case([promised], delta)
-    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
-    known = math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon
+    published, labels, found = published_rdp(event, batch), worst_case([promised], delta), _exact(event, batch, delta)
     plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
     left = [promised] if release is None else [promised, release.plan.event(promised)]
     return EpsilonResult(
@@ -231,8 +222,8 @@ def epsilon(
         worst_case_of_labels=labels.epsilon,
         worst_case_as_histogram=worst_case_as_histogram(left, delta),
         # what holds for all votes holds for these; composed without Renyi curves it may be below
-        exact=min(found.epsilon, labels.epsilon) if known else None,
-        order=found.order if known else None,
+        exact=None if found is None else min(found.epsilon, labels.epsilon),
+        order=None if found is None else found.order,
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
         sanitised_plan=plan,
@@ -246,28 +237,36 @@ _SAME = 1e-6
 """Share of an exact epsilon that a bound may be which stands for labels whose law is not computed."""
 
 
-def _mechanism(mechanism: object) -> Aggregator:
-    if not isinstance(mechanism, Aggregator):
+_SOME = 1 << 15
+"""Queries that are enough to see that all are too many."""
+
+
+def _exact(event: ReleaseEvent, batch: VoteBatch, delta: float) -> EpsilonBound | None:
+    """Of these votes; None where it is not known, or takes longer than a few seconds."""
+    whole = all(step.leaves == "histogram" and step.shares is None for step in event.steps)
+    if not whole and not event.votes_decide:
+        return None  # there is a bound, for all votes
+    if (label := event.label) is not None:
+        votes = batch.votes[batch.weights > 0]
+        for some in (votes[:_SOME], votes):
+            if work(some, label.scale, event.noise, label.law, event.votes_moved) > MOST_WORK:
+                return None
+    found = rdp_to_epsilon(exact_rdp(event, batch), DEFAULT_ORDERS, delta)
+    bounded = bounded_rdp(event, batch)[found.order == DEFAULT_ORDERS].sum()
+    return found if math.isfinite(found.epsilon) and bounded <= _SAME * found.epsilon else None
+
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def _mechanism(mechanism: M) -> M:
+    if getattr(type(mechanism), "closing", True):  # of its type, since a class without parameters is none either
         raise EventError(f"the mechanism is {mechanism!r}, no mechanism. Pass one as accounting.GNMax(sigma=40).")
     return mechanism
 
 
-class Claim(TypedDict):
-    """Whose data may change, how, and which noise is drawn; see ``units``."""
-
-    unit: Unit | str
-    teachers_per_party: int
-    neighbouring: Neighbouring | str
-    noise: Noise | str
-
-
-def claim_of(unit: Unit | str, teachers_per_party: int, neighbouring: Neighbouring | str, noise: Noise | str) -> Claim:
-    """As one mapping, for the doors and for ``Aggregator.event``."""
-    return {"unit": unit, "teachers_per_party": teachers_per_party, "neighbouring": neighbouring, "noise": noise}
-
-
 def guarantee(
-    mechanism: Aggregator,
+    mechanism: Mechanism,
     asked: int,
     answered: int | None = None,
     delta: float = 1e-5,
@@ -281,24 +280,14 @@ def guarantee(
 
     Arguments and errors as in ``calibrate``.
 
-    >>> from consilium.accounting.aggregators import Histogram
+    >>> from consilium.accounting.mechanisms import Histogram
     >>> guarantee(Histogram(sigma=52.76), asked=100, noise="continuous")
     Guarantee(epsilon=1.0000, delta=1e-05, unit=party, kind=worst_case)
     """
-    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
-    return worst_case([_mechanism(mechanism).event(asked, answered, **claim)], check_delta(delta))
-
-
-def _check_reach(mechanism: Aggregator, teachers: int) -> None:
-    """PATE 2018 asks 250 teachers at a threshold of 300 and sigma1 200: noise reaches what votes alone cannot."""
-    threshold, sigma1 = mechanism.value("threshold"), mechanism.value("sigma1")
-    if threshold is not None and 0 < threshold < 1:
-        raise ThresholdError(f"threshold {threshold:g} is less than a vote. Name it in votes, of {teachers} teachers.")
-    if threshold is not None and sigma1 is not None and threshold > teachers + _REACH * sigma1:
-        raise ThresholdError(
-            f"threshold {threshold:g} is above the {teachers} teachers by more than {_REACH} times sigma1, so that next"
-            " to nothing is ever answered. Lower it."
-        )
+    event = _mechanism(mechanism).event(
+        asked, answered, unit=unit, neighbouring=neighbouring, teachers_per_party=teachers_per_party, noise=noise
+    )
+    return worst_case([event], check_delta(delta))
 
 
 def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float | None:
@@ -332,7 +321,7 @@ def _sanitised(
     plan = None
     try:
         plan = forecast_sanitised(event, public, batch.teachers, delta).plan
-        if mask is None and event.comparison(batch.votes, batch.teachers, batch.predictions) is not None:
+        if mask is None and not event.mechanism.answers_all:
             raise EventError(
                 "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query."
             )
@@ -345,7 +334,7 @@ def _sanitised(
 
 
 def calibrate(
-    mechanism: Aggregator,
+    mechanism: M,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     *,
@@ -355,7 +344,7 @@ def calibrate(
     teachers_per_party: int = 1,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE,
     noise: Noise | str = Noise.DISCRETE,
-) -> Aggregator:
+) -> M:
     """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries.
 
     Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
@@ -368,17 +357,19 @@ def calibrate(
     ------
     CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
 
-    >>> from consilium.accounting.aggregators import Histogram
+    >>> from consilium.accounting.mechanisms import Histogram
     >>> calibrate(Histogram(sigma=1), epsilon=1.0, asked=100, noise="continuous")
     Histogram(sigma=52.76)
     """
     delta, mechanism = check_delta(delta), _mechanism(mechanism)
-    claim = claim_of(unit, teachers_per_party, neighbouring, noise)
+    given = mechanism.event(
+        check_count(asked, "asked", 1), answered, unit=unit, neighbouring=neighbouring,
+        teachers_per_party=teachers_per_party, noise=noise,
+    )  # fmt: skip
 
     def released(amount: float) -> list[ReleaseEvent]:
-        return [mechanism.with_noise(amount).event(asked, answered, **claim)]
+        return [replace(given, mechanism=mechanism.with_noise(amount))]
 
-    mechanism.event(check_count(asked, "asked", 1), answered, **claim)  # a mistake in the counts is told at once
     # the first bound takes no time and is never below the other, so what it needs is enough
     enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta), epsilon)
     return mechanism.with_noise(

@@ -115,7 +115,7 @@ class AggregatorKind(MemberKind):
             "Change the policy, or do not serve: the coordinator will ask exactly this",
             CURES_OF_SECOND,
         )
-        noisy = all(event.noise_by_parties for event in events_of(terms.promise))
+        noisy = all(event.mechanism.noise_by_parties for event in events_of(terms.promise))
         disclosed = Disclosure(ReleaseKind.COUNTS, "verified", noisy, explicit=noisy and not terms.student)
         student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
         return (

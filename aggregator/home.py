@@ -147,7 +147,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
     earlier = [event for text in past.earlier for event in events_of(text)]
     unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
-    exact = not all(event.noise_by_parties for event in events)
+    exact = not all(event.mechanism.noise_by_parties for event in events)
     student = events_of(terms.student) if terms.student else events
     requested: dict[str, Any] = {
         "exact_sums": exact,

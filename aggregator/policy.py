@@ -26,7 +26,7 @@ from consilium.sums.roster import VerifiedRoster, check_kept
 
 def release_of(promise: str) -> ReleaseEvent:
     """The one release that is promised. Refused (PROMISE) if there is none, or several."""
-    releases = [event for event in events_of(promise) if not event.closing]
+    releases = [event for event in events_of(promise) if not event.mechanism.closing]
     if len(releases) != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=len(releases), detail="a promise is one release")
     return releases[0]
@@ -93,7 +93,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
     events = events_of(terms.promise)
-    policy.check_exact_sums(not release_of(terms.promise).noise_by_parties)
+    policy.check_exact_sums(not release_of(terms.promise).mechanism.noise_by_parties)
     listed = [*(event for text in earlier for event in events_of(text)), *events]
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:

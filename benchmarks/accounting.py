@@ -132,7 +132,7 @@ def smooth(
     event = accounting.Confident(threshold, sigma1, sigma2).event(len(votes), noise=Noise.CONTINUOUS)
     weights = np.exp(event.log_p_answered(votes, teachers))
     label = LabelProfile(votes, teachers, label_costs(event, teachers, votes.shape[1], orders), weights)
-    compared = event.comparison(votes, teachers)
+    compared = event.mechanism.comparison(votes, teachers, event.noise)
     assert compared is not None
     return smooth_sensitivity([label, CheckProfile(compared, orders, 1)], orders, 0.4 / orders, teachers)
 

@@ -23,11 +23,9 @@ import numpy as np
 
 from benchmarks import results
 from consilium import accounting
-from consilium.accounting.accountant import Accountant
-from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.label_costs import VoteBatch, exact_rdp, histogram_rdp, published_rdp
+from consilium.accounting.events import Mechanism, ReleaseEvent
+from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.target import worst_case, worst_case_as_histogram
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.privacy import promised, promised_to_student
@@ -67,7 +65,7 @@ SOURCES = {
 class Row:
     """A row of a paper: whose votes stand in for it, how many queries, and what the paper prints."""
 
-    mechanism: Aggregator
+    mechanism: Mechanism
     votes: str
     queries: int
     delta: float
@@ -97,7 +95,6 @@ COLUMNS = (
     "worst before, Renyi",
     "worst before, least",
     "worst now, Renyi",
-    "worst now, numerical",
     "worst now, least",
 )
 
@@ -116,17 +113,10 @@ def published_votes(name: str) -> np.ndarray:
     return votes
 
 
-def batch_of(mechanism: Aggregator, votes: np.ndarray, noise: Noise) -> tuple[ReleaseEvent, VoteBatch]:
+def batch_of(mechanism: Mechanism, votes: np.ndarray, noise: Noise) -> tuple[ReleaseEvent, VoteBatch]:
     """What is charged for these votes, with expected answers."""
     event, teachers = mechanism.event(len(votes), noise=noise), int(votes[0].sum())
     return event, VoteBatch(votes, teachers, np.exp(event.log_p_answered(votes, teachers)))
-
-
-def composed(event: ReleaseEvent, delta: float) -> float | None:
-    """Worst case by the composition beside a Gaussian; None where it gives none."""
-    accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(event)
-    return accountant.composed_worst_case_epsilon(delta)
 
 
 def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
@@ -145,10 +135,9 @@ def figures(row: Row, votes: np.ndarray, noise: Noise) -> list[float | None]:
         converted(published),
         converted(exact_rdp(event, batch, both=False)),
         converted(exact_rdp(event, batch)),
-        converted(histogram_rdp(cap)),
+        converted(cap.histogram_rdp(DEFAULT_ORDERS)),
         worst_case_as_histogram([cap], row.delta),
         converted(cap.worst_case_rdp(DEFAULT_ORDERS)),
-        composed(cap, row.delta),
         worst_case([cap], row.delta).epsilon,
     ]
 

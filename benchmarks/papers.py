@@ -155,11 +155,11 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
         "data-dependent": None,
         "sanitised": None,
     }
-    evidence = row.mechanism.evidence(event, votes)
+    evidence = event.evidence(votes)
     if evidence.log_q_label is not None:
         curve = event.data_dependent_rdp(evidence, answered, DEFAULT_ORDERS)
         found["data-dependent"] = rdp_to_epsilon(curve, DEFAULT_ORDERS, DELTA).epsilon
-    if event.label_sigma is not None and teachers == PUBLISHED:
+    if event.label is not None and teachers == PUBLISHED:
         with np.load(data_folder("") / "pate2018_votes_mnist.npz") as published:
             public = published["votes"].astype(np.int64)[: len(votes)]
         try:

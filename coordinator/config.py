@@ -12,8 +12,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
-from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
-from consilium.accounting.events.release import ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
@@ -96,13 +96,9 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     """
     if not noises:
         return event
-    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise")
-    common = {name: getattr(event, name) for name in fields}
-    common |= {"towards": Towards.COORDINATOR, "noise_shares": noises[0].shares}
-    sigmas = [noise.drawn.sigma for noise in noises]
-    if len(sigmas) == 1:
-        return DistributedEvent(sigma=sigmas[0], **common)
-    return DistributedTwoPhaseEvent(sigma1=sigmas[0], sigma2=sigmas[1], **common)
+    kind = Distributed if len(noises) == 1 else DistributedTwoPhase
+    shown = kind(*(noise.drawn.sigma for noise in noises), noise_shares=noises[0].shares)
+    return replace(event, mechanism=shown, towards=Towards.COORDINATOR, slack=0.0)
 
 
 def check_threshold(federation: Federation, votes: int) -> None:

@@ -353,13 +353,13 @@ class LabelService:
     def _evidence(
         self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray
     ) -> Evidence:
-        """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case.
+        """See `ReleaseEvent.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case.
 
         Where the noise is in the sums, no votes are at hand.
         """
         if self._config.noise_in_sums:
             return Evidence(None, None)
-        evidence = self._config.mechanism.evidence(event, votes, probabilities)
+        evidence = event.evidence(votes, probabilities=probabilities)
         clipped = _clipped(histogram, event.asked)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
 

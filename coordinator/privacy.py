@@ -16,9 +16,10 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
+from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
@@ -161,7 +162,7 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
     """
     closing = config.closing_event()
     charged = [closing] if closed and closing is not None else []
-    total, added = np.zeros(len(DEFAULT_ORDERS)), sum(event.added_delta() for event in charged)
+    total = np.zeros(len(DEFAULT_ORDERS))
     for event in charged:
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
     for batch in batches:
@@ -169,8 +170,7 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
             return None
         event, evidence = event_from_json(batch.event), Evidence(batch.log_q_check, batch.log_q_label)
         total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
-        added += event.added_delta()
-    return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta - added).epsilon
+    return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
 
 
 def at_hand(batch: Batch) -> np.ndarray | None:
@@ -226,7 +226,7 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     """
     if not batches:
         return {"spent": np.zeros(0), "data_dependent": np.zeros(0)}
-    dependent, worst, answered, added = [], [], [], []
+    dependent, worst, answered = [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
         one = {answers: event.with_counts(1, int(answers)) for answers in set(batch.answered.tolist())}
@@ -234,24 +234,20 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
         worst.append(np.array([curves[answers] for answers in batch.answered.tolist()]))
         dependent.append(_at_hand_per_query(event, batch, worst[-1]))
         answered.append(batch.answered)
-        added.append(np.full(len(batch.answered), event.added_delta() / max(1, event.asked)))
-    left = config.privacy.delta - np.cumsum(np.concatenate(added))
-    worst_curve = _epsilons(np.concatenate(worst), left)
+    delta = config.privacy.delta
+    worst_curve = _epsilons(np.concatenate(worst), delta)
     outcome = np.concatenate(answered)
     points = np.unique(np.linspace(1, len(outcome), EXACT_POINTS).astype(int))
     least = np.array([_least(config, outcome[:length], length == len(outcome)) for length in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(outcome) + 1))])
     # the first of them cost at most what all do, for which a smaller bound may be known
     worst_curve = np.minimum.accumulate(worst_curve[::-1])[::-1]
-    dependent_curve = _epsilons(np.concatenate(dependent), left)
+    dependent_curve = _epsilons(np.concatenate(dependent), delta)
     return {"spent": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
 
 
-def _epsilons(costs: np.ndarray, deltas: np.ndarray) -> np.ndarray:
-    total = np.cumsum(costs, axis=0)
-    return np.array(
-        [rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve, delta in zip(total, deltas, strict=True)]
-    )
+def _epsilons(costs: np.ndarray, delta: float) -> np.ndarray:
+    return np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in np.cumsum(costs, axis=0)])
 
 
 def _least(config: FederationConfig, answered: np.ndarray, last: bool) -> float:

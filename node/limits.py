@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import Field, model_validator
 
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.messages import MOST_TEACHERS, PartyName, Terms
 from consilium.protocol.models import Frozen
@@ -30,19 +31,16 @@ MOST: dict[str, float] = {
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
     "noise_shares": MOST_PARTIES,
-    "unstable_cap": MOST_QUERIES,
     "gamma": 1e3,
     "sigma": 1e5,
     "sigma1": 1e5,
     "sigma2": 1e5,
-    "scale": 1e5,
     "beta": 10,
     "sigma_ss": 1e6,
     "log_scale_sigma": 1e6,
-    "version": 1000,
 }
 """The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
-LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
+LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01}
 
 
 def _bounded_events(text: str) -> list[dict[str, Any]]:

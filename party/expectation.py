@@ -63,8 +63,8 @@ def _disclosed(terms: Terms) -> Disclosure:
     """What these terms disclose, and to whom: what the student gets, else what the party is charged for."""
     promise = promise_of(terms)
     events = events_of(terms.student) if terms.student else promise.events
-    kind = widest(AT_MOST[event.TYPE] for event in events if not event.closing)
-    in_sums = promise.release.noise_by_parties and terms.collection != "plaintext"
+    kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
+    in_sums = promise.release.mechanism.noise_by_parties and terms.collection != "plaintext"
     return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
 
 

@@ -173,7 +173,7 @@ def has_exact_sums(terms: Terms) -> bool:
     """Whether sums without noise leave by these terms. Refused (MALFORMED) if their promise is none."""
     if terms.collection != "verified":
         return terms.collection in EXACT_SUMS
-    return not all(event.noise_by_parties for event in events_of(terms.promise))
+    return not all(event.mechanism.noise_by_parties for event in events_of(terms.promise))
 
 
 def check_votes_mode(policy: Policy, collection: CollectionMode) -> None:

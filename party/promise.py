@@ -14,11 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
-from consilium.accounting.target import as_histograms
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
@@ -49,7 +48,7 @@ class Promise:
     def of(cls, events: Sequence[ReleaseEvent]) -> Promise:
         """A promise as it is listed. Raises Refused (PROMISE) where it lists more than a release and a closing."""
         release, *rest = events
-        if release.closing or len(rest) > 1 or not all(event.closing for event in rest):
+        if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):
             raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
         return cls(release, *rest)
 
@@ -61,7 +60,7 @@ class Promise:
     @property
     def releases(self) -> ReleaseKind:
         """What leaves for a query at most, by the events alone: what the party is charged for."""
-        return AT_MOST[self.release.TYPE]
+        return AT_MOST[self.release.mechanism.name]
 
     @property
     def answered(self) -> int:
@@ -94,11 +93,11 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     events = events_of(text)
     promise = Promise.of(events)
     release = promise.release
-    if release.noise_by_parties and collection != "plaintext" and promise.closing is not None:
+    if release.mechanism.noise_by_parties and collection != "plaintext" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    by_parties = release.noise_by_parties
+    by_parties = release.mechanism.noise_by_parties
     if by_parties not in NOISE_IN_SUMS[collection] and not (by_parties and simulation and collection == "plaintext"):
-        raise Refused(Rule.PROMISE, detail=f"a {release.TYPE} release is no release of {collection} votes")
+        raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
     if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
     if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
@@ -134,24 +133,17 @@ def _epsilon(
 ) -> float:
     in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
     try:
-        left = delta - sum(event.added_delta() for event in in_own_unit)
-        if left <= 0:
-            return math.inf
         if rough:
             return as_histograms(in_own_unit, delta)
-        total = np.zeros(len(DEFAULT_ORDERS))
-        for event in in_own_unit:
-            total += event.worst_case_rdp(DEFAULT_ORDERS)
-        bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
+        try:
+            return worst_case(in_own_unit, delta).epsilon
+        except AccountingError:  # federations with different audiences have no common composition but that of curves
+            total = np.zeros(len(DEFAULT_ORDERS))
+            for event in in_own_unit:
+                total += event.worst_case_rdp(DEFAULT_ORDERS)
+            return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
     except AccountingError:
         return math.inf  # noise for which nothing is proved
-    try:
-        accountant = Accountant(DEFAULT_ORDERS)
-        for event in in_own_unit:
-            accountant.commit(event)
-        return min(bound, accountant.least_worst_case_epsilon(delta)[0].epsilon)
-    except AccountingError:
-        return bound  # federations with different audiences have no common composition but that of curves
 
 
 def check_unit(unit: Unit, rules: DataRules) -> None:

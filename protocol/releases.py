@@ -78,7 +78,6 @@ AT_MOST: Mapping[str, ReleaseKind] = {
     "lnmax": ReleaseKind.WINNER,
     "gnmax": ReleaseKind.WINNER,
     "confident": ReleaseKind.WINNER_OR_ABSTENTION,
-    "stable": ReleaseKind.WINNER_OR_ABSTENTION,
     "interactive": ReleaseKind.WINNER_OR_CONFIRMATION,
     "histogram": ReleaseKind.COUNTS,
     "distributed": ReleaseKind.COUNTS,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.events import event_from_json
+from consilium.accounting.mechanisms import event_from_json
 from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import epsilon_by_query
@@ -340,7 +340,7 @@ class _Simulation:
             mechanism = recorded.config.mechanism
             if mechanism.needs_probabilities and batch.probabilities is None:
                 continue  # what the student thought is kept by nobody
-            evidence = mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)
+            evidence = event_from_json(batch.event).evidence(histogram, probabilities=batch.probabilities)
             if not same(evidence.log_q_check, batch.log_q_check) or not same(evidence.log_q_label, batch.log_q_label):
                 raise Contradiction(f"private/votes-*.npz: the evidence of batch {place} is not that of its votes")
         if self._complete and not same(self._read_report().consensus, np.concatenate(shares or [np.zeros(0)])):

@@ -66,7 +66,7 @@ def lasting_workers() -> Iterator[None]:
 def kept_curves(request: pytest.FixtureRequest) -> Iterator[None]:
     """Worst-case curves of accounting are computed once, and kept for the next run."""
     cache = getattr(request.config, "cache", None)
-    if cache is None or "consilium.accounting.worst.compose" not in sys.modules:
+    if cache is None or "consilium.accounting.worst.adaptive" not in sys.modules:
         yield
         return
     from tests.curves import kept_in

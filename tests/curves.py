@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import scipy
 
-from consilium.accounting.worst import compose, renyi
+from consilium.accounting.worst import adaptive, renyi
 
-KEPT = ((renyi, "_one_move"), (compose, "_squared"))
+KEPT = ((renyi, "_one_move"), (adaptive, "_epsilon"))
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import compose, renyi
+from consilium.accounting.worst import adaptive, renyi
 from tests import curves
 
 
@@ -25,13 +25,13 @@ def test_what_is_kept_is_what_was_computed(tmp_path: Path, monkeypatch: pytest.M
     with curves.kept_in(tmp_path):
         assert (renyi._one_move(5.0, ORDERS, Noise.DISCRETE, 1) == truth).all()
         other = renyi._one_move(6.0, ORDERS, Noise.DISCRETE, 1)
-        squared = compose._squared(compose.OneRelease("check", 30.0, Noise.DISCRETE, 1), 0.03, 1e-9)
+        epsilon = adaptive._epsilon(((adaptive.OneRelease("check", 30.0, Noise.DISCRETE), 9),), 1, 1e-5)
     monkeypatch.setattr(curves, "kept", lambda function, folder: function)  # nothing but files is left
     (folder,) = tmp_path.iterdir()
     found = [np.load(path) for path in folder.glob("*.npy")]
     assert len(found) == 3
     assert any(np.array_equal(each, truth) for each in found) and any(np.array_equal(each, other) for each in found)
-    assert isinstance(squared, float) and any(each.ndim == 0 and each == squared for each in found)
+    assert isinstance(epsilon, float) and any(each.ndim == 0 and each == epsilon for each in found)
 
 
 def test_other_code_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_other_code_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_it_ends_with_its_context(tmp_path: Path) -> None:
-    before = renyi._one_move, compose._squared
+    before = renyi._one_move, adaptive._epsilon
     with curves.kept_in(tmp_path):
-        assert (renyi._one_move, compose._squared) != before
-    assert (renyi._one_move, compose._squared) == before
+        assert (renyi._one_move, adaptive._epsilon) != before
+    assert (renyi._one_move, adaptive._epsilon) == before

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
+from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
@@ -83,14 +83,8 @@ def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[Feder
             [own.sigma1, own.sigma2] if isinstance(own, Confident | Interactive) else [float(own.label_noise(1) or 0)]
         )
         drawn = [round_up(math.sqrt(part) * sigma) for sigma in sigmas]
-        stated = {"asked": 30, "answered": 30, "unit": event.unit, "neighbouring": event.neighbouring}
-        stated |= {"teachers_per_party": event.teachers_per_party, "towards": Towards.COORDINATOR, "noise_shares": 1}
-        stated |= {"noise": event.noise}
-        sums = (
-            DistributedEvent(sigma=drawn[0], **stated)
-            if len(drawn) == 1
-            else DistributedTwoPhaseEvent(sigma1=drawn[0], sigma2=drawn[1], **stated)
-        )
+        shown = Distributed(*drawn, 1) if len(drawn) == 1 else DistributedTwoPhase(*drawn, 1)
+        sums = replace(event, mechanism=shown, asked=30, answered=30, towards=Towards.COORDINATOR)
         found[Bound.NODES] = worst_case([sums], config.privacy.delta).epsilon
     return config, found
 

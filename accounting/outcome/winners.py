@@ -154,15 +154,19 @@ def fits(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) 
     """
     if not (1e-4 <= scale <= 20.0 if kind == "laplace" else scale <= 2e4):
         return np.zeros(gaps.shape, dtype=bool)
+    small = (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT if kind == "gaussian" else True
+    return (cells(scale, gaps, kind, noise, classes) < MOST_CELLS) & small
+
+
+def cells(scale: float, gaps: np.ndarray, kind: str, noise: Noise, classes: int) -> np.ndarray:
+    """Nodes times classes, squared, of each histogram: float64 (queries,); arguments as of ``fits``."""
     nodes = rule(kind, scale, noise, classes, classes)
     low, high = (
         (-np.floor(gaps + _LAPLACE_LOW / scale), _LAPLACE_HIGH / scale)
         if kind == "laplace"
         else (-np.floor(gaps / 2 + _LOW * scale), _HIGH * scale)
     )
-    cells = (high - low) / nodes.stride * len(nodes.offsets) * classes * min(classes, _MOST_ACTIVE)
-    small = (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT if kind == "gaussian" else True
-    return (cells < MOST_CELLS) & small
+    return (high - low) / nodes.stride * len(nodes.offsets) * classes * min(classes, _MOST_ACTIVE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,11 @@ _ROUNDING = 1e-11
 _MARGIN = 1e-8
 """Of the result: differences of neighbouring gaps lose as many digits as sigma has, twice."""
 _UNDERFLOW = -600.0
-_MOST_WORK, _MOST_ENTRIES = 1 << 31, 1 << 21
+_MOST_WORK, _MOST_ENTRIES = 1 << 29, 1 << 21
+"""Products of one sum for all gaps, a sixth of a second; entries of one table."""
+_WORK = 6e9
+"""Products for all orders together, about two seconds."""
+_SUMS_AN_ORDER = 4
 _AT_ONCE = 32
 
 
@@ -59,6 +63,22 @@ def _reach(kind: Kind, scale: float, most_order: float) -> int:
     """Votes: of noise, and of a gap, beyond which a class adds less than ``_FAINT`` at orders up to this."""
     far = 14 * scale + 4 * most_order if kind == "gaussian" else 50 / scale + 2 * most_order
     return math.ceil(far) + 2
+
+
+def _cells(kind: Kind, scale: float, noise: Noise) -> int:
+    """Places of a table for each vote."""
+    return 1 if noise is Noise.DISCRETE else math.ceil(_CELLS * (1 / scale if kind == "gaussian" else scale))
+
+
+def orders_within_reach(kind: Kind, scale: float, noise: Noise, teachers: int, most_order: float) -> int:
+    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1.
+
+    >>> orders_within_reach("gaussian", 40.0, Noise.DISCRETE, 250, 64.0) > 1000
+    True
+    """
+    reach = _reach(kind, scale, most_order)
+    work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * min(teachers, reach)
+    return max(1, int(_WORK / work))
 
 
 def _excess(power: float, change: np.ndarray) -> np.ndarray:
@@ -77,8 +97,8 @@ class _Sums:
     def __init__(self, kind: Kind, scale: float, noise: Noise, gaps: int, most_order: float) -> None:
         reach = _reach(kind, scale, most_order)
         self.gaps = min(gaps, reach)
-        self._per = 1 if noise is Noise.DISCRETE else math.ceil(_CELLS * (1 / scale if kind == "gaussian" else scale))
-        if 2 * reach * self._per > min(_MOST_ENTRIES, _MOST_WORK / (self.gaps * self._per)):
+        self._per = _cells(kind, scale, noise)
+        if 2 * reach * self._per > min(_MOST_ENTRIES, _MOST_WORK / self.gaps):
             raise NoiseError(
                 f"noise {scale:g} is too large for a table of costs by lead at order {most_order:g}. Take less noise or"
                 " a smaller order, or publish the worst case."
@@ -99,8 +119,14 @@ class _Sums:
         self._plain, self._once = self._sum(0.0), self._sum(1.0)
 
     def _against(self, weights: np.ndarray, chances: np.ndarray) -> np.ndarray:
-        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,)."""
-        return np.correlate(chances, weights, "valid")[::-1][:: self._per]
+        """sum over z of weights(z) chances(z - D): float64 (gaps + 1,).
+
+        D is whole, so that places with one remainder meet each other alone.
+        """
+        per, total = self._per, np.zeros(self.gaps + 1)
+        for first in range(per):
+            total += np.correlate(chances[first::per], weights[first::per], "valid")
+        return total[::-1]
 
     def _sum(self, power: float) -> np.ndarray:
         return self._against(np.exp(self._mass + power * self._own), np.exp(self._chance + power * self._below))

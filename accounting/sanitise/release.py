@@ -15,19 +15,20 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from consilium.accounting.checks import check_delta, check_orders, check_scale
+from consilium.accounting.checks import LEAST_SCALE, check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
-from consilium.accounting.errors import CalibrationError, DeltaError, EventError, NoiseError, UnitError
-from consilium.accounting.events import ReleaseEvent, SanitisedEvent
+from consilium.accounting.errors import CalibrationError, EventError, NoiseError, UnitError
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.sanitise.gap import envelope
+from consilium.accounting.mechanisms import Sanitised
+from consilium.accounting.sanitise.gap import envelope, orders_within_reach
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
@@ -73,31 +74,22 @@ class SanitisedPlan:
         >>> round(SanitisedPlan(order=8.0, beta=0.03375, sigma_ss=5.54146797871427).cost(), 6)
         0.268997
         """
-        _, beta = group_smooth_sensitivity(1.0, self.beta, k)
-        cost = float(gnss_cost([self.order], beta, self.sigma_ss)[0])
+        cost = float(self.mechanism.other_rdp([self.order], 0, k)[0])
         if math.isinf(cost):
             raise NoiseError(
                 f"order {self.order:g} with beta {self.beta:g} and {k} vote(s) moved has alpha (1 - e^(-2 k beta)) "
                 ">= 1: the release has no finite cost. Take a smaller beta or order."
             )
-        if self.log_scale_sigma is not None:
-            cost += self.order * beta**2 / (2 * self.log_scale_sigma**2)
         return cost
 
-    def event(self, like: ReleaseEvent) -> SanitisedEvent:
+    @property
+    def mechanism(self) -> Sanitised:
+        """What is charged for the release, at every order."""
+        return Sanitised(self.beta, self.sigma_ss, self.log_scale_sigma or 0.0)
+
+    def event(self, like: ReleaseEvent) -> ReleaseEvent:
         """The charge of this release, with unit, relation and audience of the events that it speaks about."""
-        return SanitisedEvent(
-            asked=0,
-            answered=0,
-            unit=like.unit,
-            neighbouring=like.neighbouring,
-            teachers_per_party=like.teachers_per_party,
-            towards=like.towards,
-            noise=Noise.CONTINUOUS,
-            beta=self.beta,
-            sigma_ss=self.sigma_ss,
-            log_scale_sigma=self.log_scale_sigma or 0.0,
-        )
+        return replace(like, mechanism=self.mechanism, asked=0, answered=0, noise=Noise.CONTINUOUS, slack=0.0)
 
 
 def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
@@ -107,16 +99,12 @@ def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.nda
     ------
     EventError : the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
     """
-    if not _known(event):
-        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
-    kind, scale = ("gaussian", event.label_sigma) if event.label_sigma else ("laplace", event.laplace_gamma or 0.0)
-    return envelope(kind, scale, event.noise, classes, teachers, orders, event.votes_moved)
-
-
-def _known(event: ReleaseEvent) -> bool:
-    """Whether labels of one run leave and nothing else, of counts with noise that is drawn as one number."""
-    labels = event.label_sigma is not None or event.laplace_gamma is not None
-    return labels and event.slack == 0
+    label = event.label
+    if label is None:
+        raise EventError(
+            f"a {event.mechanism.name} release has no data-dependent bound with a known sensitivity. Drop the plan."
+        )
+    return envelope(label.law, label.scale, event.noise, classes, teachers, orders, event.votes_moved)
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
@@ -143,7 +131,7 @@ class Answered(NamedTuple):
     probabilities: np.ndarray | None = None
 
     def __repr__(self) -> str:
-        return f"Answered({self.event.TYPE}, <secret>)"
+        return f"Answered({self.event.mechanism.name}, <secret>)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +170,10 @@ def _profiles(
 ) -> list[SensitivityProfile]:
     """The steps of a batch, each with its cost and its sensitivity; errors as in ``label_costs``."""
     costs = label_costs(event, teachers, np.asarray(votes).shape[1], orders)
-    label, compared = LabelProfile(votes, teachers, costs, weights), event.comparison(votes, teachers, probabilities)
+    label, compared = (
+        LabelProfile(votes, teachers, costs, weights),
+        event.mechanism.comparison(votes, teachers, event.noise, probabilities),
+    )
     return [label] if compared is None else [label, CheckProfile(compared, orders, event.votes_moved)]
 
 
@@ -208,7 +199,7 @@ def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers
         present = int(np.asarray(batch.votes)[0].sum())  # fewer than `teachers` where a party was missing
         if present > teachers:
             raise EventError(f"a query has {present} votes, more than the {teachers} teachers.")
-        if not _known(batch.event):
+        if batch.event.label is None:
             total += float(batch.event.worst_case_rdp(order)[0])
             continue
         weights = batch.answered.astype(np.float64)
@@ -248,16 +239,13 @@ def sanitise(
         raise UnitError("the batches differ in unit, relation or audience. Sanitise each kind on its own.")
     k = first.votes_moved
     cost = plan.cost(k)
-    added = sum(batch.event.added_delta() for batch in batches)
-    if added >= check_delta(delta):
-        raise DeltaError(f"the releases fail with probability {added:g} already, but delta is {delta:g}. Raise delta.")
     secret = secret_smoothness(batches, plan, teachers)
     smooth, _ = group_smooth_sensitivity(secret.smooth, plan.beta, k)
     draw = normal or (lambda: random.SystemRandom().gauss(0.0, 1.0))
     worst = sum(float(batch.event.worst_case_rdp([plan.order])[0]) for batch in batches)
     noisy = secret.rdp + smooth * plan.sigma_ss * draw()
     released = min(max(0.0, math.ceil(noisy / _GRAIN) * _GRAIN), worst)
-    converted = float(conversion_cost([plan.order], delta - added)[0])
+    converted = float(conversion_cost([plan.order], check_delta(delta))[0])
     limit = None
     if plan.log_scale_sigma is not None:
         # Two one-sided misses share the failure probability.
@@ -286,6 +274,8 @@ def sanitise(
 
 _SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 """alpha beta that are tried; the sound cost explodes towards 1/2."""
+_NEAR, _TRIED = 60, 20
+"""Orders that are best without the cost of the release, which moves the best one; so many of them are tried."""
 
 
 class Forecast(NamedTuple):
@@ -301,6 +291,26 @@ class Forecast(NamedTuple):
     smooth: float
 
 
+def _within_reach(
+    event: ReleaseEvent, votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray
+) -> np.ndarray:
+    """As many orders as are evaluated in seconds, around the best one for whole histograms: float64 (some,)."""
+    label, k, queries = event.label, event.votes_moved, len(votes)
+    if label is None:
+        return orders
+    # of several moves each order takes two of one move (``worst.renyi.along_moves``)
+    fit = orders_within_reach(label.law, label.scale, event.noise, teachers, k * orders.max()) // min(k, 2)
+    compared = event.mechanism.comparison(votes, teachers, event.noise)
+    if compared is not None:
+        fit = min(fit, CheckProfile.most_orders(compared))
+    if orders.size <= fit:
+        return orders
+    whole = event.with_counts(queries, queries).histogram_rdp(orders)
+    best = orders[np.argmin(whole + conversion_cost(orders, delta))]
+    ordered, tried = np.sort(orders), np.geomspace(best / 2, 8 * best, max(fit, 1))
+    return np.unique(ordered[np.minimum(np.searchsorted(ordered, tried), ordered.size - 1)])
+
+
 def forecast_sanitised(
     event: ReleaseEvent, public_votes: np.ndarray, teachers: int, delta: float, orders: np.ndarray = REFERENCE_ORDERS
 ) -> Forecast:
@@ -309,6 +319,7 @@ def forecast_sanitised(
     Parameters
     ----------
     event : parameters of the mechanism (its counts are ignored). public_votes : signed integers (queries, classes).
+    orders : that are tried; as many of them as take a few seconds.
 
     Raises
     ------
@@ -316,17 +327,19 @@ def forecast_sanitised(
         predictions of a student. NoiseError : too much noise for a table of costs.
     """
     votes = np.asarray(public_votes)
-    k, alpha = event.votes_moved, check_orders(orders)
+    k, alpha = event.votes_moved, _within_reach(event, votes, teachers, delta, check_orders(orders))
     profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
-    best: tuple[float, Forecast] | None = None
+    near, best = np.argsort(rho + conversion_cost(alpha, delta))[:_NEAR], None
     for share in _SHARES:
         betas = share / (alpha * k)
         smooth = smooth_sensitivity(profiles, alpha, betas, teachers)
-        for at in np.argsort(rho + conversion_cost(alpha, delta))[:60]:
+        for at in near[:: max(1, near.size // _TRIED)]:
             order, beta = float(alpha[at]), float(betas[at])
             scale, group_beta = group_smooth_sensitivity(float(smooth[at]), beta, k)
-            sigma_ss = best_sigma_ss(order, group_beta, max(scale, 1e-300))
+            if scale < LEAST_SCALE:
+                continue  # every lead is charged the worst case there
+            sigma_ss = best_sigma_ss(order, group_beta, scale)
             cost = float(gnss_cost([order], group_beta, sigma_ss)[0])
             epsilon = float(rho[at] + cost + conversion_cost([order], delta)[0])
             std = scale * sigma_ss

@@ -21,12 +21,14 @@ from typing import Protocol
 import numpy as np
 
 from consilium.accounting.checks import blocks, check_count, check_orders
-from consilium.accounting.errors import AccountingError
+from consilium.accounting.errors import AccountingError, EventError
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.gap import GAP_MOVED
 
 _CELLS = 1 << 18
+_MOST_ENTRIES = 1 << 23
+"""Of the table of a check: 64 MiB, and about as much again while it is made."""
 _FIRST_DISTANCES = 20
 
 
@@ -101,9 +103,18 @@ class CheckProfile:
 
     They can fall with distance, so the largest within d is taken for each query before summing. The cost is that of
     both directions (``outcome.check``).
+
+    Raises
+    ------
+    EventError : more orders than ``most_orders``.
     """
 
     def __init__(self, compared: Comparison, orders: np.ndarray, k: int) -> None:
+        if orders.size > self.most_orders(compared):
+            raise EventError(
+                f"a check of {compared.most - compared.least:,} votes at {orders.size} orders needs too large a table."
+                " Take fewer orders, or publish the worst case."
+            )
         values = np.arange(compared.least, compared.most + 1, dtype=np.int64)
         # (orders, values): a pair of order and distance then reads one contiguous row.
         costs = check.per_query(values, compared.threshold, compared.sigma, compared.noise, orders, votes_moved=k)
@@ -120,6 +131,12 @@ class CheckProfile:
         self._largest = np.stack(largest)
         self._where, self._counts = np.unique(compared.number - compared.least, return_counts=True)
         self._table = table
+
+    @staticmethod
+    def most_orders(compared: Comparison) -> int:
+        """At so many orders together a table can be made."""
+        values = compared.most - compared.least + 1
+        return _MOST_ENTRIES // (values * values.bit_length())
 
     def cost(self) -> np.ndarray:
         """See `SensitivityProfile.cost`."""

@@ -1,16 +1,18 @@
-"""Composition of winners or checks against an adversary that chooses each release in view of the ones before.
+"""Composition of winners, checks and histograms against an adversary that chooses each release in view of the others.
 
 The largest hockey-stick divergence to which n releases can be brought, V_n(gamma), follows from that of n - 1 by one
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
-max(0, 1 - gamma). Places are those of ``worst.channel``: where the votes of the next release stand. It is computed on a
-grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little is lost, whatever the
-number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
+max(0, 1 - gamma). Places are those of ``worst.channel`` and ``worst.laplace``: where the votes of the next release
+stand. It is computed on a grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little
+is lost, whatever the number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what
+leaves".
 
 After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,
 and which is at least as bad as every place in front of V_m, stands for each of them.
 
 Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
-each of them tells at most as much as one in which nothing can be chosen, and those commute with everything.
+each of them tells at most as much as one in which nothing can be chosen, and those commute with everything. So do
+histograms, in which nothing can be chosen anyway.
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from consilium.accounting.checks import check_delta
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
+from consilium.accounting.worst import laplace
 from consilium.accounting.worst.channel import (
     Lattice,
     Pairs,
     Reach,
-    Ties,
     check_line,
     check_tail,
     difference,
     duel_line,
     duel_tail,
-    rectangle,
+    planes,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, OneRelease, counted, gaussian_profile
+from consilium.accounting.worst.compose import Composed, OneRelease, counted
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -52,7 +54,7 @@ FINE, FINE_LINE = 13.0, 40.0
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""Of the kind that is induced over: beyond it convolutions take seconds, and ``compose`` loses little."""
+"""That are induced over: beyond it convolutions take seconds, and what is imagined instead costs little."""
 GROWTH = 0.03
 """Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
 blocks cost is then about the same for every n: less than .1 % of epsilon."""
@@ -64,19 +66,19 @@ _LEAST = 1e-250
 """What is below it is taken to be it, so that ratios stay numbers."""
 
 
-def reduce(sigma: float, noise: Noise, votes: int, fine: float) -> Lattice:
-    """The lattice for noise ``sigma`` on a count that moves by ``votes``; as ``channel.reduce``, with this ``TAU``."""
+def reduce(sigma: float, noise: Noise, fine: float) -> Lattice:
+    """The lattice for noise ``sigma`` on a count that moves by one vote; as ``channel.reduce``, with this ``TAU``."""
 
     def slack(scale: float) -> float:
         return 5 * math.exp(-2 * (math.pi * TAU) ** 2 * (1 - (TAU / scale) ** 2))
 
     if noise is Noise.CONTINUOUS:
-        return Lattice(math.sqrt(fine**2 - TAU**2), votes * fine / sigma, slack(fine))
+        return Lattice(math.sqrt(fine**2 - TAU**2), fine / sigma, slack(fine))
     if sigma < 2 * fine:
-        return Lattice(sigma, votes, 0.0)
+        return Lattice(sigma, 1, 0.0)
     spacing = int(sigma / fine)
     scale = sigma / spacing
-    return Lattice(math.sqrt(scale**2 - TAU**2), votes / spacing, slack(scale))
+    return Lattice(math.sqrt(scale**2 - TAU**2), 1 / spacing, slack(scale))
 
 
 def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
@@ -89,120 +91,150 @@ def excess(pairs: Pairs, gammas: np.ndarray, slack: float = 0.0) -> np.ndarray:
     low, high = 1 - _ROUNDING - slack, 1 + _ROUNDING + 1.01 * slack
     above, below = np.zeros((pairs.p.shape[1], up.size)), np.zeros((pairs.p.shape[1], down.size))
     for p, q in zip(pairs.p[:, :, None], pairs.q[:, :, None], strict=True):
-        above += np.maximum(p * high - q * (low * up), 0.0)
-        below += np.maximum(q * (high * down) - p * low, 0.0)
+        for total, more, less in ((above, p * high, q * (low * up)), (below, q * (high * down), p * low)):
+            part = more - less
+            total += np.maximum(part, 0.0, out=part)
     return np.concatenate((below, above), axis=1)
 
 
-def steps_of(profiles: np.ndarray, step: float) -> np.ndarray:
-    """For each profile the release with ratios q / p on the grid that has it: float64 (profiles, gammas + 2).
+def steps_of(profile: np.ndarray, step: float) -> np.ndarray:
+    """The release with ratios q / p on the grid that has this profile: float64 (gammas + 2,).
 
     Entry k is the probability of q / p = e^(step (k - middle)). But for the bend at 1 a profile is convex, so second
     differences are probabilities; one that rounding makes negative is rounded up to 0.
     """
-    ratio = math.exp(step)
-    wide = np.pad(profiles[:, ::-1], ((0, 0), (2, 2)))
-    steps = (wide[:, :-2] - (1 + ratio) * wide[:, 1:-1] + ratio * wide[:, 2:]) / (ratio - 1)
-    steps[:, steps.shape[1] // 2] += 1.0
+    ratio, wide = math.exp(step), np.pad(profile[::-1], 2)
+    steps = (wide[:-2] - (1 + ratio) * wide[1:-1] + ratio * wide[2:]) / (ratio - 1)
+    steps[steps.size // 2] += 1.0
     return np.maximum(steps, 0.0) * (1 + 1e-12)
-
-
-class Choices(NamedTuple):
-    """All that one release can be, as profiles on a grid of gammas.
-
-    profiles : float64 (elements, gammas), what is above max(0, 1 - gamma), 0 at both ends. tail : what was left out
-    adds, in units of 1 + gamma.
-    """
-
-    profiles: np.ndarray
-    tail: float
 
 
 def _gammas(step: float, most: int) -> np.ndarray:
     return np.exp(step * np.arange(-most, most + 1))
 
 
-def _choices(profiles: np.ndarray, tail: float) -> Choices:
-    """Cuts profiles off at the ends of the grid; what is there, which is as much as beyond, goes to the tail."""
+def _cut(profiles: np.ndarray, tail: float) -> tuple[np.ndarray, float]:
+    """All that one release can be: profiles above max(0, 1 - gamma), float64 (elements, gammas), which are 0 at both
+    ends of the grid, and what was left out, in units of 1 + gamma. What is at an end is as much as beyond."""
     ends = float(profiles[:, [0, -1]].max())
     profiles[:, [0, -1]] = 0.0
-    return Choices(profiles, tail + ends)
+    return profiles, tail + ends
 
 
-_CORE = (2.0, -0.6, 2.0)
+_PLACES = 512
+"""Whose profiles are computed at once."""
+
+
+def _by_cell(pairs: Pairs, cells: np.ndarray, step: float, most: int, slack: float = 0.0) -> np.ndarray:
+    """The largest profile of the places of each cell in both directions: float64 (2 cells, gammas).
+
+    A cell is one element, which has the largest of the profiles of its places at each gamma. Beyond the largest ratio
+    of a place its profile is 0: places are sorted by it, and computed no further.
+    """
+    gammas, names = _gammas(step, most), np.unique(cells, return_inverse=True)[1]
+    reach = np.minimum(np.abs(pairs.log_ratio()).max(axis=0) / step + 2, most).astype(np.int64)
+    profiles = np.zeros((names.max() + 1, gammas.size))
+    order = np.argsort(reach, kind="stable")
+    for places in (order[i : i + _PLACES] for i in range(0, order.size, _PLACES)):
+        within = slice(most - reach[places[-1]], most + reach[places[-1]] + 1)
+        places = places[np.argsort(names[places], kind="stable")]
+        distinct, first = np.unique(names[places], return_index=True)
+        found = np.maximum.reduceat(excess(pairs.of(places), gammas[within], slack), first)
+        profiles[distinct, within] = np.maximum(profiles[distinct, within], found)
+    # exchanging the two inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
+    return np.concatenate((profiles, profiles[:, ::-1] * gammas))
+
+
+_CORE = (2.5, -0.3, 1.7)
 """Largest lead, least and largest mean height of the two counts, in noise parameters, within which every place is an
-element by itself. Outside, cells of places are one element, which has the largest of their profiles at each gamma: they
-tell too little for that to matter."""
+element by itself. Outside they tell too little for cells to matter."""
 
 
-def _cells(scale: float, u: np.ndarray, v: np.ndarray, rule: Ties) -> tuple[np.ndarray, np.ndarray]:
-    """The cell of each place (a number), and whether it is in the core."""
-    # to win at equality is to lead by one more
-    lead, total = u - v + (rule is Ties.TO_GIVER), u + v
-    x, height = np.abs(lead) / scale, total / (2 * scale)
-    core = (x <= _CORE[0]) & (height >= _CORE[1]) & (height <= _CORE[2])
-    # widths of cells in leads and totals: chosen by how little such places tell
-    wide = np.where(x <= _CORE[0], 1, np.where(x <= 5, 2, 4))
-    kind = np.select([height > _CORE[2], x > 4.5, height < -1.5], [wide, 5, 6], 7)
-    across = np.select([height > _CORE[2], x > 4.5, height < -1.5], [wide, 4, 6], 2)
-    along = np.select([height > _CORE[2], x > 4.5, height < -1.5], [10**6, 8, 12], 4)
-    high = (height > 3.3).astype(np.int64)
-    key = ((kind * 2 + high) * 10**5 + lead // across + 5 * 10**4) * 10**5 + total // along + 5 * 10**4
-    return key, core
+def _cells(lattice: Lattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The cell of each place: a number."""
+    lead, total = u - v + 1, u + v  # to win at equality is to lead by one more
+    x, height = np.abs(lead) / lattice.scale, total / (2 * lattice.scale)
+    kinds = [(x <= _CORE[0]) & (height >= _CORE[1]) & (height <= _CORE[2]), height > _CORE[2], x > 4.5, height < -1.5]
+    # widths in noise parameters, chosen by how little such places tell; without a third the total tells nothing
+    scale = lattice.scale * min(1.0, 0.2 * lattice.scale / lattice.shift)
+    high = np.where(x <= 2.5, 0, np.where(x <= 5, 0.2, 0.4))
+    all_of_them = np.where(height > 3.3, 1e5, 9e4)
+    across, along = (
+        np.maximum(np.select(kinds, [0, *widths], other) * scale, 1).astype(np.int64)
+        for widths, other in (((high, 0.6, 0.9), 0.3), ((all_of_them, 1.2, 1.8), 0.6))
+    )
+    return ((across * 10**7 + along) * 10**4 + lead // across + 5000) * 10**4 + total // along + 5000
 
 
-def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
-    """One released winner."""
-    gammas, slack = _gammas(step, most), 2 * lattice.slack
-    u, v, before = rectangle(lattice, reach, 0.0)
-    after = rectangle(lattice, reach, lattice.shift)[2]
-    inside = u[:, None] + v <= math.ceil(math.sqrt(2) * reach.far * lattice.scale)
-    by_rule = {rule: _cells(lattice.scale, u[:, None], v[None, :], rule) for rule in Ties}
-    names = np.unique(np.concatenate([key[inside & ~core] for key, core in by_rule.values()]))
+def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> tuple[np.ndarray, float]:
+    """One released winner under Gaussian noise."""
+    slack = 2 * lattice.slack
+    strips = list(planes(lattice, reach))
+    u, v = (np.concatenate([strip[axis] for strip in strips]) for axis in (0, 1))
+    pairs = Pairs(*(np.concatenate(sides, axis=1) for sides in zip(*(strip[2] for strip in strips), strict=True)))
+    # one that leads far and is far above a third wins but for the tails
+    ahead, above = math.sqrt(2) * reach.far * lattice.scale, reach.far * lattice.scale
+    told = np.flatnonzero(
+        ((u - v < ahead + 2 * lattice.shift) | (u < above + lattice.shift)) & ((v - u < ahead) | (v < above))
+    )
+    u, v, pairs = u[told], v[told], pairs.of(told)
+    gammas = _gammas(step, most)
     lines = [excess(line, gammas, slack) for line in (duel_line(lattice, reach), check_line(lattice, reach))]
-    start = names.size + sum(map(len, lines))
-    alone = sum(int((inside & core).sum()) for _, core in by_rule.values())
-    profiles = np.zeros((start + alone, gammas.size))
-    profiles[names.size : start] = np.concatenate(lines)
-    for rule, (key, core) in by_rule.items():
-        for row in range(u.size):
-            within = np.flatnonzero(inside[row])
-            found = excess(Pairs(before[rule][:, row, within], after[rule][:, row, within]), gammas, slack)
-            single = core[row, within]
-            here = found[single]
-            profiles[start : start + len(here)] = here
-            start += len(here)
-            where, found = np.searchsorted(names, key[row, within][~single]), found[~single]
-            if where.size:
-                order = np.argsort(where, kind="stable")
-                distinct, first = np.unique(where[order], return_index=True)
-                profiles[distinct] = np.maximum(profiles[distinct], np.maximum.reduceat(found[order], first))
+    plane = _by_cell(pairs, _cells(lattice, u, v), step, most, slack)
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
-    return _choices(profiles, tail)
+    return _cut(np.concatenate((*lines, plane)), tail)
 
 
-def checks(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
-    """The bit of one threshold check."""
-    profiles = excess(check_line(lattice, reach), _gammas(step, most), lattice.slack)
-    return _choices(profiles, check_tail(lattice, reach))
+_RARE_LEAD = 1e-7
+"""How rare all outcomes but one are where leads under Laplace noise are no longer tried."""
+_CELL = 1.0
+"""Ends of the intervals of ``laplace.plane``, as a logarithm; a quarter of it changes nothing in five digits."""
+_MILD = 1e-11
+"""Relative rounding of the closed forms of ``laplace``, which cancel mildly."""
+_MANY_LEADS = 2.0
+"""Lead, in scales of the noise, up to which each is an element by itself, or a twentieth of the scale."""
+
+
+def laplace_winners(gamma: float, noise: Noise, step: float, most: int) -> tuple[np.ndarray, float]:
+    """One released winner under Laplace noise.
+
+    No loss is above 2 gamma in size, so what is far away is bounded as a whole: where all outcomes but one have
+    probability at most theta, before and after, a profile is at most theta (1 - g e^(-2 gamma)) above max(0, 1 - g),
+    and in the other direction at most theta (g - e^(-2 gamma)).
+    """
+    lattice = laplace.reduce(gamma, noise, 1)
+    end = 2 * lattice.shift
+    while laplace.beyond(lattice, end) > _RARE_LEAD:
+        end += math.ceil(0.25 / lattice.g)
+    few, less, grid = max(1, int(0.05 / lattice.g)), math.exp(-2 * gamma), _gammas(step, most)
+    found = [laplace.beyond(lattice, end) * np.maximum(np.minimum(1 - grid * less, grid - less), 0.0)[None]]
+    tail = 0.0  # infinite where tangents meet at no law
+    for leads, pairs in laplace.plane(lattice, end, _CELL):
+        tail = tail if pairs.are_laws() else math.inf
+        columns = pairs.p.shape[1] // leads.size
+        wide = np.select([np.abs(leads) * lattice.g <= _MANY_LEADS, np.abs(leads) * lattice.g <= 6], [1, 4], 16) * few
+        cells = ((leads // wide + 10**7) * 32 + wide // few)[:, None] * columns + np.arange(columns)
+        found.append(_by_cell(pairs, cells.ravel(), step, most, _MILD))
+    for pairs in itertools.chain(laplace.edges(lattice, end), laplace.alone(lattice, end)):
+        found.append(_by_cell(pairs, np.arange(pairs.p.shape[1]) // 8, step, most, _MILD))
+    return _cut(np.concatenate(found), tail)
 
 
 class _Group(NamedTuple):
-    """Elements whose ratios reach equally far: steps float64 (elements, 2 reach + 1), and the largest of their excess
-    at each step, float64 (2 reach + 1,)."""
+    """Elements whose ratios reach equally far: what each is above max(0, 1 - gamma), the largest gamma first, float64
+    (elements, 2 reach + 1)."""
 
-    steps: np.ndarray
-    largest: np.ndarray
+    excess: np.ndarray
 
     @property
     def reach(self) -> int:
-        return self.steps.shape[1] // 2
+        return self.excess.shape[1] // 2
 
 
 _PARTS = (0.5, 0.8, 0.93, 1.0)
 
 
-def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
+def _groups(profiles: np.ndarray) -> list[_Group]:
     """By how far ratios reach: most places reach a fifth as far as the farthest, and cost a fifth."""
     middle = profiles.shape[1] // 2
     there = profiles > 0
@@ -214,30 +246,17 @@ def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
         rows = order[first:last]
         if rows.size:
             wide = max(1, int(used[rows].max()))
-            mine = profiles[rows, middle - wide : middle + wide + 1]
-            groups.append(_Group(steps_of(mine, step), np.pad(mine.max(axis=0)[::-1], 1)))
+            groups.append(_Group(np.ascontiguousarray(profiles[rows, middle - wide : middle + wide + 1][:, ::-1])))
         first = last
     return groups
 
 
-_BLOCKS = 4
+_BLOCKS = 3
 """Every ``rounds / _BLOCKS``-th row is computed for all elements; the divergence changes that slowly."""
 _EDGE, _EDGE_ROWS = 6, 3
 """Rows before the last that is known, and all behind: every third is computed; chords between them are above."""
 _NEAR = 40
 _AT_ONCE = 64
-
-
-class _Rows(NamedTuple):
-    """What one round needs: windows of the function around each row, one for each group, and of its curvature.
-
-    A row is a gamma = e^(step row). Of a convex function that is linear between rows, sum_j p_j V(gamma q_j / p_j) -
-    V(gamma) is the sum of curvature times excess over the window.
-    """
-
-    values: np.ndarray
-    around: list[np.ndarray]
-    curved: np.ndarray
 
 
 def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
@@ -249,24 +268,27 @@ def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarra
     return np.concatenate(((1 - inverse + inverse * behind)[::-1], right))
 
 
-def _windows(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> _Rows:
-    """values : V at gamma = 1, e^step, ..."""
-    most, ratio = max(group.reach for group in groups), math.exp(step)
-    whole, start = _around(values, step, most + 1, rows), most + 1
-    curvature = np.maximum((whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]) / (ratio - 1), 0.0)
-    around = [sliding_window_view(whole, 2 * g.reach + 1)[start - g.reach : start - g.reach + rows] for g in groups]
-    curved = sliding_window_view(curvature, 2 * most + 1)[start - 1 - most : start - 1 - most + rows]
-    return _Rows(whole[start : start + rows], around, curved)
+def _curved(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
+    """The curvature of V in a window around each row: float64 (rows, 2 reach + 1), rounded up.
+
+    values : V at gamma = 1, e^step, ... A row is a gamma = e^(step row). Of a convex function that is linear between
+    rows, sum_j p_j V(gamma q_j / p_j) - V(gamma) is the sum of curvature times excess over the window.
+    """
+    ratio, whole = math.exp(step), _around(values, step, reach + 1, rows)
+    bend = whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]
+    return sliding_window_view(np.maximum(bend + 1e-15 * whole[:-2], 0.0) / (ratio - 1), 2 * reach + 1)
 
 
-def _largest(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """max over elements at each row: float64 (rows,)."""
-    return np.concatenate(
-        [
-            (np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ steps.T).max(axis=1)
-            for i in range(0, len(windows), _AT_ONCE)
-        ]
-    )
+def _added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """What each element adds at each row: float64 (rows, elements)."""
+    starts = range(0, len(windows), _AT_ONCE)
+    return np.concatenate([np.ascontiguousarray(windows[i : i + _AT_ONCE]) @ excess.T for i in starts]) * _DOT
+
+
+def _most_added(excess: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """By any of the elements: float64 (rows,)."""
+    starts = range(0, len(windows), _AT_ONCE)
+    return np.concatenate([_added(excess, windows[i : i + _AT_ONCE]).max(axis=1) for i in starts])
 
 
 def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int, number: int) -> np.ndarray:
@@ -276,65 +298,57 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     those around the knots, but for what is ``left``. So what an element adds to V is at most that mixture of what it
     adds at the knots, and only elements are evaluated that could so reach what others do there.
     """
-    windows = _windows(values, step, groups, rows)
+    most = max(group.reach for group in groups)
+    before = _around(values, step, 0, rows)
+    curved = _curved(values, step, most, rows)
+    windows = [curved[:, most - group.reach : most + group.reach + 1] for group in groups]
     gap = max(1, number // _BLOCKS)
     if gap == 1:
-        pairs = zip(groups, windows.around, strict=True)
-        return np.max([_largest(group.steps, around) for group, around in pairs], axis=0)
+        return before + np.max(
+            [_most_added(g.excess, window) for g, window in zip(groups, windows, strict=True)], axis=0
+        )
     main = max(0, min(rows, values.size) - 1 - _EDGE)
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
-    found = np.zeros(rows)
-    at_knots = []
-    for group, around in zip(groups, windows.around, strict=True):
-        mine = np.empty((knots.size, len(group.steps)))
-        for i in range(0, knots.size, _AT_ONCE):
-            np.matmul(np.ascontiguousarray(around[knots[i : i + _AT_ONCE]]), group.steps.T, out=mine[i : i + _AT_ONCE])
-        at_knots.append(mine)
-    best = np.array([mine.max(axis=1) for mine in at_knots])
-    winner = best.argmax(axis=0)
-    found[knots] = best.max(axis=0)
-    gains = found[knots] - windows.values[knots]
-    most = windows.curved.shape[1] // 2
-    everything: list[list[np.ndarray]] = [[] for _ in groups]
-    for knot, (low, high) in enumerate(pairwise(knots)):
+    added = [_added(group.excess, window[knots]) for group, window in zip(groups, windows, strict=True)]
+    best = np.array([mine.max(axis=1) for mine in added])
+    winner, gains, gain = best.argmax(axis=0), best.max(axis=0), np.zeros(rows)
+    gain[knots] = gains
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = [np.maximum(x[:-1], x[1:]) for x in (mine / gains[:, None] for mine in added)]
+    everything, largest = [np.zeros(0, np.int64)], [group.excess.max(axis=0) for group in groups]
+    for knot, (low, high) in enumerate(pairwise(knots[: np.searchsorted(knots, main) + 1])):
         inner = np.arange(low + 1, high)
         if not inner.size:
             continue
-        weight = (inner - low) / (high - low)
-        if low >= main:
-            part = np.expm1(step * (inner - low)) / math.expm1(step * (high - low))
-            found[inner] = found[low] + part * (found[high] - found[low]) + np.spacing(found[low])
-            continue
         for end in (knot, knot + 1):
             group = winner[end]
-            row = groups[group].steps[at_knots[group][end].argmax()]
-            found[inner] = np.maximum(found[inner], windows.around[group][low + 1 : high] @ row)
-        reached = found[inner] - windows.values[inner]
-        around = windows.curved[low + 1 : high]
+            element = groups[group].excess[added[group][end].argmax()]
+            gain[inner] = np.maximum(gain[inner], windows[group][low + 1 : high] @ element)
+        weight, around, reached = (inner - low) / (high - low), curved[low + 1 : high], gain[inner]
         with np.errstate(divide="ignore", invalid="ignore"):
-            mixed = ((1 - weight) * reached / gains[knot])[:, None] * windows.curved[low]
-            mixed += (weight * reached / gains[knot + 1])[:, None] * windows.curved[high]
-            ratios = np.where(around > 0, around / mixed, 0.0)
+            mixed = ((1 - weight) * reached / gains[knot])[:, None] * curved[low]
+            mixed += (weight * reached / gains[knot + 1])[:, None] * curved[high]
+            near = slice(max(0, most - _NEAR), most + _NEAR + 1)
+            over = float(np.where(around[:, near] > 0, around[:, near] / mixed[:, near], 0.0).max())
+        if not over < 1.2:  # infinite or NaN where a knot has no curvature
+            everything.append(inner)
+            continue
+        rest = np.maximum(around - over * mixed, 0.0)
         for index, group in enumerate(groups):
-            near, reach = min(group.reach, _NEAR), group.reach
-            over = float(ratios[:, most - near : most + near + 1].max())
-            if not over < 1.2:  # infinite or NaN where a knot has no curvature
-                everything[index].append(inner)
-                continue
-            within = slice(most - reach, most + reach + 1)
-            left = np.maximum(around[:, within] - over * mixed[:, within], 0.0) @ group.largest
-            share = np.maximum(
-                (at_knots[index][knot] - windows.values[low]) / gains[knot],
-                (at_knots[index][knot + 1] - windows.values[high]) / gains[knot + 1],
-            )
-            could = np.flatnonzero(over * share + float((left / reached).max()) >= 1 - 1e-6)
+            left = rest[:, most - group.reach : most + group.reach + 1] @ largest[index]
+            could = np.flatnonzero(shares[index][knot] >= (1 - 1e-6 - float((left / reached).max())) / over)
             if could.size:
-                here = windows.around[index][low + 1 : high]
-                found[inner] = np.maximum(found[inner], _largest(group.steps[could], here))
-    for group, around, parts in zip(groups, windows.around, everything, strict=True):
-        if parts:
-            where = np.concatenate(parts)
-            found[where] = np.maximum(found[where], _largest(group.steps, around[where]))
+                here = windows[index][low + 1 : high]
+                gain[inner] = np.maximum(gain[inner], _most_added(group.excess[could], here))
+    where = np.concatenate(everything)
+    if where.size:
+        for group, window in zip(groups, windows, strict=True):
+            gain[where] = np.maximum(gain[where], _most_added(group.excess, window[where]))
+    found = before + gain
+    last = knots[knots >= main]
+    # chords are above
+    between = np.interp(np.exp(step * np.arange(last[0], rows)), np.exp(step * last), found[last])
+    found[last[0] :] = np.maximum(found[last[0] :], between + np.spacing(between))
     return found
 
 
@@ -346,7 +360,7 @@ def induced(
     ``left_out`` of that may be used up by each release. growth : largest block,
     as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
     """
-    most = max(group.reach for group in groups)
+    most = 1 + max(group.reach for group in groups)
     values, done, added = np.array([_LEAST]), 0, 0.0
     while done < releases:
         found = _round(values, step, groups, values.size + most, done + 1)
@@ -355,9 +369,9 @@ def induced(
         if kernel is None:
             block = 1
         else:
-            front, lost = _power(kernel, block, _far(kernel, step, block))
-            found = _after(values, step, front)
-            added += lost + block * left_out
+            front = _many(_Fixed(kernel, step), block, step)
+            found = _after(values, step, front.kernel)
+            added += front.lost + block * left_out
         values = np.maximum(np.minimum.accumulate(np.minimum(found, 1.0)) * _DOT, _LEAST)
         done += block
         values = _shortened(values, left_out * (1e-3 + 0.1 * done / releases))
@@ -372,16 +386,9 @@ def _shortened(values: np.ndarray, little: float) -> np.ndarray:
     return values[: np.count_nonzero(values > little) + 1]
 
 
-def _far(kernel: np.ndarray, step: float, times: int) -> int:
-    """Rows beyond which so many releases on the grid hardly reach."""
-    squared = times * float(kernel @ (step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1)) ** 2)
-    return math.ceil((_DEVIATIONS * math.sqrt(squared) + squared / 2) / step) + kernel.size // 2
-
-
-_DEVIATIONS = 10.0
 _SHAPES = (
     (2.0, 0.0),
-    *itertools.product((2.0, 4.0, 6.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
+    *itertools.product((2.0, 4.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
 )
 """Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
 _NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
@@ -444,77 +451,142 @@ def _kernel(squared: float, step: float, reach: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _own_excess(kernel: np.ndarray, step: float) -> np.ndarray:
-    """``excess`` of a release on the grid that is its own mirror image: float64, shape of the kernel."""
-    reach = kernel.size // 2
-    gammas = np.exp(step * np.arange(reach + 1))
-    # gamma = e^(step i): the sum over k < -i of p_k (1 - e^(step (i + k)))
-    with_p = np.cumsum(kernel[:reach])[::-1]
-    with_q = np.cumsum(kernel[:reach] * np.exp(step * np.arange(-reach, 0)))[::-1]
-    above = np.append(np.maximum(with_p - gammas[:-1] * with_q, 0.0), 0.0)
-    below = (above / gammas)[:0:-1]
-    return np.concatenate((below, above))
-
-
-_WIDER, _RARE = 4.0, (1e-3, 1e-4, 1e-5)
-"""A release without choice is one of about the same distance, or rarely one of twice that, whose tail is above all."""
-_BESIDE = (2.5, 3.5, 5.0, 7.0)
-"""Distances of the imagined release that are tried, in units of the largest of those that are to be compared."""
-_FAR = 9.0
-"""Standard deviations of what is imagined that are looked at."""
-
-
-def _without_choice(
-    profiles: np.ndarray, mu: float, beside: np.ndarray, step: float
-) -> tuple[np.ndarray, float] | None:
-    """A release on the grid that beside ``beside`` tells at least as much as each of the profiles, and its squared
-    distance; None if there is none of at most twice that of the number or the histogram.
-    """
-    reach = profiles.shape[1] // 2
-    largest = np.max([np.convolve(profile, beside[::-1]) for profile in profiles], axis=0) * (1 + 1e-9)
-    wider = _kernel(_WIDER * mu**2, step, reach)
-
-    def mixed(squared: float, rare: float) -> np.ndarray:
-        return (1 - rare) * _kernel(squared, step, reach) + rare * wider
-
-    def enough(squared: float, rare: float) -> bool:
-        found = np.convolve(_own_excess(mixed(squared, rare), step), beside[::-1])
-        return bool(np.all(found * (1 - 1e-9) >= largest))
-
-    best: tuple[np.ndarray, float] | None = None
-    for rare in _RARE:
-        low, high = 0.3 * mu**2, 2 * mu**2
-        if not enough(high, rare):
-            continue
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle, rare) else (middle, high)
-        squared = (1 - rare) * high + rare * _WIDER * mu**2
-        if best is None or squared < best[1]:
-            best = mixed(high, rare), squared
-    return best
-
-
-def _profiles_of(release: OneRelease, step: float, far: float) -> Choices:
+def _profiles_of(release: OneRelease, step: float, far: float) -> tuple[np.ndarray, float]:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
+    if release.what == "laplace":
+        return laplace_winners(1 / release.sigma, release.noise, step, math.ceil(2 / release.sigma / step) + 2)
     reach = Reach(far, 0.0)
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
     if release.what == "argmax":
-        return winners(reduce(release.sigma, release.noise, release.votes, FINE), reach, step, most)
-    if release.what == "check":
-        return checks(reduce(release.sigma, release.noise, release.votes, FINE_LINE), reach, step, most)
+        return winners(reduce(release.sigma, release.noise, FINE), reach, step, most)
     gammas = _gammas(step, most)
+    if release.what == "check":
+        lattice = reduce(release.sigma, release.noise, FINE_LINE)
+        return _cut(excess(check_line(lattice, reach), gammas, lattice.slack), check_tail(lattice, reach))
     if release.noise is Noise.CONTINUOUS:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
-        # exchanging the inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
-        profile = np.concatenate(((above / gammas[most:])[:0:-1], above))[None]
-        return _choices(profile, 0.0)
-    lattice = Lattice(release.sigma, release.votes, 0.0)
-    end = math.ceil(far * math.sqrt(2) * release.sigma + 2 * release.votes)
-    offsets = np.arange(-end, end - 2 * release.votes + 1)
-    moved = 2.0 * release.votes
-    profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, moved))), gammas)
-    return _choices(profile, duel_tail(lattice, reach))
+        return _cut(np.concatenate(((above / gammas[most:])[:0:-1], above))[None], 0.0)
+    lattice = reduce(release.sigma, release.noise, FINE_LINE)
+    end = math.ceil(far * math.sqrt(2) * lattice.scale + 2 * lattice.shift) + 1
+    offsets = np.arange(-end, end + 1)
+    pair = Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, 2 * lattice.shift)))
+    return _cut(excess(pair, gammas, 2 * lattice.slack), duel_tail(lattice, reach))
+
+
+def gaussian_profile(mu: float, gammas: np.ndarray) -> np.ndarray:
+    """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
+    losses = np.log(gammas) / mu
+    return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
+
+
+class _Fixed(NamedTuple):
+    """Releases without choice, as one on a grid of log gamma, and what is to be added to a profile with them."""
+
+    kernel: np.ndarray
+    step: float
+    lost: float = 0.0
+
+    def coarser(self, step: float) -> _Fixed:
+        """On a grid whose spacing is ``step``, a power of two times this one's: what falls between two points goes to
+        both, so that neither input loses mass; of convex functions that is the chord."""
+        kernel, mine = self.kernel, self.step
+        while mine < step * 0.75:
+            kernel = np.pad(kernel, kernel.size // 2 % 2)
+            up = -math.expm1(-mine) / (math.exp(mine) - math.exp(-mine))
+            between, kernel = kernel[1::2], kernel[::2].copy()
+            kernel[1:] += up * between
+            kernel[:-1] += (1 - up) * between
+            mine *= 2
+        return _Fixed(kernel * _DOT, mine, self.lost)
+
+
+_DEVIATIONS = 10.0
+"""Beyond which so many releases without choice hardly reach."""
+_COARSE = 25.0
+"""Standard deviation, in spacings, from which on the grid of many releases is made twice as coarse."""
+
+
+def _many(one: _Fixed, times: int, coarsest: float = math.inf) -> _Fixed:
+    """``times`` of them, one after another, on a grid that is made coarser as they grow."""
+    kernel, step, reach = one.kernel, one.step, one.kernel.size // 2
+    squared = float(kernel @ (step * np.arange(-reach, reach + 1)) ** 2)
+    far = _DEVIATIONS * math.sqrt(times * squared) + times * squared / 2 + reach * step
+    result, doubled = _Fixed(np.ones(1), step), one._replace(lost=0.0)
+    left = times
+    while True:
+        if left % 2:
+            result = _both(result, doubled, far)
+        left //= 2
+        if not left:
+            return result._replace(lost=result.lost + times * one.lost)
+        doubled, squared = _both(doubled, doubled, far), 2 * squared
+        if math.sqrt(squared) > _COARSE * doubled.step and 2 * doubled.step <= coarsest:
+            doubled, result = (each.coarser(2 * doubled.step) for each in (doubled, result))
+
+
+def _both(first: _Fixed, second: _Fixed, far: float) -> _Fixed:
+    """Both, on the grid of both; what is beyond ``far`` is cut off.
+
+    What is too far on the other side is moved to the end: a smaller q / p tells more.
+    """
+    kernel = np.convolve(first.kernel, second.kernel)
+    over, lost = kernel.size // 2 - math.ceil(far / first.step), 0.0
+    if over > 0:
+        lost, beyond = float(kernel[:over].sum()), float(kernel[-over:].sum())
+        kernel = kernel[over:-over].copy()
+        kernel[-1] += beyond
+    return _Fixed(kernel * _DOT, first.step, first.lost + second.lost + lost)
+
+
+def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
+    """V with a release on the grid in front, at all rows where that is not as at the last."""
+    reach = kernel.size // 2
+    return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
+
+
+def _step(release: OneRelease) -> float:
+    """Spacing of log gamma; that of a winner under Laplace noise, with no loss above 2 gamma, is a part of that."""
+    return 1 / release.sigma / 9 if release.what == "laplace" else STEP * release.mu
+
+
+@lru_cache(maxsize=4)
+def _groups_of(release: OneRelease, step: float, far: float) -> tuple[list[_Group], float]:
+    """All that one release can be, on this grid, and its tail."""
+    profiles, tail = _profiles_of(release, step, far)
+    return _groups(profiles), tail
+
+
+_DISTANCES = (1.0, 2.0, 4.0)
+"""Of the imagined release, in units of what is a guess at the best, until one is found."""
+_FAR = 9.0
+"""Standard deviations of it that are looked at."""
+
+
+@lru_cache(maxsize=16)
+def _fixed(
+    release: OneRelease, times: int, step: float, far: float, order: float, little: float
+) -> tuple[tuple[_Fixed, ...], float] | None:
+    """As many releases without choice that stand for ``times`` of these wherever they come, each but for ``little``,
+    and what is imagined with them, on grids of ``step`` times powers of two; and their tail. None if none are found.
+
+    What stands for a release in front of V_1, the profile of the imagined one, does so in front of both and anything.
+    """
+    own = step * 2.0 ** -math.ceil(math.log2(step / _step(release)) - 1e-9)
+    if release.what == "histogram":
+        profiles, tail = _profiles_of(release, own, far)
+        return (_many(_Fixed(steps_of(profiles[0], own), own), times),), times * tail
+    groups, tail = _groups_of(release, own, far)
+    most = 1 + max(group.reach for group in groups)
+    # a part of about .3 (mu / distance)^2 is lost of each
+    guess = min(max((0.3 * times) ** 0.25, 1.0), 8.0)
+    for distance in (guess * factor for factor in _DISTANCES):
+        beside = _kernel((distance * release.mu) ** 2, own, math.ceil(_FAR * distance * release.mu / own))
+        values = _after(np.array([_LEAST]), own, beside)
+        target = _round(values, own, groups, values.size + most, int(distance**2) + 1) - little
+        kernel = _at_least(values, target, own, release.mu, 2 * most, order)
+        if kernel is not None:
+            return (_Fixed(beside, own), _many(_Fixed(kernel, own, little), times)), times * tail
+    return None
 
 
 class _Whole(NamedTuple):
@@ -528,84 +600,47 @@ class _Whole(NamedTuple):
     tail: float
 
 
-def _power(kernel: np.ndarray, times: int, reach: int) -> tuple[np.ndarray, float]:
-    """``times`` releases on the grid, one after another, and the mass that was cut off because it is beyond ``reach``.
-
-    What is too far on the other side is moved to the end: a smaller q / p tells more.
-    """
-    result, lost, base, base_lost = np.ones(1), 0.0, kernel, 0.0
-    while True:
-        if times % 2:
-            result, more = _trimmed(np.convolve(result, base), reach)
-            lost += base_lost + more
-        times //= 2
-        if not times:
-            return result, lost
-        base, more = _trimmed(np.convolve(base, base), reach)
-        base_lost = 2 * base_lost + more
+_MOST_FAR = 10.0
+"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_MOST_TIMES = 10**8
+"""Releases without choice: of more the rounding of each would show."""
+_MOST_EPSILON = 300.0
 
 
-def _trimmed(kernel: np.ndarray, reach: int) -> tuple[np.ndarray, float]:
-    over = kernel.size // 2 - reach
-    if over <= 0:
-        return kernel, 0.0
-    middle = kernel[over:-over].copy()
-    middle[-1] += kernel[-over:].sum()
-    return middle * _DOT, float(kernel[:over].sum())
-
-
-def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
-    """V with a release on the grid in front, at all rows where that is not as at the last."""
-    reach = kernel.size // 2
-    return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
-
-
-@lru_cache(maxsize=4)
-def _groups_of(release: OneRelease, far: float) -> tuple[list[_Group], float]:
-    """Groups on the grid of this release, and its tail."""
-    step = STEP * release.mu
-    family = _profiles_of(release, step, far)
-    return _groups(family.profiles, step), family.tail
-
-
-@lru_cache(maxsize=64)
-def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: float = GROWTH) -> _Whole | None:
-    """The profile of all of them: the first is induced over, the others are without choice. None if none is found."""
+def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
+    """The profile of all of them: the first is induced over if it is of few enough that tell enough, the others are
+    without choice. None if none is found."""
     (core, times), *others = counts
-    variance = 0.66 * times * core.mu**2 + sum(0.7 * n * release.mu**2 for release, n in others)
+    variance, total = sum(n * release.squared for release, n in counts), sum(n for _, n in counts)
     epsilon = epsilon_of(variance, delta)
-    total = sum(n for _, n in counts)
-    left_out = delta * 1e-4 / total
+    left_out = delta * 1e-3 / total
     far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
     far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
-    if far > _MOST_FAR:
+    if far > _MOST_FAR and any(release.what != "laplace" for release, _ in counts):
         return None
-    step, order = STEP * core.mu, epsilon / variance + 0.5
-    groups, tail = _groups_of(core, far)
-    values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
-    tail *= times
-    if others:
-        families = [(release, n, _profiles_of(release, step, far)) for release, n in others]
-        widest = max(release.mu for release, _ in others)
-        best: tuple[float, np.ndarray, list[np.ndarray]] | None = None
-        for distance in _BESIDE:
-            squared = (distance * widest) ** 2
-            beside = _kernel(squared, step, math.ceil(_FAR * math.sqrt(squared) / step))
-            kernels = [_without_choice(f.profiles, release.mu, beside, step) for release, _, f in families]
-            known = [k for k in kernels if k is not None]
-            if len(known) < len(kernels):
-                continue
-            cost = squared + sum(n * k[1] for (_, n, _), k in zip(families, known, strict=True))
-            if best is None or cost < best[0]:
-                best = cost, beside, [k[0] for k in known]
-        if best is None:
+    if total > _MOST_TIMES or epsilon > _MOST_EPSILON:
+        return None
+    order = max(epsilon / variance + 0.5, 1.1)  # about that at which the composition is converted
+    step, values, tail, added = _step(core), np.array([_LEAST]), 0.0, 0.0
+    if core.what != "histogram" and times <= MOST_RELEASES:
+        groups, one = _groups_of(core, step, far)
+        values, added = induced(groups, step, core.mu, times, order, left_out, GROWTH * math.sqrt(times))
+        tail = times * one
+    else:
+        others = list(counts)
+    every: list[_Fixed] = []
+    for release, n in others:
+        found = _fixed(release, n, step, far, order, left_out)
+        if found is None:
             return None
-        values = _shortened(_after(values, step, best[1]), left_out)
-        for (_, n, f), kernel in zip(families, best[2], strict=True):
-            front, lost = _power(kernel, n, _far(kernel, step, n))
-            values = _shortened(_after(values, step, front), left_out)
-            tail += n * f.tail + lost
-    return _Whole(values + added, step, tail)
+        every.extend(found[0])
+        tail += found[1]
+    coarsest = max([step, *(each.step for each in every)])
+    values = values[:: round(coarsest / step)]
+    for each in every:
+        values = _shortened(_after(values, coarsest, each.coarser(coarsest).kernel), left_out)
+        added += each.lost
+    return _Whole(values + added, coarsest, tail)
 
 
 def _least_epsilon(whole: _Whole, delta: float) -> float:
@@ -624,7 +659,8 @@ def _least_epsilon(whole: _Whole, delta: float) -> float:
     return (whole.step * (last - 1) + math.log1p(part * math.expm1(whole.step))) * (1 + 1e-12)
 
 
-_CLOSE = 1e-4
+_COARSELY, _FINELY = 0.05, 500
+"""Steps of log x, and into how many of them each is divided where more may be reached."""
 
 
 def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
@@ -646,16 +682,21 @@ def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
             x = np.minimum(heights[line] + slopes[line] * x, 1.0) * _DOT
         return x
 
-    coarse = np.arange(-690.0, 0.0, 0.05)
-    little = int(np.count_nonzero(reached(np.exp(coarse)) <= delta))
+    far = np.arange(-690.0, 0.0)
+    little = int(np.count_nonzero(reached(np.exp(far)) <= delta))
     if not little:
         return math.inf
-    x = np.exp(np.append(np.arange(coarse[little - 1], 0.0, _CLOSE), 0.0))
-    # between two x at most f at the larger, less e^epsilon times the smaller
-    most = float(((reached(x)[1:] - delta) / x[:-1]).max())
-    return math.log(max(most, 1.0)) * (1 + 1e-12)
+    log_x = np.append(np.arange(far[little - 1], 0.0, _COARSELY), 0.0)
+    above = np.maximum(reached(np.exp(log_x)) - delta, 0.0)
+    most = max(float((above / np.exp(log_x)).max()), 1.0)
+    # between two x at most f at the larger, less e^epsilon times the smaller: looked at closely where that is more
+    here = np.flatnonzero(above[1:] / np.exp(log_x[:-1]) > most)
+    x = np.exp(np.minimum(log_x[here][:, None] + np.linspace(0, _COARSELY, _FINELY + 1), 0.0))
+    between = reached(x[:, 1:].ravel()).reshape(-1, _FINELY) - delta
+    return math.log((between / x[:, :-1]).max(initial=most)) * (1 + 1e-12)
 
 
+_FINENESS = {"argmax": FINE, "check": FINE_LINE, "histogram": FINE_LINE}
 _WINDOW = 0.006
 """Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
 
@@ -663,30 +704,31 @@ _WINDOW = 0.006
 def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
-    fine = FINE if release.what == "argmax" else FINE_LINE
-    following = fine * max(2, int(release.sigma / fine) + 1)
-    near = release.noise is Noise.DISCRETE and release.sigma >= following * (1 - _WINDOW)
+    if release.what not in _FINENESS or release.noise is Noise.CONTINUOUS:
+        return (release,)
+    following = _FINENESS[release.what] * max(2, int(release.sigma / _FINENESS[release.what]) + 1)
+    near = release.sigma >= following * (1 - _WINDOW)
     return (release, release._replace(sigma=following)) if near else (release,)
 
 
 _DIGITS = 7
-_NEAR_ENOUGH = 1.5
-"""Distances of other kinds in units of that which is induced over: larger ones would take a grid too fine for them."""
-_MOST_FAR = 10.0
-"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+_MOST_KINDS = 6
+"""Releases of one federation are of two kinds; each takes up to half a second."""
+_LEAST_SHIFT = {"laplace": 1e-3}
+_MOST_SHIFT = {"laplace": 4.0}
 
 
-def _in_order(counts: dict[OneRelease, int]) -> list[tuple[OneRelease, int]]:
-    """What is induced over first: of winners and checks that which contributes most."""
-    return sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].mu ** 2, item[0]))
+def _within_reach(release: OneRelease) -> bool:
+    """Whether its profile can be computed: neither lost in rounding nor so telling that nothing is gained."""
+    return _LEAST_SHIFT.get(release.what, 1e-5) <= 1 / release.sigma <= _MOST_SHIFT.get(release.what, 1.0)
 
 
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, histograms alone, another
-    kind that tells much more at once, noise of less than one or more than 1e5 times the votes of a move, a delta below
-    1e-20 for each release (for several moves sooner).
+    inf where nothing is computed: noise of less than one or more than 1e5 times a vote (Laplace: a scale of a quarter
+    to 1,000 votes), more than six kinds, more than 1e8 releases, a delta below 1e-20 for each release (for several
+    moves sooner), an epsilon above 300.
 
     Raises
     ------
@@ -699,18 +741,22 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     counts, moves = counted(parts)
     if not counts:
         return 0.0
-    (core, times), *others = order = _in_order(counts)
-    if core.what == "histogram" or times > MOST_RELEASES:
+    if len(counts) > _MOST_KINDS or not all(_within_reach(release) for release in counts):
         return math.inf
-    if any(release.mu > _NEAR_ENOUGH * core.mu for release, _ in others):
-        return math.inf
-    if not all(release.within_reach for release in counts):
-        return math.inf
+    # what is induced over comes first: of winners and checks that which contributes most
+    kinds = sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].squared, item[0]))
+    return _epsilon(tuple(kinds), moves, delta)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(kinds: tuple[tuple[OneRelease, int], ...], moves: int, delta: float) -> float:
+    """Kept by all that decides it: what is promised, what was spent and what a party charges are often one."""
+    (core, times), *others = kinds
     found = []
     for release in _until_coarser(core):
         sizing = delta
         if moves > 1:  # what is left over after one move grows along the others
-            rough = epsilon_of(0.66 * sum(n * each.mu**2 for each, n in order), delta)
+            rough = epsilon_of(sum(n * each.squared for each, n in kinds), delta)
             sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
         whole = _composed(((release, times), *others), sizing)
         if whole is None:

@@ -4,35 +4,24 @@
 that has it; neither depends on the two counts. Reveal both. What is left has three outcomes: a, b or o. On the lattice
 below, with W at 0, a's noisy count X has centre U, b's Y has centre V; the neighbour's have centres
 U - shift and V + shift. Six orders of indices decide ties, but moving U or V by 1 turns each of them into one of two:
-o wins against both at X = 0 or Y = 0, and X = Y goes to a, or to b (``Ties``).
+o wins against both at X = 0 or Y = 0, and X = Y goes to a, or to b. One of these two is enough: exchange a and b, and
+the direction of the move.
 
 *Check.* A number with noise is compared with a threshold: two outcomes.
 
 Probabilities are sums of positive terms, so that small ones keep their digits. With T(U, V) = Pr[X = Y >= 1],
 Pr[a wins at (U, V)] - Pr[a wins at (U, V + 1)] = T(U, V): all of a plane are running sums of T along one axis.
 
-Lattice
--------
-Noise is brought to a lattice on which a supremum over all votes is a maximum over finitely many. A supremum over all
-leads is wanted, and noise comes in two forms and in every size. Two steps bring every case to noise on the integers
-with a parameter of some tens and centres on the integers (proofs: docs/laboratory/accounting.md, "The worst case of
-what leaves"):
-
-1. Of noise on a finer lattice (or on the reals) the residue modulo a spacing is *revealed*. That can only raise a
-   divergence. Given the residues, what is left is again a discrete Gaussian, in units of the spacing, with a real
-   centre.
-2. A discrete Gaussian of parameter s with a real centre is a mixture, over integer centres, of ones with parameter
-   sqrt(s^2 - TAU^2), up to a factor of e^(+-SLACK). Renyi moments and hockey-stick divergences are jointly convex, so
-   each is at most its maximum over integer centres, at a little less noise.
-
-Where the noise is an integer and small, neither step is taken: all integers are tried, and nothing is lost.
+*Lattice.* A supremum over all leads is wanted, of real and integer noise of every size. Where noise is large the
+residue modulo a spacing is revealed, and what is left, noise around a real centre, is a mixture of a little less noise
+around whole ones (proofs: docs/laboratory/accounting.md, "The worst case of what leaves"). Divergences are jointly
+convex, so the maximum over whole centres bounds all. Small integer noise stays as it is, and nothing is lost.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -44,9 +33,7 @@ from consilium.accounting.units import Noise
 TAU = 1.5
 """Standard deviation, in spacings, of the weights of the mixture."""
 SLACK = 5 * math.exp(-2 * (math.pi * TAU) ** 2 * 0.99)
-"""Bound on |log| of the ratio of a probability to that of the mixture, for one count: twice the first term of Poisson's
-sum, 2 exp(-2 pi^2 t^2) with t^2 = TAU^2 (1 - TAU^2 / s^2), at least .99 TAU^2 for parameters s of 15 and more, and a
-quarter for the terms behind it. 4e-19."""
+"""Bound on |log| of the ratio of a probability to that of the mixture, for one count: 4e-19, by Poisson's sum."""
 
 
 class Lattice(NamedTuple):
@@ -131,13 +118,6 @@ _MARGIN = 12.5
 """Noise parameters by which sums run beyond the plane: what they leave out is below e^-39 of any of them."""
 
 
-class Ties(StrEnum):
-    """Who wins where the two classes between which the vote moves have equal noisy counts."""
-
-    TO_GIVER = "to the class that loses the vote"
-    TO_TAKER = "to the class that gets it"
-
-
 class Pairs(NamedTuple):
     """Distributions of the outcome at many places: before and after the move.
 
@@ -146,6 +126,18 @@ class Pairs(NamedTuple):
 
     p: np.ndarray
     q: np.ndarray
+
+    def of(self, places: np.ndarray) -> Pairs:
+        """At some of them."""
+        return Pairs(self.p[:, places], self.q[:, places])
+
+    def turned(self) -> Pairs:
+        """After and before the move."""
+        return Pairs(self.q, self.p)
+
+    def are_laws(self) -> bool:
+        """Whether none is below 0, nor 0 on one side alone: where tangents meet need be no law."""
+        return bool(np.all((np.minimum(self.p, self.q) > 0) | (np.maximum(self.p, self.q) == 0)))
 
     def log_ratio(self) -> np.ndarray:
         """log q / p: float64 (outcomes, places); 0 where both are 0, and infinite where one is."""
@@ -225,78 +217,44 @@ _ROWS = 64
 """Rows of a plane that are in memory at once: some 70,000 places."""
 
 
-def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
-    """The three outcomes at every place of the triangle outside which a line with its tail takes over, for each rule,
-    a strip of the triangle at a time.
+def planes(lattice: Lattice, reach: Reach) -> Iterator[tuple[np.ndarray, np.ndarray, Pairs]]:
+    """The three outcomes at every place of the triangle outside which a line with its tail takes over, ties to a: U, V
+    int64 (places,), and the pairs, a strip of the triangle at a time.
 
-    The triangle: U >= -(far + tilt) scale - shift, V >= -far scale - shift, U + V <= sqrt(2) far scale.
+    The triangle: U, V >= -(far + tilt) scale - 2 shift, U + V <= sqrt(2) far scale. In the other direction pairs are
+    those of ties to b.
     """
     scale, shift = lattice.scale, lattice.shift
-    least_u = -math.ceil((reach.far + reach.tilt) * scale + shift)
-    least_v = -math.ceil(reach.far * scale + shift)
+    least = -math.ceil((reach.far + reach.tilt) * scale + 2 * shift)
     most_sum = math.ceil(math.sqrt(2) * reach.far * scale)
     # Sums run to the same end on both axes: whoever is to win with probability near 1 needs all of its terms. Axes run
     # downwards from there, so that running sums are sums from a place to the end.
-    end = most_sum - least_u + math.ceil(_MARGIN * scale + 2 * shift)
-    u, v = end - np.arange(end - least_u + 1), end - np.arange(end - least_v + 1)
-    equal = sliding_window_view(_equal_and_positive(scale, 2 * end, u.size + v.size - 1), v.size)
-    leads = np.arange(1 - u.size, v.size, dtype=np.float64)
-
-    def strips(moved: float) -> Iterator[dict[Ties, np.ndarray]]:
-        closeness = np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2))
-        near = sliding_window_view(closeness, v.size)[::-1]
-        third_u = both_tails(scale, -moved, least_u, end)[1][::-1]
-        third_v = both_tails(scale, moved, least_v, end)[1][::-1]
-        row_before = np.zeros(v.size)
-        for start in range(0, u.size, _ROWS):
-            rows = slice(start, start + _ROWS)
-            tie = equal[rows] * near[rows]
-            giver = np.cumsum(tie, axis=1)
-            tie[0] += row_before
-            taker = np.vstack((row_before, np.cumsum(tie, axis=0)))
-            row_before = taker[-1]
-            inside = np.nonzero(u[rows, None] + v <= most_sum)
-            row, column = inside
-            third = third_u[rows][row] * third_v[column]
-            # a sum without the tie is that of the place before, so nothing is subtracted
-            yield {
-                Ties.TO_GIVER: np.stack((giver[inside], taker[inside], third)),
-                Ties.TO_TAKER: np.stack((giver[row, column - 1], taker[row + 1, column], third)),
-            }
-
-    for before, after in zip(strips(0.0), strips(shift), strict=True):
-        for rule in Ties:
-            if before[rule].size:
-                yield Pairs(before[rule], after[rule])
-
-
-def rectangle(lattice: Lattice, reach: Reach, moved: float) -> tuple[np.ndarray, np.ndarray, dict[Ties, np.ndarray]]:
-    """The three outcomes at every place of the rectangle around the triangle of ``planes``, after a move of ``moved``.
-
-    U, V : int64, increasing. For each rule float64 (3, U, V): a, b or the third wins.
-    """
-    scale = lattice.scale
-    least = -math.ceil(reach.far * scale + lattice.shift)
-    most_sum = math.ceil(math.sqrt(2) * reach.far * scale)
-    end = most_sum - least + math.ceil(_MARGIN * scale + 2 * lattice.shift)
+    end = most_sum - least + math.ceil(_MARGIN * scale + 2 * shift)
     centres = end - np.arange(end - least + 1)
     size = centres.size
     equal = sliding_window_view(_equal_and_positive(scale, 2 * end, 2 * size - 1), size)
     leads = np.arange(1 - size, size, dtype=np.float64)
-    tie = equal * sliding_window_view(np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2)), size)[::-1]
-    giver, taker = np.pad(np.cumsum(tie, axis=1), ((0, 0), (1, 0))), np.pad(np.cumsum(tie, axis=0), ((1, 0), (0, 0)))
-    third = np.outer(*(both_tails(scale, sign * moved, least, end)[1][::-1] for sign in (-1, 1)))
-    inside = centres <= most_sum - least
 
-    def within(values: np.ndarray) -> np.ndarray:
-        return values[np.ix_(inside, inside)][::-1, ::-1]
+    def strips(moved: float) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
+        closeness = np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2))
+        near = sliding_window_view(closeness, size)[::-1]
+        third_u, third_v = (both_tails(scale, sign * moved, least, end)[1][::-1] for sign in (-1, 1))
+        row_before = np.zeros(size)
+        for start in range(0, size, _ROWS):
+            rows = slice(start, start + _ROWS)
+            tie = equal[rows] * near[rows]
+            first = np.cumsum(tie, axis=1)
+            tie[0] += row_before
+            # a sum without the tie is that of the row before, so nothing is subtracted
+            second = np.vstack((row_before, np.cumsum(tie, axis=0)))
+            row_before = second[-1]
+            row, column = inside = np.nonzero(centres[rows, None] + centres <= most_sum)
+            third = third_u[rows][row] * third_v[column]
+            yield (centres[rows][row], centres[column]), np.stack((first[inside], second[inside], third))
 
-    rules = {
-        Ties.TO_GIVER: np.stack([within(x) for x in (giver[:, 1:], taker[:-1], third)]),
-        Ties.TO_TAKER: np.stack([within(x) for x in (giver[:, :-1], taker[1:], third)]),
-    }
-    u = centres[inside][::-1]
-    return u, u, rules
+    for ((u, v), before), (_, after) in zip(strips(0.0), strips(shift), strict=True):
+        if u.size:
+            yield u, v, Pairs(before, after)
 
 
 def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:

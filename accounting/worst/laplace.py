@@ -4,31 +4,19 @@ The noisy counts cost twice the curve of one Laplace variable; for much noise an
 that, which two classes attain. Statement and proof: docs/laboratory/accounting.md, "The worst case of a winner under
 Laplace noise". Every step is rounded up.
 
-Channel
--------
 As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. But not the largest
-of their noisy counts itself, which would make it known in all its digits. Laplace noise is the difference of two
-geometric (or exponential) numbers. The one that is subtracted is revealed, with the class o that has the largest count
-and the largest of the rest. Then o's count is known up to a geometric number T, whatever the votes are: that has no
-memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count. X and Y around them have
-the noise of a count; a beats o where X > T.
+of their noisy counts itself. Laplace noise is the difference of two geometric numbers. The one that is subtracted is
+revealed, with the class o that has the largest count: o's count is then known up to a geometric number T, which has no
+memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count; a beats o where X > T.
 
-Lattice
--------
-Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Integer noise is of that
-form. Of real noise the residue modulo a spacing is revealed. What is left is such noise around a real centre, and that
-is a mixture of the same noise around the two integers beside it: exactly, so that no noise is lost.
-
-Plane
------
-Where a centre is below every T there can be, the law of the outcome is affine in a power of it. A moment is convex, so
-its largest value is at an end. Where both are above, and their difference is fixed, the law is quadratic in a power t
-of the lesser: on an interval the point (t, t^2) lies in the triangle of the ends and where their tangents meet, so that
-the moment is at most the largest at these three.
+Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Real noise is brought to
+that form without losing any. Where a centre is below every T the law is affine in a power of it; where both are above,
+quadratic in a power t of the lesser: a moment is at most the largest at the corners of triangles around (t, t^2).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -40,7 +28,7 @@ from consilium.accounting.checks import check_noise, check_orders, check_scale, 
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.near_zero import expm1_minus
 from consilium.accounting.units import Noise
-from consilium.accounting.worst.channel import Pairs, Ties
+from consilium.accounting.worst.channel import Pairs
 from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
 
 FINE = 1 / 32
@@ -49,10 +37,12 @@ MOST_SPACINGS = 64
 """Integer noise: a move of more votes is brought to the largest divisor of their number up to this."""
 LEAST_SHIFT, MOST_SHIFT = 1e-4, 4.0
 """h = votes gamma outside this range: below it the plane would have millions of places, above it little is gained."""
-CELLS = {4.0: 1.0, 60.0: 0.2}
+CELLS = {1.0: 4.0, 4.0: 1.0, 60.0: 0.2}
 """For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
-first, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
+second, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
 """
+_LEAST_TILTED = {60.0: 1e-3}
+"""Of less h it is of orders of thousands, and would take seconds."""
 LEAST_T = 1e-2
 """The last interval of t ends at 0, which is two classes without a third."""
 _AT_ONCE = 1 << 15
@@ -133,100 +123,88 @@ def _low(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, first_wins_ties:
     return np.stack((over * first, second, (1 - over) * alone + over * third))
 
 
-def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
     """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
 
     t, square : r^m and its square; affine in the two.
     """
-    r, giver = lattice.r, ties is Ties.TO_GIVER
+    r = lattice.r
     size = np.abs(lead)
     zero = np.zeros_like(size)
-    behind, before = _low(lattice, zero, size, giver), _low(lattice, zero, size, not giver)[[1, 0, 2]]
-    corner = np.where(lead <= 0, behind, before)
-    a, b = (lead, -lead - 1) if giver else (lead - 1, -lead)
+    corner = np.where(lead <= 0, _low(lattice, zero, size, True), _low(lattice, zero, size, False)[[1, 0, 2]])
     # both below a T that is below both centres: two equal geometric numbers
     third = _power(lattice, 1 + size) * (t - square) / (1 + r) ** 2
-    share = 1 / (1 + r) if giver else r / (1 + r)
     return np.stack(
         (
-            (1 - t) * _not_behind(lattice, a) - share * third + t * corner[0],
-            (1 - t) * _not_behind(lattice, b) - (1 - share) * third + t * corner[1],
+            (1 - t) * _not_behind(lattice, lead) - third / (1 + r) + t * corner[0],
+            (1 - t) * _not_behind(lattice, -lead - 1) - r * third / (1 + r) + t * corner[1],
             third + t * corner[2],
         )
     )
 
 
-def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.ndarray:
-    """Probabilities that a, b or the third wins at whole centres, of which one is at least 1: float64 (3, places)."""
-    giver = ties is Ties.TO_GIVER
+def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Probabilities that a, b or the third wins at whole centres, one of at least 1, ties to a: float64 (3, places)."""
     least = np.maximum(np.minimum(u, v), 0)
-    ahead = _ahead(lattice, u - v, _power(lattice, least), _power(lattice, 2 * least), ties)
-    left = _low(lattice, np.minimum(u, 0), np.maximum(v, 0), giver)
-    right = _low(lattice, np.minimum(v, 0), np.maximum(u, 0), not giver)[[1, 0, 2]]
+    ahead = _ahead(lattice, u - v, _power(lattice, least), _power(lattice, 2 * least))
+    left = _low(lattice, np.minimum(u, 0), np.maximum(v, 0), True)
+    right = _low(lattice, np.minimum(v, 0), np.maximum(u, 0), False)[[1, 0, 2]]
     return np.where(u < 0, left, np.where(v < 0, right, ahead))
 
 
-def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[Pairs]:
-    """Both centres above the third's least count, before and after: every lead up to ``end``, all of t, in intervals
-    whose ends are a factor e^cell apart, some places at a time. t = 0, which is no third, included."""
-    steps = _steps(lattice, cell)
+def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[tuple[np.ndarray, Pairs]]:
+    """Both centres above the third's least count, before and after, ties to the giver: leads, and float64 (3, leads t).
+
+    Every lead from -``end``, some at a time, and all of t in intervals whose ends are a factor e^cell apart; t = 0,
+    which is no third, included.
+    """
+    step = max(1, math.floor(cell / lattice.g))
+    steps = step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
     t = _power(lattice, steps)
     corners = [(t, t * t), (np.zeros(1), np.zeros(1)), (t[-1:] / 2, np.zeros(1))]
-    if steps[1] - steps[0] > 1:
+    if step > 1:
         corners.append(((t[1:] + t[:-1]) / 2, t[1:] * t[:-1]))
     t, square = (np.concatenate(parts) for parts in zip(*corners, strict=True))
-    leads = np.arange(-end, end + 1)
+    leads = np.arange(-end, end + 2 * lattice.shift + 1)
     rows = max(1, _AT_ONCE // t.size)
     for start in range(0, leads.size, rows):
         lead = leads[start : start + rows, None]
         # the least of a's centre is N, of b's 0
         v = np.maximum(lattice.shift - lead, 0)
         u = v + lead
-        for ties in Ties:
-            yield Pairs(
-                _along(lattice, u, v, t, square, ties),
-                _along(lattice, u - lattice.shift, v + lattice.shift, t, square, ties),
-            )
+        yield (
+            lead[:, 0],
+            Pairs(_along(lattice, u, v, t, square), _along(lattice, u - lattice.shift, v + lattice.shift, t, square)),
+        )
 
 
-def _steps(lattice: LaplaceLattice, cell: float) -> np.ndarray:
-    step = max(1, math.floor(cell / lattice.g))
-    return step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
-
-
-def _along(
-    lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties
-) -> np.ndarray:
+def _along(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray) -> np.ndarray:
     """The outcomes where t and its square are these times their values at (u, v): float64 (3, leads t)."""
     first = _power(lattice, np.minimum(u, v))
-    return _ahead(lattice, u - v, first * t, first**2 * square, ties).reshape(3, -1)
+    return _ahead(lattice, u - v, first * t, first**2 * square).reshape(3, -1)
 
 
 def edges(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
     """Lines where one centre is above the third's least count only before, or only after the move: U in 1..N - 1 and V
-    from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; for each rule for ties, some places at a time."""
+    from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; ties to the giver, some places at a time."""
     shift = lattice.shift
     along = end + shift
     for start in range(0, (shift - 1) * along, _AT_ONCE):
         line, place = np.divmod(np.arange(start, min(start + _AT_ONCE, (shift - 1) * along)), along)
         still, moving = 1 + line, 1 - shift + place
         positive = moving >= 1
-        for ties in Ties:
-            yield _pair(lattice, still, moving, ties)
-            yield _pair(lattice, moving[positive], still[positive] - shift, ties)
+        yield _pair(lattice, still, moving)
+        yield _pair(lattice, moving[positive], still[positive] - shift)
 
 
-def _pair(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> Pairs:
-    return Pairs(outcomes(lattice, u, v, ties), outcomes(lattice, u - lattice.shift, v + lattice.shift, ties))
+def _pair(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray) -> Pairs:
+    return Pairs(outcomes(lattice, u, v), outcomes(lattice, u - lattice.shift, v + lattice.shift))
 
 
 def alone(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
-    """One of the two against the third, where the other is far below: the one that gets the votes, and that loses
-    them."""
+    """The one of the two that gets the votes against the third, where the other is far below."""
     low = np.arange(1 - lattice.shift, end + 1)
-    before, after = (_against_third(lattice, at) for at in (low, low + lattice.shift))
-    yield Pairs(before, after)
-    yield Pairs(after, before)
+    yield Pairs(_against_third(lattice, low), _against_third(lattice, low + lattice.shift))
 
 
 def _against_third(lattice: LaplaceLattice, v: np.ndarray) -> np.ndarray:
@@ -265,12 +243,15 @@ def _log_moment(lattice: LaplaceLattice, orders: tuple[float, ...], cell: float)
     end = 2 * lattice.shift
     while np.any(rare_moment(beyond(lattice, end), lattice.g * lattice.shift, alpha) > found):
         end += math.ceil(0.25 / lattice.g)
-    for place in (alone(lattice, end), edges(lattice, end), plane(lattice, end, cell)):
-        for pairs in place:
-            if not np.all((np.minimum(pairs.p, pairs.q) > 0) | (np.maximum(pairs.p, pairs.q) == 0)):
-                return np.full(alpha.size, math.inf)  # where tangents meet is no law
-            if pairs.p.size:
-                found = largest(pairs, alpha, found)
+    # by Taylor's formula with f of _part a moment is at most 1 + f''(x) E L^2 / 2, x = +-2 h: less is no place's
+    steepest = alpha * (alpha - 1) * np.exp(2 * lattice.g * lattice.shift * np.maximum(alpha - 1, 1.0))
+    little = float((2 * np.expm1(found) / steepest).min()) * (1 - 1e-9)
+    for pairs in itertools.chain(alone(lattice, end), edges(lattice, end), (x for _, x in plane(lattice, end, cell))):
+        if not pairs.are_laws():
+            return np.full(alpha.size, math.inf)
+        squared = pairs.log_ratio() ** 2
+        pairs = pairs.of(np.maximum((pairs.p * squared).sum(axis=0), (pairs.q * squared).sum(axis=0)) > little)
+        found = largest(pairs.turned(), alpha, largest(pairs, alpha, found))
     found.setflags(write=False)
     return found
 
@@ -279,7 +260,7 @@ def _some_duels(lattice: LaplaceLattice) -> Pairs:
     """Some leads of two classes without a third: what is beyond the places that are searched has to cost less."""
     leads = lattice.shift + np.unique(np.round(np.linspace(-30, 30, 241) / lattice.g).astype(np.int64))
     zero = np.zeros(leads.size)
-    return Pairs(*(_ahead(lattice, at, zero, zero, Ties.TO_GIVER)[:2] for at in (leads, leads - 2 * lattice.shift)))
+    return Pairs(*(_ahead(lattice, at, zero, zero)[:2] for at in (leads, leads - 2 * lattice.shift)))
 
 
 def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
@@ -288,7 +269,7 @@ def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
     tilt = 2 * lattice.g * lattice.shift * (orders - 1)
     for most, cell in CELLS.items():
         near = (tilt > least) & (tilt <= most)
-        if near.any():
+        if near.any() and lattice.g * lattice.shift >= _LEAST_TILTED.get(most, 0.0):
             alpha = orders[near]
             found = _log_moment(lattice, tuple(alpha.tolist()), cell)
             curve[near] = found * (1 + MARGIN) / (alpha - 1)

@@ -120,6 +120,8 @@ def _log_moment(alpha: np.ndarray, facts: np.ndarray) -> np.ndarray:
 
 def largest(pairs: Pairs, orders: np.ndarray, floor: np.ndarray | float = -np.inf) -> np.ndarray:
     """max over places of (alpha - 1) D_alpha(p || q), and at least ``floor``: float64 (orders,)."""
+    if not pairs.p.shape[1]:
+        return np.maximum(floor, np.full(orders.size, -np.inf))
     return np.maximum(floor, envelope(_log_moment, _facts(pairs), orders, floor))
 
 
@@ -201,8 +203,10 @@ def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, votes: int)
     log_moment = np.maximum(
         with_rare(check, rare, whole, near), with_rare(duel, third_tail(lattice, reach), whole, near)
     )
-    for plane in planes(lattice, reach):
-        log_moment = largest(plane, near, log_moment)
+    within = -reach.far * lattice.scale - lattice.shift
+    for u, v, plane in planes(lattice, reach):
+        log_moment = largest(plane.of(v >= within), near, log_moment)
+        log_moment = largest(plane.turned().of(u >= within), near, log_moment)
     log_moment += 2 * lattice.slack * (2 * near - 1)
     curve[: near.size] = np.minimum(curve[: near.size], log_moment * (1 + MARGIN) / (near - 1))
     curve.setflags(write=False)

@@ -6,12 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from consilium.accounting.events import Evidence, ReleaseEvent
+from consilium.accounting import events
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.protocol.errors import ConfigError, ConsiliumError
@@ -157,8 +158,8 @@ class Mechanism(BaseModel, ABC):
 
     if TYPE_CHECKING:  # each has its own, which says of which kind a table is
         name: str
-    EVENT: ClassVar[type[ReleaseEvent]]
-    """What it is charged for. Its parameters are fields of the mechanism, under the same names."""
+    ACCOUNTED: ClassVar[type[events.Mechanism]]
+    """As accounting describes it. Its parameters are fields of this one, under the same names."""
     needs_probabilities: ClassVar[bool] = False
     """Whether the student must send its class probabilities with the queries."""
     answers_all: ClassVar[bool] = False
@@ -311,15 +312,17 @@ class Mechanism(BaseModel, ABC):
             sees every query that is asked.
         """
         audience = Towards.COORDINATOR if self.noise_by_parties else Towards.STUDENT
-        names = {field.name for field in fields(self.EVENT)}
-        parameters: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields if name in names}
-        return self.EVENT(
-            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards or audience), **parameters
+        parameters: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self.ACCOUNTED)}
+        return ReleaseEvent(
+            mechanism=self.ACCOUNTED(**parameters),
+            asked=asked,
+            answered=answered,
+            unit=unit,
+            neighbouring=neighbouring,
+            teachers_per_party=teachers_per_party,
+            towards=towards or audience,
+            noise=Noise.DISCRETE,
         )
-
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept."""
-        return event.evidence(votes)
 
     def claimed_epsilon(self, asked: int, delta: float) -> float | None:
         """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
@@ -328,30 +331,3 @@ class Mechanism(BaseModel, ABC):
     @abstractmethod
     def describe(self) -> str:
         """One line for people, with all parameters."""
-
-
-class Stated(TypedDict):
-    """The fields that every release event has."""
-
-    asked: int
-    answered: int
-    unit: Unit
-    neighbouring: Neighbouring
-    teachers_per_party: int
-    towards: Towards
-    noise: Noise
-
-
-def stated(
-    asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int, towards: Towards
-) -> Stated:
-    """The fields that every release event has, for integer noise."""
-    return Stated(
-        asked=asked,
-        answered=answered,
-        unit=unit,
-        neighbouring=neighbouring,
-        teachers_per_party=teachers_per_party,
-        towards=towards,
-        noise=Noise.DISCRETE,
-    )

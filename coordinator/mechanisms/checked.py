@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from consilium.accounting import events, mechanisms
 from consilium.accounting.checks import check_votes
 from consilium.accounting.curves.gaussian import public_offsets
-from consilium.accounting.events import ConfidentEvent, Evidence, InteractiveEvent, ReleaseEvent
 from consilium.coordinator.mechanisms.base import GAUSSIAN_STEP, Drawn, Mechanism, Sigma, Votes
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL
@@ -23,7 +23,7 @@ class Confident(Mechanism):
     threshold: votes, whole. sigma1: of the noise on the largest count. sigma2: of the noise on one count.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = ConfidentEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.Confident
     label_step: ClassVar[float] = GAUSSIAN_STEP  # the check has noise of its own
 
     name: Literal["confident"] = "confident"
@@ -84,7 +84,7 @@ class Interactive(Confident):
     [0, 1]; 1 confirms nothing.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = InteractiveEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.Interactive
     needs_probabilities: ClassVar[bool] = True
 
     name: Literal["interactive"] = "interactive"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -114,9 +114,6 @@ class Interactive(Confident):
         passed = self._passed((counts - public_offsets(p, votes)).max(axis=1), noise)
         reinforced = ~passed & (p.max(axis=1) > self.confidence)
         return Drawn(np.where(reinforced, p.argmax(axis=1), NO_LABEL), reinforced), passed
-
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        return event.evidence(votes, probabilities=self._probabilities(votes, probabilities))
 
     def describe(self) -> str:
         return (

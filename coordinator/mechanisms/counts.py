@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from consilium.accounting.events import Evidence, GNMaxEvent, HistogramEvent, LNMaxEvent, ReleaseEvent
+from consilium.accounting import events, mechanisms
 from consilium.coordinator.mechanisms.base import GAUSSIAN_STEP, LAPLACE_STEP, Drawn, Gamma, Mechanism, Sigma
 from consilium.protocol.noise import NoiseSource
 
@@ -36,7 +36,7 @@ class GNMax(_NoisyCounts):
     Papernot et al. 2018, section 3.1.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = GNMaxEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.GNMax
     label_step: ClassVar[float] = GAUSSIAN_STEP
 
     name: Literal["gnmax"] = "gnmax"
@@ -62,7 +62,7 @@ class NoisyHistogram(GNMax):
     gets more out of the same charge than from their argmax.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = HistogramEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.Histogram
 
     name: Literal["histogram"] = "histogram"  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -71,10 +71,6 @@ class NoisyHistogram(GNMax):
 
     def count_sigma(self, parties: int) -> float:
         return self.sigma
-
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`: the whole histogram leaves, so that no vote makes it cheaper."""
-        return Evidence(None, None)
 
     def describe(self) -> str:
         return f"noisy histogram, sigma {self.sigma:g}"
@@ -86,7 +82,7 @@ class LNMax(_NoisyCounts):
     Papernot et al. 2017, equation 1.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = LNMaxEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.LNMax
     label_step: ClassVar[float] = LAPLACE_STEP
 
     name: Literal["lnmax"] = "lnmax"

@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, PartyNoise, ReleaseEvent
+from consilium.accounting import events, mechanisms
+from consilium.accounting.events import PartyNoise
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Sums, Votes
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.protocol.label_source import NO_LABEL
@@ -81,10 +82,6 @@ class _NoiseByParties(Mechanism):
             lambda positions, _: (votes[positions], int(votes[:1].sum())), len(votes), len(votes), noise
         )
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
-        return Evidence(None, None)
-
 
 class Distributed(_NoiseByParties):
     """Label = argmax of one noisy histogram where its largest count reaches the threshold, else none.
@@ -97,7 +94,7 @@ class Distributed(_NoiseByParties):
         coordinator sees and every query pays for anyway.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = DistributedEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.Distributed
 
     name: Literal["distributed"] = "distributed"
     threshold: Votes
@@ -169,7 +166,7 @@ class DistributedTwoPhase(_NoiseByParties):
     threshold: votes, whole. sigma1, sigma2: of the noise on one count, all shares together. noise_shares: see `Shares`.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = DistributedTwoPhaseEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.DistributedTwoPhase
     phases: ClassVar[int] = 2
 
     name: Literal["distributed_two_phase"] = "distributed_two_phase"

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from consilium.accounting import events, mechanisms
 from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
-from consilium.accounting.events import Evidence, ImmutableEvent, ImmutableGaussianEvent, ReleaseEvent
 from consilium.coordinator.mechanisms.base import Drawn, Gamma, Mechanism, Sigma, Votes
 from consilium.protocol.noise import NoiseSource
 
@@ -37,10 +37,6 @@ class _Raised(Mechanism):
         raised[np.arange(len(votes)), votes.argmax(axis=1)] += self._added
         return Drawn.from_teachers(raised.argmax(axis=1))
 
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`: nothing bounds the cost."""
-        return Evidence(None, None)
-
     def label_noise(self, parties: int) -> None:
         """See `Mechanism.label_noise`: the constant puts the exact winner above the noise."""
         return None
@@ -53,14 +49,14 @@ class Immutable(_Raised):
     They do not: (126, 125) becomes (126 + c, 125), its neighbour (125, 126) becomes (125, 126 + c), and the answers are
     class 0 and class 1 unless noise bridges a gap of c + 1. The true epsilon of one query is about (c + 1) gamma and
     grows with c without bound; with c far above 1/gamma, as recommended, this is the noiseless plurality. No worst case
-    exists, so every event of it costs infinity (`curves.immutable` has the claim and a lower bound on the truth).
+    exists, so every event of it costs infinity (`curves.immutable` has the claim).
 
     It is here to be studied and to be caught by an audit. `unsafe_not_private` must be set to true, so that nobody runs
     it without having read the word. The sound form of the idea is a test of
     stability with noise of its own (Thakurta, Smith 2013), which costs a delta for every query.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = ImmutableEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.Immutable
 
     name: Literal["immutable"] = "immutable"
     gamma: Gamma
@@ -89,7 +85,7 @@ class ImmutableGaussian(_Raised):
     c + 1 is bridged with probability erfc((c + 1) / (2 sigma)) / 2, so epsilon grows with ((c + 1) / sigma)^2.
     """
 
-    EVENT: ClassVar[type[ReleaseEvent]] = ImmutableGaussianEvent
+    ACCOUNTED: ClassVar[type[events.Mechanism]] = mechanisms.ImmutableGaussian
 
     name: Literal["immutable_gaussian"] = "immutable_gaussian"
     sigma: Sigma

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.curves.gnss import group_smooth_sensitivity
-from consilium.accounting.events import event_from_json
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
@@ -115,9 +115,7 @@ def check_evidence(recorded: Recorded) -> str:
             if batch.log_q_label is not None:
                 raise Contradiction(f"batch {place} has evidence without the histograms of which it is")
             continue
-        evidence = recorded.config.mechanism.evidence(
-            event_from_json(batch.event), batch.histogram, batch.probabilities
-        )
+        evidence = event_from_json(batch.event).evidence(batch.histogram, probabilities=batch.probabilities)
         for computed, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
             # 0 stands where a row was made to fit, and is charged the worst case
             if not same(

@@ -219,17 +219,16 @@ def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: 
         asked=len(votes), answered=int(known.sum()), unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
         teachers_per_party=1,
     )  # fmt: skip
-    if (gamma := event.laplace_gamma) is not None:
+    if (label := event.label) is not None and label.law == "laplace":
         curve = sum_rdp_lnmax(
-            log_q_lnmax(votes, gamma, Noise.CONTINUOUS),
-            gamma, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
+            log_q_lnmax(votes, label.scale, Noise.CONTINUOUS),
+            label.scale, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
         )  # fmt: skip
         epsilon = rdp_to_epsilon(curve, PAPER_MOMENTS + 1, delta, "classic").epsilon
     elif not mechanism.private:
         claimed = mechanism.claimed_epsilon(len(votes), delta)
         return {"epsilon": claimed, "unbounded": True}
     else:
-        curve = event.data_dependent_rdp(mechanism.evidence(event, votes), known, DEFAULT_ORDERS)
+        curve = event.data_dependent_rdp(event.evidence(votes), known, DEFAULT_ORDERS)
         epsilon = rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, "classic").epsilon
-    # by the curves alone: a composition beside a Gaussian takes minutes where thousands are asked
-    return {"epsilon": epsilon, "worst": worst_case([event], delta, numerical=False).epsilon}
+    return {"epsilon": epsilon, "worst": worst_case([event], delta).epsilon}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_pr_loss_laplace
-from consilium.accounting.curves.immutable import ptr_failure
 
 
 def gnss_cost_published(order, beta, sigma_ss):
@@ -39,13 +38,3 @@ def actual_epsilon(constant, scale, kind, noise, delta=0.0):
     log_t = log_pr_flip(constant, scale, kind, noise)
     t = math.exp(log_t)
     return 0.0 if 1 - t - delta <= 0 else max(0.0, float(np.log1p(-(t + delta))) - log_t)
-
-
-def ptr_threshold(queries, sigma, failure, noise, k=1):
-    """Least threshold at which so many stable releases fail with probability at most ``failure``."""
-    threshold = float(k - 1 - sigma * ndtri(failure / queries))
-    if noise == "discrete":
-        threshold = float(math.ceil(threshold))
-        while ptr_failure(queries, threshold, sigma, noise, k) > failure:
-            threshold += 1.0
-    return threshold

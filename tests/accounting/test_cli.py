@@ -95,7 +95,7 @@ def test_what_cannot_be_sanitised_is_a_refusal_not_a_failure(votes_file):
         (["--answers", "-1"], "answers"),
         (["--sigma1", "0"], "sigma1"),
         (["--threshold", "-5"], "threshold"),
-        (["--gamma", "1"], "Confident takes threshold, sigma1, sigma2, got threshold, sigma1, sigma2, gamma"),
+        (["--gamma", "1"], "confident takes threshold, sigma1, sigma2, got threshold, sigma1, sigma2, gamma"),
         (["--mechanism", "magic"], "'magic' is not one of 'gnmax'"),
     ],
 )

@@ -20,19 +20,12 @@ from consilium.accounting.curves.conversion import conversion_cost
 from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.events.mechanisms import (
-    ConfidentEvent,
-    DistributedEvent,
-    GNMaxEvent,
-    HistogramEvent,
-    LNMaxEvent,
-    StableEvent,
-)
 from consilium.accounting.guarantees import Kind
+from consilium.accounting.mechanisms import Confident, Distributed, GNMax, Histogram, LNMax
 from consilium.accounting.sanitise.release import forecast_sanitised, label_costs
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.target import as_histograms, least_noise
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.units import Noise
 from consilium.accounting.vote_files import typical_votes
 
 
@@ -81,31 +74,23 @@ def test_no_amount(epsilon: float) -> None:
         least_noise(rising, epsilon, enough=10.0)
 
 
-STATED = {
-    "asked": 30,
-    "answered": 20,
-    "unit": Unit.PARTY,
-    "neighbouring": Neighbouring.REPLACE,
-    "towards": Towards.STUDENT,
-    "noise": Noise.DISCRETE,
-}
+CHECKED = Confident(threshold=50, sigma1=90, sigma2=40)
 EVENTS: list[ReleaseEvent] = [
-    event
+    replace(mechanism.event(30, answered, teachers_per_party=k), slack=slack)
     for k in (1, 2)
-    for event in (
-        ConfidentEvent(threshold=50.0, sigma1=90.0, sigma2=40.0, teachers_per_party=k, **STATED),
-        HistogramEvent(sigma=40.0, teachers_per_party=k, **{**STATED, "answered": 30}),
-        LNMaxEvent(gamma=0.05, teachers_per_party=k, **{**STATED, "answered": 30}),
-        StableEvent(threshold=125.0, sigma=24.0, teachers_per_party=k, **STATED),
-        ConfidentEvent(threshold=50.0, sigma1=90.0, sigma2=40.0, teachers_per_party=k, slack=0.05, **STATED),
-        HistogramEvent(sigma=40.0, teachers_per_party=k, slack=0.05, **{**STATED, "answered": 30}),
-        GNMaxEvent(sigma=20.0, teachers_per_party=k, slack=0.3, **{**STATED, "answered": 30}),
-        DistributedEvent(sigma=40.0, noise_shares=1600, teachers_per_party=k, **STATED),
+    for mechanism, answered, slack in (
+        (CHECKED, 20, 0.0),
+        (Histogram(40), 30, 0.0),
+        (LNMax(0.05), 30, 0.0),
+        (CHECKED, 20, 0.05),
+        (Histogram(40), 30, 0.05),
+        (GNMax(20), 30, 0.3),
+        (Distributed(40, noise_shares=1600), 20, 0.0),
     )
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: f"{event.TYPE}-{event.teachers_per_party}-{event.slack}")
+@pytest.mark.parametrize("event", EVENTS)
 def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> None:
     accountant = Accountant()
     accountant.commit(event)
@@ -114,25 +99,8 @@ def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> No
     assert as_histograms([event, event], 1e-5) > as_histograms([event], 1e-5)
 
 
-def test_a_delta_that_is_used_up_leaves_no_bound() -> None:
-    event = next(event for event in EVENTS if event.TYPE == "stable")
-    assert 0 < event.added_delta() < 1e-5
-    assert as_histograms([replace(event, threshold=1.0)], 1e-5) == math.inf
-
-
 REAL = Noise.CONTINUOUS
-EVENT = ConfidentEvent(
-    asked=640,
-    answered=283,
-    unit=Unit.RECORD,
-    neighbouring=Neighbouring.REPLACE,
-    teachers_per_party=1,
-    towards=Towards.PUBLIC,
-    noise=REAL,
-    threshold=200.0,
-    sigma1=150.0,
-    sigma2=40.0,
-)
+EVENT = Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283, noise=REAL)
 
 
 @pytest.fixture
@@ -151,7 +119,7 @@ def test_sound_sanitising(votes):
     plan = forecast_sanitised(EVENT, public, 250, 1e-5, np.arange(8.0, 12.0, 0.5)).plan
     order = np.array([plan.order])
     label = LabelProfile(votes, 250, label_costs(EVENT, 250, 10, order), answered(votes))
-    check = CheckProfile(EVENT.comparison(votes, 250), order, 1)
+    check = CheckProfile(EVENT.mechanism.comparison(votes, 250, REAL), order, 1)
     smooth = smooth_sensitivity([label, check], order, [plan.beta], 250)[0]
     mean = label.cost()[0] + check.cost()[0] + plan.cost() + conversion_cost(order, 1e-5)[0]
     assert [mean, smooth * plan.sigma_ss, plan.cost()] == pytest.approx([1.428, 0.194, 0.150], abs=1e-3)

@@ -19,7 +19,7 @@ import tomli_w
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from consilium.accounting.events import event_from_json
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
 from consilium.node.limits import events_of
 from consilium.party.hidden_votes import QuerySet
@@ -50,7 +50,6 @@ KINDS = (
     "gnmax",
     "confident",
     "lnmax",
-    "stable",
     "distributed",
     "distributed_two_phase",
     "immutable",
@@ -168,7 +167,6 @@ class Game:
         sigma, shares = float(self.pick([3.0, 3.75, 20.0, 150.0])), self.roster.u_min - self.roster.c
         table: dict[str, Any] = {
             "type": self.number(kind, ("free", "gnmax", "")),
-            "version": 1,
             "asked": self.number(asked),
             "answered": self.number(answered),
             "unit": self.pick(["record", "party"]),
@@ -185,8 +183,6 @@ class Game:
                 table |= {"threshold": 3.0, "sigma1": self.number(sigma), "sigma2": self.number(sigma)}
             case "lnmax":
                 table |= {"gamma": self.number(0.05), "answered": table["asked"]}
-            case "stable":
-                table |= {"threshold": self.number(30.0), "sigma": self.number(sigma)}
             case "distributed":
                 table |= {"sigma": self.number(sigma), "noise_shares": self.number(shares, (0, 1, 2, 5, 6, 1000))}
             case "distributed_two_phase":
@@ -203,7 +199,7 @@ class Game:
     def hello(self) -> HelloRequest:
         """Terms, mostly such that a promise and a mode go together."""
         votes = self.pick(["plaintext", "secure", "distributed"])
-        fitting = KINDS[4:6] if votes == "distributed" else KINDS[:4]
+        fitting = KINDS[3:5] if votes == "distributed" else KINDS[:3]
         events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
         while self.generator.random() < 0.1:
             kinds = fitting if self.generator.random() < 0.7 else KINDS

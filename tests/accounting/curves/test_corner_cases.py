@@ -8,7 +8,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from consilium.accounting.aggregators import Confident, GNMax, LNMax
 from consilium.accounting.checks import blocks, check_votes
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_table
@@ -33,6 +32,7 @@ from consilium.accounting.errors import (
     UnitError,
     VotesError,
 )
+from consilium.accounting.mechanisms import Confident, GNMax, LNMax
 from consilium.accounting.vote_costs import epsilon
 
 GOOD = np.array([[6, 3, 1], [10, 0, 0]])

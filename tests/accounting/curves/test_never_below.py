@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import log_ndtr
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import (
@@ -25,24 +24,14 @@ from consilium.accounting.curves.gaussian import (
     rdp_data_dependent,
     rdp_gaussian,
 )
-from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
+from consilium.accounting.curves.gdp import delta_of, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_room
-from consilium.accounting.curves.immutable import ptr_failure
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
-from consilium.accounting.events import LNMaxEvent, StableEvent
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from tests.accounting.papers import ptr_threshold
+from consilium.accounting.mechanisms import LNMax
+from consilium.accounting.units import Noise
 from tests.marks import some
 
 pytestmark = pytest.mark.filterwarnings("error")
-ABOUT = {
-    "asked": 1_000_000,
-    "answered": 1_000_000,
-    "unit": Unit.RECORD,
-    "neighbouring": Neighbouring.REPLACE,
-    "teachers_per_party": 1,
-    "towards": Towards.STUDENT,
-}
 
 
 def digits(*sizes: float) -> int:
@@ -78,7 +67,7 @@ def response_truth(s: float, order: float):
 def test_a_million_weak_queries_are_not_free():
     """The attack: n = 1e6, gamma 3e-8, delta 1e-9. Integer noise first, as deployed."""
     for noise in Noise:
-        event = LNMaxEvent(gamma=3e-8, noise=noise, **ABOUT)
+        event = LNMax(3e-8).event(1_000_000, noise=noise, unit="record")
         claimed = rdp_to_epsilon(event.worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, 1e-9).epsilon
         assert claimed > 1.6e-4
 
@@ -152,15 +141,6 @@ def test_only_q_zero_is_free():
         assert np.all(rdp_gaussian(1e99, orders) > 0)
         assert np.all(rdp_laplace(1e-99, orders, noise="discrete") > 0)
         assert np.all(rdp_data_dependent([-math.inf], 40.0, orders) == 0)
-
-
-def test_a_stable_query_far_above_its_threshold_costs_something():
-    """Pr[not answered] is e^-40 or less, and is not rounded to 0."""
-    votes = np.array([[400, 10]])
-    event = StableEvent(threshold=100.0, sigma=10.0, noise=Noise.CONTINUOUS, **(ABOUT | {"asked": 1, "answered": 1}))
-    log_q = event.evidence(votes).log_q_check
-    assert log_q is not None
-    assert log_q[0] == pytest.approx(float(log_ndtr(-(194 - 100) / 10)), rel=1e-12)
 
 
 def test_cost_of_a_sanitised_release():
@@ -255,13 +235,6 @@ def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
     assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-9
 
 
-@settings(max_examples=some(25), deadline=None)
-@given(st.integers(1, 60), st.floats(1.0, 12.0), st.floats(1e-8, 1e-2))
-def test_lattice_composition_is_below_renyi(n, sigma, delta):
-    epsilon = discrete_epsilon(2 * n, sigma, 1, delta)
-    assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-6
-
-
 @MANY
 @given(st.floats(1.05, 100.0), st.floats(0.01, 0.49), st.floats(1.0, 200.0), st.floats(1.01, 3.0))
 def test_release_cost_is_positive_and_falls_with_noise(order, share, sigma, factor):
@@ -271,10 +244,3 @@ def test_release_cost_is_positive_and_falls_with_noise(order, share, sigma, fact
     assert cost > 0
     assert gnss_cost([order], beta, sigma * factor)[0] <= cost
     assert gnss_cost([order], beta * 0.9, sigma)[0] <= cost * (1 + 1e-9)
-
-
-@MANY
-@given(st.integers(1, 5000), st.floats(1.0, 100.0), st.floats(1e-9, 1e-3), NOISES, st.integers(1, 4))
-def test_stability_threshold_keeps_its_promise(queries, sigma, failure, noise, k):
-    threshold = ptr_threshold(queries, sigma, failure, noise, k)
-    assert ptr_failure(queries, threshold, sigma, noise, k) <= failure * (1 + 1e-9)

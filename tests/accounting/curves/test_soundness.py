@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from consilium.accounting.curves.discrete import log_pr_loss_table
 from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent
 from consilium.accounting.curves.gnss import gnss_cost, gnss_room, group_smooth_sensitivity
-from consilium.accounting.curves.immutable import claimed_epsilon, distance_to_instability
+from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import Comparison
 from consilium.accounting.outcome import check
@@ -23,10 +23,20 @@ from consilium.accounting.units import Noise
 from tests.accounting.papers import actual_epsilon, constant_for, gnss_cost_published, log_pr_flip
 
 
-def binary_divergence(log_p, log_not_p, log_r, log_not_r, order):
-    """D_order of two distributions on two outcomes, from logarithms."""
-    terms = np.logaddexp(order * log_p + (1 - order) * log_r, order * log_not_p + (1 - order) * log_not_r)
-    return terms / (order - 1)
+def covered(log_yes, log_no, bound, orders, k=1):
+    """How tight a bound float64 (places, orders) is: the largest share of it that the true divergence of two outcomes
+    reaches, from each place to that k votes away and back. It never exceeds the bound."""
+    largest = 0.0
+    for j, order in enumerate(orders):
+        for a, b in ((slice(0, -k), slice(k, None)), (slice(k, None), slice(0, -k))):
+            terms = (order * x[a] + (1 - order) * x[b] for x in (log_yes, log_no))
+            true = np.logaddexp(*terms) / (order - 1)
+            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+            largest = max(largest, float((true / bound[a, j]).max()))
+    return largest
+
+
+ORDERS = np.array([1.25, 2.0, 5.0, 9.0, 20.0, 60.0])
 
 
 @pytest.mark.parametrize("noise", list(Noise))
@@ -42,17 +52,9 @@ def test_theorem6_covers_the_true_divergence_of_two_classes(noise, k):
         table = np.exp(log_pr_loss_table(sigma, teachers + 1))
         lose = np.array([(table[abs(g)] + table[abs(g) + 1]) / 2 for g in gaps])
         log_win = np.log(np.where(gaps >= 0, 1 - lose, lose))
-    log_lose = log_win[::-1]
     votes = np.stack((top, teachers - top), axis=1)
-    orders = np.array([1.25, 2.0, 5.0, 9.0, 20.0, 60.0])
-    bound = rdp_data_dependent(log_q_gnmax(votes, sigma, noise), sigma, orders, k)
-    tight = 0
-    for j, order in enumerate(orders):
-        for a, b in ((slice(0, -k), slice(k, None)), (slice(k, None), slice(0, -k))):
-            true = binary_divergence(log_win[a], log_lose[a], log_win[b], log_lose[b], order)
-            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
-            tight += np.any(true > 0.3 * bound[a, j])
-    assert tight
+    bound = rdp_data_dependent(log_q_gnmax(votes, sigma, noise), sigma, ORDERS, k)
+    assert covered(log_win, log_win[::-1], bound, ORDERS, k) > 0.3
 
 
 def test_continuous_q_fails_on_the_lattice():
@@ -65,22 +67,16 @@ def test_continuous_q_fails_on_the_lattice():
 
 @pytest.mark.parametrize("noise", list(Noise))
 def test_threshold_check_covers_the_true_divergence(noise):
-    sigma, threshold, teachers = 8.0, 25.0, 60
-    top = np.arange(teachers + 1)
-    orders = np.array([1.5, 2.0, 6.0, 15.0, 40.0])
-    bound = rdp_data_dependent(log_q_threshold(top, threshold, sigma, noise), sigma, orders, scalar=True)
+    sigma, threshold, top = 8.0, 25.0, np.arange(61)
+    bound = rdp_data_dependent(log_q_threshold(top, threshold, sigma, noise), sigma, ORDERS, scalar=True)
     if noise is Noise.CONTINUOUS:
         yes, no = log_ndtr((top - threshold) / sigma), log_ndtr((threshold - top) / sigma)
     else:
         z = np.arange(-400, 401)
         pmf = np.exp(-(z**2) / (2 * sigma**2))
         pmf /= pmf.sum()
-        yes = np.log([pmf[z >= threshold - t].sum() for t in top])
-        no = np.log([pmf[z < threshold - t].sum() for t in top])
-    for j, order in enumerate(orders):
-        for a, b in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
-            true = binary_divergence(yes[a], no[a], yes[b], no[b], order)
-            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+        yes, no = (np.log([pmf[side(z, threshold - t)].sum() for t in top]) for side in (np.greater_equal, np.less))
+    assert covered(yes, no, bound, ORDERS) > 0.3
 
 
 def test_lnmax_covers_the_true_divergence_of_two_classes():
@@ -89,14 +85,9 @@ def test_lnmax_covers_the_true_divergence_of_two_classes():
     gap = np.abs(2 * top - teachers) * gamma
     lose = (2 + gap) / (4 * np.exp(gap))
     log_win = np.where(2 * top >= teachers, np.log1p(-lose), np.log(lose))
-    log_lose = log_win[::-1]
     votes = np.stack((top, teachers - top), axis=1)
-    orders = np.array([1.5, 2.0, 4.0, 9.0, 30.0])
-    bound = rdp_lnmax(log_q_lnmax(votes, gamma, "continuous"), gamma, orders, noise="continuous")
-    for j, order in enumerate(orders):
-        for a, b in ((slice(0, -1), slice(1, None)), (slice(1, None), slice(0, -1))):
-            true = binary_divergence(log_win[a], log_lose[a], log_win[b], log_lose[b], order)
-            assert np.all(true <= bound[a, j] * (1 + 1e-9) + 1e-13)
+    bound = rdp_lnmax(log_q_lnmax(votes, gamma, "continuous"), gamma, ORDERS, noise="continuous")
+    assert covered(log_win, log_win[::-1], bound, ORDERS) > 0.3
 
 
 def histograms(teachers, classes):
@@ -266,22 +257,6 @@ def test_whole_release_is_as_private_as_it_says(k):
                 assert true <= cost * (1 + 1e-9)
                 largest = max(largest, true / cost)
     assert largest > 0.05
-
-
-def test_distance_to_instability_is_sound_and_moves_by_one():
-    for teachers, classes in ((12, 3), (9, 2)):
-        rows = histograms(teachers, classes)
-        dist = {h: int(distance_to_instability(np.array([h]))[0]) for h in rows}
-        for h in rows:
-            assert all(abs(dist[h] - dist[g]) <= 1 for g in neighbours(h))
-            if dist[h] >= 1:
-                # The plurality stays the plurality, strictly, whichever vote moves.
-                for a, b in itertools.permutations(range(classes), 2):
-                    if h[a]:
-                        moved = np.array(h)
-                        moved[a] -= 1
-                        moved[b] += 1
-                        assert moved[0] > moved[1:].max()
 
 
 def test_immutable_argmax_is_not_private():

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from consilium.accounting.aggregators import GNMax
 from consilium.accounting.errors import EventError, NoiseError
-from consilium.accounting.events import LNMaxEvent
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.mechanisms import GNMax, LNMax
 from consilium.accounting.outcome import argmax
 from consilium.accounting.outcome.winners import law
 from consilium.accounting.sanitise import gap, smooth
@@ -26,7 +26,7 @@ from consilium.accounting.sanitise.release import (
 )
 from consilium.accounting.sanitise.smooth import LabelProfile
 from consilium.accounting.units import Noise
-from tests.accounting.events.examples import common
+from tests.accounting.examples import event_of
 
 close = pytest.approx
 REAL, WHOLE = Noise.CONTINUOUS, Noise.DISCRETE
@@ -229,8 +229,8 @@ def test_leads_beyond_the_table_are_as_its_last():
     assert near == 0 < far
 
 
-def lnmax(queries: int, **changes) -> LNMaxEvent:
-    return LNMaxEvent(**common(queries, queries, **changes), gamma=0.05)
+def lnmax(queries: int, **changes) -> ReleaseEvent:
+    return event_of(LNMax(0.05), queries, queries, **changes)
 
 
 def test_published_votes_100_queries(mnist_votes):

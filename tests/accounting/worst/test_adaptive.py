@@ -15,10 +15,12 @@ from scipy.special import gammaln, ndtr
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
-from consilium.accounting.worst.adaptive import adaptive_epsilon
+from consilium.accounting.worst.adaptive import adaptive_epsilon, gaussian_profile
 from consilium.accounting.worst.channel import Lattice, Reach, planes
-from consilium.accounting.worst.compose import Composed, OneRelease, composed_epsilon, gaussian_profile
+from consilium.accounting.worst.compose import Composed, OneRelease
+from tests.accounting.worst.laplace_oracles import integer_winners, real_winners
 from tests.accounting.worst.oracles import three_outcomes, winners
+from tests.marks import third
 
 DISCRETE, CONTINUOUS = Noise.DISCRETE, Noise.CONTINUOUS
 
@@ -73,6 +75,59 @@ def test_winners_against_a_search(releases, sigma, delta):
     assert found <= claimed(delta, (releases, "argmax", sigma, CONTINUOUS)) <= 1.012 * found
 
 
+def laplace_leads(gamma, noise):
+    """Two classes at many leads, with a third that is level, behind one of them or behind both; in both directions."""
+    leads = sorted({round(x / gamma) for x in np.linspace(-7, 7, 57)}) if noise is DISCRETE else np.linspace(-7, 7, 57)
+    found = []
+    for lead in leads:
+        for behind in (None, 0, 1, 3):
+            third = () if behind is None else ((round(behind / gamma) if noise is DISCRETE else behind),)
+            if noise is DISCRETE:
+                base = 300 + max(lead, 0)
+                n = (base, base - lead, *(min(base, base - lead) - x for x in third))
+                moved = (n[0] - 1, n[1] + 1, *n[2:])
+                pair = integer_winners(n, gamma), integer_winners(moved, gamma)
+            else:
+                n = (lead, 0.0, *(min(lead, 0.0) - x for x in third))
+                pair = real_winners(n), real_winners((n[0] - gamma, n[1] + gamma, *n[2:]))
+            found += [pair, pair[::-1]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("releases", "gamma", "delta", "noise"),
+    third([(2, 0.3, 1e-3, CONTINUOUS), (6, 0.05, 1e-5, DISCRETE), (3, 1.0, 1e-5, DISCRETE)], first=1),
+)
+def test_winners_under_laplace_noise_against_a_search(releases, gamma, delta, noise):
+    adversary = Adversary(gamma / 40, 2 * releases * gamma + gamma)
+    value, pairs = adversary.nothing(), laplace_leads(gamma, noise)
+    for _ in range(releases):
+        value = adversary.after(value, pairs)
+    found = adversary.epsilon(value, delta)
+    assert found * (1 - 2e-3) <= claimed(delta, (releases, "laplace", 1 / gamma, noise)) <= 1.015 * found
+
+
+@pytest.mark.proofs
+def test_1000_labels_under_laplace_noise():
+    """Two classes at every lead in every round, exactly, on a grid five times as fine: 7.509."""
+    gamma, delta, fine = 0.05, 1e-5, 0.05 / 45
+    adversary = Adversary(fine, 13.0)
+    r, leads = math.exp(-gamma), np.arange(-100, 103)
+    spread = (1 + r * r) / (1 - r * r)
+
+    def behind(gap):
+        return ((1 - r) / (1 + r)) ** 2 * r**gap * ((gap + spread) / (1 - r) + r / (1 - r) ** 2)
+
+    win = np.where(leads <= 0, behind(np.maximum(-leads, 0)), 1 - behind(np.maximum(leads + 1, 0)))
+    p, q = np.stack((win, 1 - win)), np.stack((np.roll(win, 2), 1 - np.roll(win, 2)))
+    pairs = [(p[:, i], q[:, i]) for i in range(2, leads.size, 2)]
+    pairs += [(b, a) for a, b in pairs]
+    value = adversary.nothing()
+    for _ in range(1000):
+        value = adversary.after(value, pairs)
+    assert 7.5 < adversary.epsilon(value, delta) <= claimed(delta, (1000, "laplace", 20.0, DISCRETE)) < 7.55
+
+
 @pytest.mark.parametrize(("releases", "sigma", "delta"), [(1, 4.0, 1e-5), (12, 4.0, 1e-4), (30, 8.0, 1e-4)])
 def test_checks_against_a_search(releases, sigma, delta):
     adversary = Adversary(1 / sigma / 40, releases / sigma**2 + 9 / sigma * math.sqrt(releases))
@@ -110,34 +165,34 @@ def test_checks_among_winners_in_every_order(delta):
     assert found <= mine <= 1.3 * found
 
 
-PLAYED = ((2.0, 3), (7.0, 4), (30.0, 4))
+PLAYED = (("argmax", 2.0, 3), ("argmax", 7.0, 4), ("argmax", 30.0, 4), ("laplace", 1.0, 3), ("laplace", 20.0, 4))
 
 
 @cache
-def law(histogram, sigma):
-    return winners(histogram, sigma)
+def law(what, histogram, scale):
+    return winners(histogram, scale) if what == "argmax" else integer_winners(histogram, 1 / scale)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(PLAYED), st.integers(0, 10**9), st.sampled_from([1e-4, 1e-2]))
 def test_no_strategy_does_better(setting, seed, delta):
     """Each histogram is drawn in view of the winners before it, and the vote moves from any class to any class."""
-    sigma, releases = setting
+    what, scale, releases = setting
     rng = np.random.default_rng(seed)
-    epsilon = claimed(delta, (releases, "argmax", sigma, DISCRETE))
+    epsilon = claimed(delta, (releases, what, scale, DISCRETE))
     leaves = [(1.0, 1.0)]
     near = rng.choice([0.5, 1.5, 4.0])
     for _ in range(releases):
         grown = []
         for p, q in leaves:
             classes = int(rng.integers(2, 5))
-            top = np.sort(np.abs(rng.normal(0, near * sigma, classes)))
-            histogram = np.maximum(1, np.round(8 * sigma + 20 - top)).astype(int)
+            top = np.sort(np.abs(rng.normal(0, near * scale, classes)))
+            histogram = np.maximum(1, np.round(8 * scale + 20 - top)).astype(int)
             giver, taker = rng.permutation(classes)[:2]
             moved = histogram.copy()
             moved[giver] -= 1
             moved[taker] += 1
-            before, after = law(tuple(histogram.tolist()), sigma), law(tuple(moved.tolist()), sigma)
+            before, after = (law(what, tuple(n.tolist()), scale) for n in (histogram, moved))
             grown += [(p * a, q * b) for a, b in zip(before, after, strict=True)]
         leaves = grown
     p, q = np.array(leaves).T
@@ -148,7 +203,8 @@ def test_no_strategy_does_better(setting, seed, delta):
 def test_all_places_of_little_integer_noise():
     """Every integer place in every round, without rounding up."""
     sigma, distance = 1.6, math.sqrt(2) / 1.6
-    strips = list(planes(Lattice(sigma, 1, 0.0), Reach(5.5, 0.0)))
+    one = [pairs for _, _, pairs in planes(Lattice(sigma, 1, 0.0), Reach(5.5, 0.0))]
+    strips = one + [pairs.turned() for pairs in one]
     p, q = (np.concatenate(x, axis=1) for x in ([pairs.p for pairs in strips], [pairs.q for pairs in strips]))
     shifts = np.log(q / p)
     losses = np.arange(0, 14, distance / 25)
@@ -169,9 +225,9 @@ def test_all_places_of_little_integer_noise():
 
 def coarse(sigma, releases, growth):
     """V on a coarse grid, and what is to be added to it."""
-    release = OneRelease("argmax", sigma, DISCRETE, 1)
+    release = OneRelease("argmax", sigma, DISCRETE)
     step = 0.16 * release.mu
-    groups = adaptive._groups(adaptive._profiles_of(release, step, 5.0).profiles, step)
+    groups, _ = adaptive._groups_of(release, step, 5.0)
     return adaptive.induced(groups, step, release.mu, releases, 4.5, 1e-12, growth)
 
 
@@ -197,10 +253,10 @@ def test_a_block_is_at_least_as_bad_as_its_releases_one_by_one(growth, more):
 
 def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     """T V <= L V at every row; so T L V <= L T V <= L L V, whatever is chosen."""
-    release = OneRelease("check", 4.0, DISCRETE, 1)
+    release = OneRelease("check", 4.0, DISCRETE)
     step = 0.08 * release.mu
-    groups = adaptive._groups(adaptive._profiles_of(release, step, 6.0).profiles, step)
-    most = max(group.reach for group in groups)
+    groups, _ = adaptive._groups_of(release, step, 6.0)
+    most = 1 + max(group.reach for group in groups)
     values, _ = adaptive.induced(groups, step, release.mu, 6, 8.0, 1e-12, 0.0)
 
     def chosen(values):
@@ -212,7 +268,7 @@ def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
     first = adaptive._after(values, step, kernel)
     assert np.all(first[: once.size] >= once)
     twice, second = chosen(first), adaptive._after(first, step, kernel)
-    # but for how steps are rounded up where V is next to nothing
+    # but for how it is rounded up where V is next to nothing
     assert np.all(second[: twice.size] + 1e-20 >= twice * (1 - 1e-12))
     # and it exchanges its inputs: p at one ratio is q at the other
     ratios = np.exp(step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1))
@@ -222,20 +278,28 @@ def test_what_stands_for_a_place_is_at_least_that_in_front_of_anything():
 
 
 @pytest.mark.parametrize(
-    "release", [OneRelease("check", 9.0, DISCRETE, 1), OneRelease("histogram", 9.0, CONTINUOUS, 1)]
+    ("release", "share"), [(("check", 9.0), 0.72), (("argmax", 9.0), 0.72), (("laplace", 9.0), 0.54)]
 )
-def test_what_has_no_choice_tells_more_beside_the_imagined_release(release):
-    step = 0.02
-    family = adaptive._profiles_of(release, step, 6.0)
-    beside = adaptive._kernel((4 * release.mu) ** 2, step, 300)
-    found = adaptive._without_choice(family.profiles, release.mu, beside, step)
-    assert found is not None
-    kernel, squared = found
-    wide = [np.convolve(x, beside[::-1]) for x in (adaptive._own_excess(kernel, step), family.profiles.max(axis=0))]
-    assert np.all(wide[0] >= [np.convolve(x, beside[::-1]) for x in family.profiles])
-    assert squared < (0.72 if release.what == "check" else 1.03) * release.mu**2
-    assert kernel.sum() == pytest.approx(1.0, rel=1e-12)
-    assert kernel @ np.exp(step * (np.arange(kernel.size) - kernel.size // 2)) == pytest.approx(1.0, rel=1e-9)
+def test_what_has_no_choice_tells_more_beside_the_imagined_release(release, share):
+    """Profiles of both together, of every place, by convolution."""
+    release = OneRelease(*release, DISCRETE)
+    step = adaptive._step(release)
+    (imagined, one), _ = adaptive._fixed(release, 1, step, 6.0, 6.0, 1e-14)
+    profiles = adaptive._profiles_of(release, step, 6.0)[0]
+    ratios = np.exp(step * (np.arange(one.kernel.size) - one.kernel.size // 2))
+    assert [one.kernel.sum(), one.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
+    gammas = np.exp(step * np.arange(-20, 400, 7))[:, None]
+
+    def told(kernel):
+        """Profile of what is imagined and this, at these gammas."""
+        both = np.convolve(imagined.kernel, kernel)
+        at = np.exp(step * (np.arange(both.size) - both.size // 2))
+        return np.maximum(both - gammas * (both * at), 0).sum(axis=1)
+
+    mine = told(one.kernel)
+    for profile in profiles[:: max(1, len(profiles) // 100)]:
+        assert np.all(mine + 1e-13 >= told(adaptive.steps_of(profile, step)) * (1 - 1e-9))
+    assert one.kernel @ np.log(ratios) ** 2 < 1.05 * release.mu**2
 
 
 def repeated(p, q, times, epsilon):
@@ -248,13 +312,59 @@ def repeated(p, q, times, epsilon):
     return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum())
 
 
+def votes_near_tie(sigma):
+    """The worst place at low orders: both counts .75 sigma above a third."""
+    third = 100
+    n = (third + round(0.75 * sigma),) * 2
+    return winners((*n, third), sigma), winners((n[0] - 1, n[1] + 1, third), sigma)
+
+
+def test_more_releases_than_are_induced_over(monkeypatch):
+    """Beside an imagined release: against 400 of the worst at low orders, and against what induction finds."""
+    parts = (400, "argmax", 100.0, DISCRETE)
+    induced = claimed(1e-5, parts)
+    monkeypatch.setattr(adaptive, "MOST_RELEASES", 399)
+    adaptive._epsilon.cache_clear()
+    found = adaptive_epsilon([Composed(*parts)], 1e-5)
+    assert repeated(*votes_near_tie(100.0), 400, found) <= 1e-5
+    assert induced <= found <= 1.05 * induced
+
+
+def test_a_coarser_grid_is_not_below():
+    """However many releases without choice: 3,000 cost what a Gaussian of as much distance does."""
+    step = 0.004
+    one = adaptive._Fixed(adaptive._kernel(0.05**2, step, 120), step)
+    many = adaptive._many(one, 3000)
+    assert many.step >= 16 * step
+    values = adaptive._after(np.array([adaptive._LEAST]), many.step, many.kernel)
+    found = adaptive._least_epsilon(adaptive._Whole(values, many.step, many.lost), 1e-5)
+    exact = epsilon_of(3000 * 0.05**2, 1e-5)
+    assert exact <= found <= 1.006 * exact
+    coarse = one.coarser(4 * step)
+    ratios = np.exp(coarse.step * (np.arange(coarse.kernel.size) - coarse.kernel.size // 2))
+    assert [coarse.kernel.sum(), coarse.kernel @ ratios] == pytest.approx([1, 1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parts", "squared"),
+    [
+        ([(100, "histogram", 40.0, CONTINUOUS)], 100 * 2 / 40**2),
+        ([(640, "histogram", 40.0, DISCRETE)], 640 * 2 / 40**2),
+        ([(3, "histogram", 20.0, DISCRETE), (50, "histogram", 90.0, DISCRETE)], 3 * 2 / 20**2 + 50 * 2 / 90**2),
+        ([(5, "histogram", 20.0, DISCRETE, 5)], 25 * 5 * 2 / 20**2),
+    ],
+)
+def test_histograms_have_an_exact_value(parts, squared):
+    """Nothing can be chosen, so nothing is imagined; integer noise of 20 votes is as good as real noise."""
+    exact = epsilon_of(squared, 1e-5)
+    assert exact * (1 - 1e-6) <= claimed(1e-5, *parts) <= 1.004 * exact
+
+
 def test_each_release_of_another_kind_is_counted() -> None:
-    """The imagined release in front hides one that is left out from any adversary: so it is counted with it."""
-    sigma = 40.0
-    mu = math.sqrt(2) / sigma
-    parts = [Composed(1, "argmax", 1.4 * sigma, CONTINUOUS), Composed(2, "histogram", sigma, CONTINUOUS)]
-    imagined = (min(adaptive._BESIDE) * mu) ** 2
-    assert adaptive_epsilon(parts, 1e-5) >= epsilon_of(imagined + 2 * mu**2, 1e-5)
+    parts = ((1, "argmax", 56.0, CONTINUOUS), (2, "histogram", 40.0, CONTINUOUS))
+    both = claimed(1e-5, *parts)
+    assert epsilon_of(2 * 2 / 40**2, 1e-5) < both
+    assert claimed(1e-5, parts[0], (3, *parts[1][1:])) > both
 
 
 @pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.proofs)])
@@ -264,7 +374,6 @@ def test_several_moves(moves):
     p, q = winners((60 + moves, 60, 45), 20.0), winners((60, 60 + moves, 45), 20.0)
     assert repeated(p, q, 30, mine) <= 1e-5
     assert repeated(p, q, 30, mine / 1.15) > 1e-5
-    assert mine < composed_epsilon([Composed(30, "argmax", 20.0, DISCRETE, moves)], 1e-5)
 
 
 def test_moves_of_a_gaussian_add_up():
@@ -294,7 +403,6 @@ def test_table_of_the_documentation(delta, adversary, parts):
     """Within half a hundredth of an adversary's own value that was searched for."""
     found = claimed(delta, *parts)
     assert adversary <= found <= 1.006 * adversary
-    assert found < composed_epsilon([Composed(*part) for part in parts], delta)
 
 
 def test_falls_with_noise_and_delta_and_rises_with_releases():
@@ -308,34 +416,34 @@ def test_falls_with_noise_and_delta_and_rises_with_releases():
 
 def test_a_profile_too_small_is_seen(monkeypatch):
     """Planted: each release tells 3 % less than it does."""
-    family = adaptive.checks
-
-    def less(*arguments):
-        found = family(*arguments)
-        return found._replace(profiles=0.97 * found.profiles)
-
-    monkeypatch.setattr(adaptive, "checks", less)
-    adaptive._composed.cache_clear()
-    adaptive._groups_of.cache_clear()
+    whole = adaptive._groups
+    monkeypatch.setattr(adaptive, "_groups", lambda profiles: whole(0.97 * profiles))
     adversary = Adversary(1 / 160, 12 / 16 + 9 / 4 * math.sqrt(12))
     value, pairs = adversary.nothing(), thresholds(4.0)
     for _ in range(12):
         value = adversary.after(value, pairs)
+    for kept in (adaptive._epsilon, adaptive._groups_of):
+        kept.cache_clear()
     try:
         assert adaptive_epsilon([Composed(12, "check", 4.0, CONTINUOUS)], 1e-4) < adversary.epsilon(value, 1e-4)
     finally:
-        adaptive._composed.cache_clear()
-        adaptive._groups_of.cache_clear()
+        for kept in (adaptive._epsilon, adaptive._groups_of):
+            kept.cache_clear()
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        Composed(10, "histogram", 40.0, DISCRETE),
         Composed(10, "argmax", 0.3, DISCRETE),
-        Composed(adaptive.MOST_RELEASES + 1, "argmax", 40.0, DISCRETE),
+        Composed(10, "laplace", 2000.0, DISCRETE),
+        Composed(10**9, "argmax", 40.0, DISCRETE),
+        Composed(1000, "argmax", 2.0, DISCRETE),
         Composed(100, "check", 4.0, DISCRETE, votes_moved=60),
     ],
 )
 def test_no_form_known(part):
     assert adaptive_epsilon([part], 1e-5) == math.inf
+
+
+def test_nothing_released_costs_nothing():
+    assert adaptive_epsilon([], 1e-5) == adaptive_epsilon([Composed(0, "argmax", 40.0, DISCRETE)], 1e-5) == 0.0

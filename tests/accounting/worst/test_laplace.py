@@ -12,7 +12,6 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import laplace
-from consilium.accounting.worst.channel import Ties
 from consilium.accounting.worst.laplace import LaplaceLattice, rare_moment, rdp_argmax_laplace
 from tests.accounting.worst.laplace_oracles import both_directions, integer_winners, real_winners
 from tests.accounting.worst.oracles import neighbours
@@ -85,8 +84,8 @@ def test_two_classes_at_50_digits():
         assert bound == pytest.approx(truth, rel=2e-6)
 
 
-def exact_outcomes(u, v, g, ties):
-    """Of two counts and a geometric number, by sums with 30 digits: a, b and the third."""
+def exact_outcomes(u, v, g):
+    """Of two counts and a geometric number, by sums with 30 digits: a, which wins ties, b and the third."""
     with mp.workdps(30):
         r = mp.exp(-mp.mpf(g))
         c = (1 - r) / (1 + r)
@@ -98,20 +97,19 @@ def exact_outcomes(u, v, g, ties):
 
         for x in range(reach):
             third_below = 1 - r**x
-            first = c * r ** abs(x - u) * at_most(x if ties is Ties.TO_GIVER else x - 1, v)
-            second = c * r ** abs(x - v) * at_most(x - 1 if ties is Ties.TO_GIVER else x, u)
+            first = c * r ** abs(x - u) * at_most(x, v)
+            second = c * r ** abs(x - v) * at_most(x - 1, u)
             total[0] += first * third_below
             total[1] += second * third_below
             total[2] += (1 - r) * r**x * at_most(x, u) * at_most(x, v)
         return [float(each) for each in total]
 
 
-@pytest.mark.parametrize("g", [0.3, 4.0])
-@pytest.mark.parametrize("ties", list(Ties))
-def test_outcomes_at_30_digits(g, ties):
+@pytest.mark.parametrize("g", [0.1, 0.3, 4.0])
+def test_outcomes_at_30_digits(g):
     for u, v in ((1, 0), (1, 1), (0, 4), (7, -2), (-2, 5), (2, 2), (3, 9), (9, 3), (5, 0)):
-        found = laplace.outcomes(LaplaceLattice(g, 3), np.array([u]), np.array([v]), ties)[:, 0]
-        assert found == pytest.approx(exact_outcomes(u, v, g, ties), rel=1e-12)
+        found = laplace.outcomes(LaplaceLattice(g, 3), np.array([u]), np.array([v]))[:, 0]
+        assert found == pytest.approx(exact_outcomes(u, v, g), rel=1e-12)
 
 
 def test_a_real_centre_is_a_mixture_of_two_integers():
@@ -262,9 +260,9 @@ def test_no_law_where_tangents_meet_is_charged_as_counts(monkeypatch, fresh):
     whole = laplace.plane
 
     def broken(*given):
-        for pairs in whole(*given):
+        for leads, pairs in whole(*given):
             pairs.p[0, 0] = -1e-9
-            yield pairs
+            yield leads, pairs
 
     monkeypatch.setattr(laplace, "plane", broken)
     orders = [2.0, 10.0]

@@ -13,15 +13,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import channel, compose
+from consilium.accounting.worst import adaptive, channel
 from consilium.accounting.worst import renyi as check
 from consilium.accounting.worst.channel import (
     SLACK,
     TAU,
     Lattice,
-    Pairs,
     Reach,
-    Ties,
     both_tails,
     check_tail,
     duel_tail,
@@ -73,7 +71,7 @@ def test_less_noise_than_there_is(sigma, fine, noise):
     assert lattice.scale > 15 or lattice.slack == 0
 
 
-def direct(scale, u, v, rule):
+def direct(scale, u, v):
     """The three outcomes by their definition, at 30 digits."""
     with mp.workdps(30):
         reach = int(9 * scale) + 12
@@ -90,7 +88,7 @@ def direct(scale, u, v, rule):
             for y, py in second.items():
                 if x <= 0 and y <= 0:
                     out[2] += px * py
-                elif x > y or (x == y and rule is Ties.TO_GIVER):
+                elif x >= y:
                     out[0] += px * py
                 else:
                     out[1] += px * py
@@ -99,22 +97,17 @@ def direct(scale, u, v, rule):
 
 @pytest.mark.parametrize(("scale", "rows"), [(0.6, 1), (0.6, 3), (1.7, 1000)])
 def test_probabilities_of_the_plane(scale, rows, monkeypatch):
-    """All places in their order, at both inputs, for both rules, however many rows a strip has."""
+    """All places, at both inputs, however many rows a strip has; in the other direction they are of the other rule."""
     monkeypatch.setattr(channel, "_ROWS", rows)
-    reach = Reach(2.0, 1.0)
-    lattice = Lattice(scale, 1, 0.0)
-    least_u, least_v = -math.ceil(3 * scale + 1), -math.ceil(2 * scale + 1)
-    most = math.ceil(math.sqrt(2) * 2 * scale)
-    end = most - least_u
-    places = [(u, v) for u in range(end, least_u - 1, -1) for v in range(end, least_v - 1, -1) if u + v <= most]
-    strips = list(planes(lattice, reach))
-    for number, rule in enumerate(Ties):
-        pairs = Pairs(*(np.concatenate(parts, axis=1) for parts in zip(*strips[number :: len(Ties)], strict=True)))
-        assert pairs.p.shape == (3, len(places))
-        for index in range(0, len(places), 7):
-            u, v = places[index]
-            assert pairs.p[:, index] == pytest.approx(direct(scale, u, v, rule), rel=1e-11)
-            assert pairs.q[:, index] == pytest.approx(direct(scale, u - 1, v + 1, rule), rel=1e-11)
+    least, most = -math.ceil(3 * scale + 2), math.ceil(math.sqrt(2) * 2 * scale)
+    places = {(u, v) for u in range(least, most - least + 1) for v in range(least, most - u + 1)}
+    strips = list(planes(Lattice(scale, 1, 0.0), Reach(2.0, 1.0)))
+    assert {pair for u, v, _ in strips for pair in zip(u.tolist(), v.tolist(), strict=True)} == places
+    for u, v, pairs in strips:
+        for index in range(0, u.size, 7):
+            a, b = int(u[index]), int(v[index])
+            assert pairs.p[:, index] == pytest.approx(direct(scale, a, b), rel=1e-11)
+            assert pairs.q[:, index] == pytest.approx(direct(scale, a - 1, b + 1), rel=1e-11)
 
 
 @pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
@@ -154,14 +147,14 @@ def test_what_lies_beyond_the_places_that_are_tried_is_charged(monkeypatch, name
 
     def found():
         curve = check._one_move.__wrapped__(10.0, (2.0,), Noise.DISCRETE, 1)
-        return curve[0], compose.argmax_profile(10.0, Noise.DISCRETE, 1, 0.2, np.array([1.0, 1.1]), 6.0)[0]
+        return curve[0], adaptive.winners(Lattice(10.0, 1, 0.0), Reach(6.0, 0.0), 0.02, 60)[1]
 
     before = found()
-    for module in (check, compose):
+    for module in (check, adaptive):
         monkeypatch.setattr(module, name, lambda *_: 8e-3)
     after = found()
     assert after[0] > 1.1 * before[0]
-    assert after[1] >= before[1] + 2 * 7.9e-3
+    assert after[1] >= before[1] + 7.9e-3
 
 
 ORDERS = [1.05, 1.5, 2.0, 4.0, 10.0]

@@ -100,8 +100,8 @@ def test_the_promise_holds_the_release_too(make) -> None:
     without = make_config(mechanism=CONFIDENT)
     assert promised(config).epsilon > promised(without).epsilon
     events = events_of(config.promise())
-    assert [event.TYPE for event in events] == ["confident", "sanitised"]
-    assert [event.TYPE for event in events_of(without.promise())] == ["confident"]
+    assert [event.mechanism.name for event in events] == ["confident", "sanitised"]
+    assert [event.mechanism.name for event in events_of(without.promise())] == ["confident"]
     assert config.digest() != without.digest()
 
 

@@ -16,7 +16,7 @@ from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batc
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 
-EVENT = {"type": "confident", "version": 1}
+EVENT = {"type": "confident"}
 
 
 def batch(*names: str, labels=None, log_q=-1.5) -> Batch:

@@ -28,7 +28,7 @@ def some_batch(generator: np.random.Generator) -> Batch:
     labels = generator.integers(NO_LABEL, 2, len(ids))
     with_counts, has_votes, left_over = generator.integers(2, size=3)
     return Batch(
-        event={"type": "confident", "version": 1, "asked": len(ids), "sigma": float(generator.random())},
+        event={"type": "confident", "asked": len(ids), "sigma": float(generator.random())},
         parties=5,
         query_ids=tuple(ids),
         labels=labels,

@@ -63,13 +63,8 @@ def test_interactive_confirms_the_students_label_not_the_teachers() -> None:
 )
 def test_interactive_refuses_bad_probabilities(probabilities: np.ndarray | None, error: type, told: str) -> None:
     mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
-    event = mechanism.event(
-        asked=1, answered=1, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
-    )
     with pytest.raises(error, match=told):
         mechanism.draw(np.array([[6, 4]]), NoNoise(), probabilities)
-    with pytest.raises(error, match=told):
-        mechanism.evidence(event, np.array([[6, 4]]), probabilities)
 
 
 def test_interactive_needs_one_number_of_teachers() -> None:

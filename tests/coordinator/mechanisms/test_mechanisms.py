@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.accounting.events import event_from_json
-from consilium.accounting.label_costs import histogram_rdp
+from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Interactive, Mechanism
 from consilium.protocol.errors import ConfigError, NotEnoughParties
@@ -68,14 +67,14 @@ class TestContract:
         event = mechanism.event(
             asked=7, answered=7, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE, teachers_per_party=3
         )
-        assert mechanism.name == event.TYPE
+        assert mechanism.name == event.mechanism.name
         assert (event.asked, event.answered, event.unit, event.teachers_per_party) == (7, 7, Unit.PARTY, 3)
         assert event.noise is Noise.DISCRETE
         assert event.towards is (Towards.COORDINATOR if mechanism.noise_by_parties else Towards.STUDENT)
         assert event_from_json(event.to_json()) == event
         shared = {"asked", "answered", "unit", "neighbouring", "teachers_per_party", "towards", "noise", "slack"}
-        own = set(event.to_json()) - shared - {"type", "version"}
-        assert own and all(getattr(event, key) == getattr(mechanism, key) for key in own)
+        own = set(event.to_json()) - shared - {"type"}
+        assert own and all(getattr(event.mechanism, key) == getattr(mechanism, key) for key in own)
 
     def test_every_count_and_every_query_gets_its_own_noise(self, mechanism: Mechanism) -> None:
         """One number for each count, or for each check; none is drawn once and used twice."""
@@ -130,7 +129,7 @@ class TestContract:
             asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
         )
         assert event.worst_case_rdp([2.0]).tolist() == [0.0]
-        evidence = mechanism.evidence(event, votes, votes.astype(np.float64))
+        evidence = event.evidence(votes, probabilities=votes.astype(np.float64))
         assert all(part is None or part.shape == (0,) for part in evidence)
 
     def test_large_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
@@ -152,12 +151,12 @@ class TestContract:
         event = mechanism.event(
             asked=50, answered=answered, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
         )
-        evidence = mechanism.evidence(event, votes, np.full(votes.shape, 1 / 3))
+        evidence = event.evidence(votes, probabilities=np.full(votes.shape, 1 / 3))
         if mechanism.noise_by_parties or not mechanism.private or mechanism.name == "histogram":
             assert evidence == (None, None)
             return
         orders = [1.5, 2.0, 8.0]
-        at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), histogram_rdp(event, orders)
+        at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), event.histogram_rdp(orders)
         assert (at_votes >= 0).all() and (at_votes <= worst * (1 + 1e-12)).all() and np.isfinite(worst).all()
 
     def test_a_release_is_what_is_drawn_on_votes_that_are_collected_once(self, mechanism: Mechanism) -> None:
@@ -202,7 +201,8 @@ class TestContract:
         event = mechanism.event(
             asked=7, answered=7, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
         )
-        assert (mechanism.phases, mechanism.noise_by_parties) == (event.phases, event.noise_by_parties)
+        for name in ("phases", "noise_by_parties", "answers_all", "private"):
+            assert getattr(mechanism, name) == getattr(event.mechanism, name)
         assert mechanism.private == np.isfinite(event.worst_case_rdp([2.0])).all()
         assert mechanism.private == (mechanism.claimed_epsilon(7, 1e-5) is None)
         by_threshold = {"confident", "distributed", "distributed_two_phase"}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from consilium.accounting.curves import discrete, gdp
-from consilium.accounting.events import HistogramEvent
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.mechanisms import Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.models.keys import GraphStudent
@@ -30,8 +31,10 @@ def test_hand_labels_are_learned_once_for_every_mechanism(monkeypatch: pytest.Mo
     assert hand_labels(changed, "quick") is not by_hand[0] is not hand_labels(case, "full")
 
 
-EVENT = HistogramEvent(asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
-    teachers_per_party=2, towards=Towards.STUDENT, noise=Noise.DISCRETE, sigma=90.0)  # fmt: skip
+EVENT = ReleaseEvent(
+    mechanism=Histogram(90), asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    teachers_per_party=2, towards=Towards.STUDENT, noise=Noise.DISCRETE,
+)  # fmt: skip
 CHANGES: dict[str, dict[str, Any]] = {
     "asked": {"asked": 301, "answered": 301},
     "answered": {"asked": 200, "answered": 200},
@@ -41,10 +44,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "towards": {"towards": Towards.COORDINATOR},
     "noise": {"noise": Noise.CONTINUOUS},
     "slack": {"slack": 1e-6},
-    "sigma": {"sigma": 90.00001},
+    "mechanism": {"mechanism": Histogram(90.00001)},
     "delta": {},
 }
-OTHER_COST = ("asked", "answered", "neighbouring", "slack", "sigma", "delta")
+OTHER_COST = ("asked", "answered", "neighbouring", "slack", "mechanism", "delta")
 
 
 def test_every_field_of_an_event_is_looked_at() -> None:

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.aggregators import Confident, GNMax
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
+from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.accounting.errors import AccountingError, OrdersError, UnitError
-from consilium.accounting.events import DistributedEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent, StableEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind, rounded_up
+from consilium.accounting.mechanisms import Confident, Distributed, GNMax, LNMax
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from tests.accounting.events.examples import MASK, VOTES, common, confident
+from tests.accounting.examples import MASK, VOTES, confident, event_of
 
 
 def at_caps(event, asked, answered, delta):
@@ -94,7 +94,7 @@ def test_gaussian_parts_compose_exactly():
     accountant = Accountant()
     accountant.commit(event)
     assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(epsilon_of(squared, 1e-5))
-    assert LNMaxEvent(**common(), gamma=0.1).gaussian_parts() is None
+    assert event_of(LNMax(0.1)).gaussian_parts() is None
 
 
 def test_distributed_composition_is_exact():
@@ -102,11 +102,7 @@ def test_distributed_composition_is_exact():
     for noise, shares in ((Noise.CONTINUOUS, 250), (Noise.DISCRETE, 1), (Noise.DISCRETE, 250)):
         accountant = Accountant()
         for _ in range(2):
-            accountant.commit(
-                DistributedEvent(
-                    **common(320, 100, towards=Towards.COORDINATOR, noise=noise), sigma=40.0, noise_shares=shares
-                )
-            )
+            accountant.commit(event_of(Distributed(40, shares), 320, 100, towards=Towards.COORDINATOR, noise=noise))
         assert accountant.exact_worst_case_epsilon(1e-5) == pytest.approx(3.848610282538026, rel=1e-7)
         assert accountant.worst_case_epsilon(1e-5).epsilon == pytest.approx(4.1619, abs=1e-3)
         guarantee = accountant.guarantee(1e-5, Kind.WORST_CASE)
@@ -119,22 +115,12 @@ def test_no_exact_composition_is_claimed_where_none_is_known():
     assert accountant.exact_worst_case_epsilon(1e-5) is None
     accountant.commit(confident())
     assert accountant.exact_worst_case_epsilon(1e-5) is None
-    party = Accountant()
-    party.commit(GNMaxEvent(**common(unit=Unit.PARTY, k=2), sigma=10.0))
-    assert party.exact_worst_case_epsilon(1e-5) is None
-    laplace = Accountant()
-    laplace.commit(LNMaxEvent(**common(), gamma=0.1))
-    assert laplace.exact_worst_case_epsilon(1e-5) is None
-    coarse = Accountant()
-    coarse.commit(DistributedEvent(**common(), sigma=20.0, noise_shares=800))
-    assert coarse.exact_worst_case_epsilon(1e-5) is None
-    stable = Accountant()
-    stable.commit(StableEvent(**common(), threshold=45.0, sigma=8.0))
-    exact = stable.exact_worst_case_epsilon(1e-5)
-    assert exact == pytest.approx(discrete_epsilon(40, 8.0, 1, 1e-5 - stable.events[0].added_delta()), rel=1e-12)
-    assert exact != pytest.approx(discrete_epsilon(40, 8.0, 1, 1e-5), rel=1e-9)
-    assert exact is not None
-    assert exact < stable.worst_case_epsilon(1e-5).epsilon
+    for event in (
+        event_of(GNMax(10), unit=Unit.PARTY, k=2),
+        event_of(LNMax(0.1)),
+        event_of(Distributed(sigma=20, noise_shares=800)),
+    ):
+        assert accounted(event).exact_worst_case_epsilon(1e-5) is None
 
 
 DELTA = 1e-5
@@ -147,61 +133,35 @@ def accounted(*events: ReleaseEvent) -> Accountant:
     return accountant
 
 
-@pytest.mark.parametrize(
-    ("events", "least", "both"),
-    [
-        pytest.param(
-            [GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed", True, marks=pytest.mark.slow
-        ),
-        ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive", False),
-        ([GNMax(sigma=40).event(2)], "adaptive", False),
-    ],
-)
-def test_the_less_of_induction_and_composition_is_promised(
-    events: list[ReleaseEvent], least: str, both: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where kinds tell about as much, what is imagined in front of an induction may weigh too much: then both are
-    tried. Elsewhere induction is the least, and the slower one is left out."""
-    delta, accountant = 1e-3, accounted(*events)
-    found = {
-        "adaptive": accountant.adaptive_worst_case_epsilon(delta),
-        "composed": accountant.composed_worst_case_epsilon(delta),
-    }
-    assert min(found, key=lambda name: found[name] or math.inf) == least
-    tried: list[float] = []
-
-    def composed(_: Accountant, delta: float) -> float | None:
-        tried.append(delta)
-        return found["composed"]
-
-    monkeypatch.setattr(Accountant, "composed_worst_case_epsilon", composed)
-    assert accountant.least_worst_case_epsilon(delta)[0].epsilon == found[least]
-    assert bool(tried) == both
+def test_curves_are_computed_only_where_they_may_be_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few releases, or at a tiny epsilon; elsewhere induction is below, and a curve of new noise takes a second."""
+    few, many = (
+        accounted(GNMax(sigma=40).event(1)),
+        accounted(Confident(threshold=60, sigma1=120, sigma2=40).event(200)),
+    )
+    asked: list[str] = []
+    whole = ReleaseEvent.worst_case_rdp
+    monkeypatch.setattr(
+        ReleaseEvent, "worst_case_rdp", lambda event, orders: asked.append(event.mechanism.name) or whole(event, orders)
+    )
+    least = [accountant.least_worst_case_epsilon(DELTA)[0].epsilon for accountant in (few, many)]
+    assert asked == ["gnmax"]
+    for accountant, epsilon in zip((few, many), least, strict=True):
+        assert epsilon <= accountant.worst_case_epsilon(DELTA).epsilon
 
 
 def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each way in which an epsilon is found."""
     event = GNMax(sigma=40).event(2)
-    ways = (
-        Accountant.worst_case_epsilon,
-        Accountant.exact_worst_case_epsilon,
-        Accountant.adaptive_worst_case_epsilon,
-        Accountant.composed_worst_case_epsilon,
-    )
+    ways = (Accountant.worst_case_epsilon, Accountant.exact_worst_case_epsilon, Accountant.adaptive_worst_case_epsilon)
     at_half = [way(accounted(event), DELTA / 2) for way in ways]
-    monkeypatch.setattr(GNMaxEvent, "added_delta", lambda _: DELTA / 2)
+    monkeypatch.setattr(ReleaseEvent, "added_delta", lambda _: DELTA / 2)
     assert [way(accounted(event), DELTA) for way in ways] == at_half
     assert None not in at_half
 
 
-def test_more_than_two_kinds_are_not_induced_over() -> None:
-    """As a party has them after several federations: it takes long, and gains next to nothing."""
-    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 10.0))
-    assert accounted(first, second).adaptive_worst_case_epsilon(DELTA) is None
-
-
 def lnmax(queries, gamma=0.05, **more):
-    return LNMaxEvent(**common(queries, queries, **more), gamma=gamma)
+    return event_of(LNMax(gamma), queries, queries, **more)
 
 
 def test_one_label_under_laplace_noise_costs_no_more_than_pure_privacy() -> None:

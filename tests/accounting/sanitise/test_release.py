@@ -12,9 +12,9 @@ import pytest
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, EventError, NoiseError, UnitError
-from consilium.accounting.events import InteractiveEvent, LNMaxEvent, StableEvent, event_from_json
 from consilium.accounting.guarantees import Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp
+from consilium.accounting.mechanisms import Histogram, Interactive, LNMax, event_from_json
 from consilium.accounting.outcome import check
 from consilium.accounting.sanitise.release import (
     Answered,
@@ -25,14 +25,14 @@ from consilium.accounting.sanitise.release import (
     secret_smoothness,
 )
 from consilium.accounting.units import Noise, Towards, Unit
-from tests.accounting.events.examples import CONFIDENT, MASK, PLAN, VOTES, common, confident
+from tests.accounting.examples import MASK, PLAN, VOTES, confident, event_of
 
 
 def by_the_lead(event, mask, probabilities=None):
     """What the answered labels cost by the lead and all checks exactly, looked up query by query."""
     costs, ordered = label_costs(event, 100, 3, np.array([2.5]))[0], np.sort(VOTES, axis=1)
     total = sum(costs[min(lead, costs.size - 1)] for lead in (ordered[:, -1] - ordered[:, -2])[mask])
-    compared = event.comparison(VOTES, 100, probabilities)
+    compared = event.mechanism.comparison(VOTES, 100, event.noise, probabilities)
     if compared is None:
         return total
     return total + check.sum_rdp(compared.number, compared.threshold, compared.sigma, compared.noise, [2.5])[0]
@@ -81,7 +81,7 @@ def test_batches_with_fewer_teachers_are_sanitised_with_their_own_number():
     ("plan", "event", "why"),
     [
         (SanitisedPlan(order=2.5, beta=1.0, sigma_ss=5.0), confident(), "no finite cost"),
-        (SanitisedPlan(order=2.5, beta=0.1, sigma_ss=5.0), StableEvent(**common(), threshold=5.0, sigma=8.0), "stable"),
+        (SanitisedPlan(order=2.5, beta=0.1, sigma_ss=5.0), event_of(Histogram(8)), "histogram"),
     ],
 )
 def test_a_plan_that_could_not_be_carried_out_is_refused_before_the_run(plan, event, why):
@@ -151,13 +151,13 @@ def test_sanitised_release_composes_batches_and_refuses_mixed_ones():
         sanitise([], PLAN, 1e-5, 100)
     with pytest.raises(EventError, match="disagree"):
         sanitise([Answered(event, VOTES, ~MASK)], PLAN, 1e-5, 100)
-    # A stable release has no sensitivity bound here: it enters at its public worst case. LNMax has one.
+    # A histogram has no sensitivity bound here: it enters at its public worst case. LNMax has one.
     everything = np.ones(40, dtype=bool)
-    stable = StableEvent(**common(noise=Noise.CONTINUOUS), threshold=5.0, sigma=8.0)
-    mixed = secret_smoothness([batch, Answered(stable, VOTES, everything)], PLAN, 100)
+    whole = event_of(Histogram(8), noise=Noise.CONTINUOUS)
+    mixed = secret_smoothness([batch, Answered(whole, VOTES, everything)], PLAN, 100)
     assert mixed.smooth == one.smooth
-    assert mixed.rdp == pytest.approx(one.rdp + stable.worst_case_rdp([2.5])[0])
-    lnmax = LNMaxEvent(**common(noise=Noise.CONTINUOUS), gamma=0.05)
+    assert mixed.rdp == pytest.approx(one.rdp + whole.worst_case_rdp([2.5])[0])
+    lnmax = event_of(LNMax(0.05), noise=Noise.CONTINUOUS)
     mixed = secret_smoothness([batch, Answered(lnmax, VOTES, everything)], PLAN, 100)
     assert mixed.smooth > one.smooth
     assert mixed.rdp == pytest.approx(one.rdp + by_the_lead(lnmax, everything))
@@ -165,7 +165,7 @@ def test_sanitised_release_composes_batches_and_refuses_mixed_ones():
 
 def test_sanitised_interactive_and_party_level():
     p = np.tile([0.5, 0.25, 0.25], (40, 1))
-    event = InteractiveEvent(**common(40, 25, noise=Noise.CONTINUOUS), **CONFIDENT)  # pyright: ignore[reportArgumentType]
+    event = event_of(Interactive(60, 30, 10), 40, 25, noise=Noise.CONTINUOUS)
     batch = Answered(event, VOTES, MASK, p)
     secret = secret_smoothness([batch], PLAN, 100)
     assert secret.rdp == pytest.approx(by_the_lead(event, MASK, p), rel=1e-11)

@@ -1,0 +1,490 @@
+"""What was released, as one frozen value that knows its cost: a mechanism, how often it was used, and whose data it is.
+
+A mechanism (`mechanisms` has them all) is a few noisy steps, and what a release costs is the sum of theirs: at worst,
+as if the noisy counts left whole, and at votes. Nobody asks of which class a mechanism is.
+
+Unit, neighbouring relation, audience and noise are required: a default would be a silent claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from consilium.accounting.checks import (
+    check_count,
+    check_log_q,
+    check_orders,
+    check_same_total,
+    check_scale,
+    check_votes_moved,
+)
+from consilium.accounting.curves.discrete import NO_SLACK, convolution_slack, slack_rdp
+from consilium.accounting.curves.gaussian import (
+    check_threshold,
+    log_pr_answered,
+    log_q_gnmax,
+    log_q_threshold,
+    rdp_gaussian,
+    sum_rdp_data_dependent,
+)
+from consilium.accounting.curves.gdp import GaussianPart
+from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, sum_rdp_lnmax
+from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
+from consilium.accounting.worst.compose import Composed
+from consilium.accounting.worst.laplace import rdp_argmax_laplace
+from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Noise that is drawn once for a query, and what leaves of the result.
+
+    Fields
+    ------
+    leaves : of noisy counts the class with the largest ("argmax") or all ("histogram"); of one noisy number whether it
+        reached a threshold ("check").
+    law : of the noise on a count, or on the number. scale : its sigma, or its inverse scale gamma.
+    only_answered : whether it is drawn for answered queries alone.
+    shares : how many independent ones of the parties make up the noise before anybody sees a sum; None where the
+        coordinator draws it, on exact counts.
+    """
+
+    leaves: Literal["argmax", "histogram", "check"]
+    law: Literal["gaussian", "laplace"]
+    scale: float
+    only_answered: bool = True
+    shares: int | None = None
+
+    def rdp(self, orders: object, noise: Noise, moved: int) -> np.ndarray:
+        """Of what leaves, whatever the votes are: float64 (orders,)."""
+        if self.leaves == "histogram":
+            return rdp_gaussian(self.scale, orders, moved)
+        if self.law == "laplace":
+            return rdp_argmax_laplace(self.scale, orders, noise, moved)
+        return (rdp_argmax if self.leaves == "argmax" else rdp_check)(self.scale, orders, noise, moved)
+
+    def whole_rdp(self, orders: object, noise: Noise, moved: int) -> np.ndarray:
+        """As if the noisy counts or number left, as the papers charge it: float64 (orders,)."""
+        if self.law == "laplace":
+            return rdp_laplace(self.scale, orders, moved, noise=noise)
+        return rdp_gaussian(self.scale, orders, moved, scalar=self.leaves == "check")
+
+    def published_rdp(
+        self, log_q: np.ndarray, orders: object, noise: Noise, moved: int, weights: np.ndarray | None
+    ) -> np.ndarray:
+        """Sum of the papers' bounds at these log q over queries, each times its weight: float64 (orders,). Secret."""
+        if self.law == "laplace":
+            return sum_rdp_lnmax(log_q, self.scale, orders, moved, noise=noise, weights=weights)
+        scalar = self.leaves == "check"
+        return sum_rdp_data_dependent(log_q, self.scale, orders, moved, scalar=scalar, weights=weights)
+
+
+def share_slack(noise: Noise, sigma: float, shares: int | None) -> float:
+    """Largest |log(sum of shares / one discrete Gaussian)| of the noise on a count; 0 for noise of one piece.
+
+    Below 1e-15 once a share's sigma exceeds 1.92.
+
+    Raises
+    ------
+    NoiseError : a share's sigma is below 1/2, where nothing is known.
+    """
+    if noise is Noise.CONTINUOUS or shares is None or shares == 1:
+        return 0.0
+    return convolution_slack(shares, sigma / math.sqrt(shares))
+
+
+class Evidence(NamedTuple):
+    """What one batch of votes says about its cost: two float64 (asked,) of log q, or None. Secret; never printed."""
+
+    log_q_check: np.ndarray | None
+    log_q_label: np.ndarray | None
+
+    def __repr__(self) -> str:
+        return "Evidence(<secret>)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison:
+    """What a threshold check compares: one number for each query, to which noise is added. Secret.
+
+    Fields
+    ------
+    number : int64 (queries,); one moved vote changes it by at most 1.
+    least, most : between which it lies, whatever the votes are.
+    threshold, sigma, noise : of the check; a query passes if number + noise >= threshold.
+    """
+
+    number: np.ndarray
+    least: int
+    most: int
+    threshold: float
+    sigma: float
+    noise: Noise
+
+    def __repr__(self) -> str:
+        return "Comparison(<secret>)"
+
+    def log_p(self) -> np.ndarray:
+        """log of the probability that each query passes: float64 (queries,)."""
+        return log_pr_answered(self.number, self.threshold, self.sigma, self.noise)[0]
+
+    def log_q(self) -> np.ndarray:
+        """log of the probability of the less likely outcome, pass or fail: float64 (queries,)."""
+        return log_q_threshold(self.number, self.threshold, self.sigma, self.noise)
+
+
+class PartyNoise(NamedTuple):
+    """Noise that the parties add to one sum: sigma of all shares together on one count, and how many shares."""
+
+    sigma: float
+    shares: int
+
+
+_CHECKS: Mapping[str, Callable[[object, str], float]] = {
+    **dict.fromkeys(("sigma", "sigma1", "sigma2", "gamma", "beta", "sigma_ss"), check_scale),
+    "threshold": lambda value, _: check_threshold(value),
+    "constant": check_count,
+    "noise_shares": lambda value, name: check_count(value, name, 1),
+    "log_scale_sigma": lambda value, name: check_scale(value, name) if value != 0 else 0.0,
+}
+"""What a parameter of this name may be."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Mechanism:
+    """What all mechanisms share.
+
+    Of the class
+    ------------
+    name : as tables and ledgers give it.
+    answers_all : whether every query gets a label.
+    private : whether any bound holds at all.
+    phases : how often votes are summed for one batch of queries, with fresh noise each time.
+    noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
+    closing : whether it is released at the close of a run, about the releases before it, and asks nothing itself.
+
+    Raises
+    ------
+    EventError, NoiseError, ThresholdError : a parameter that it cannot have.
+    """
+
+    name: ClassVar[str]
+    answers_all: ClassVar[bool] = False
+    private: ClassVar[bool] = True
+    phases: ClassVar[int] = 1
+    noise_by_parties: ClassVar[bool] = False
+    closing: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name, value in self.parameters().items():
+            plain = value.item() if isinstance(value, np.generic) else value
+            object.__setattr__(self, name, _CHECKS[name](plain, name))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value:.10g}' for name, value in self.parameters().items())})"
+        )
+
+    def parameters(self) -> dict[str, float]:
+        """By name, in the order in which they are written."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        """Its noisy steps, with what leaves of each to this audience; none where the cost is not a sum of such."""
+        return ()
+
+    def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
+        """What it costs besides its steps: float64 (orders,)."""
+        return np.zeros(check_orders(orders).size)
+
+    def comparison(
+        self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
+    ) -> Comparison | None:
+        """What its check compares on votes int64 (queries, classes) of ``teachers`` each; None without one. Secret.
+
+        probabilities : float64 (queries, classes), the student's public predictions, where they are needed.
+        """
+        return None
+
+    def check_reach(self, teachers: int) -> None:
+        """Raise ThresholdError for a threshold that so many votes hardly reach, or any reaches."""
+
+    def with_noise(self, amount: float) -> Self:
+        """The same with so much noise on a count; the noise of a check keeps its ratio to it.
+
+        amount : standard deviation of Gaussian noise, or the scale 1 / gamma of Laplace noise.
+
+        >>> from consilium.accounting.mechanisms import Confident, LNMax
+        >>> Confident(threshold=200, sigma1=150, sigma2=40).with_noise(80), LNMax(gamma=1).with_noise(20)
+        (Confident(threshold=200, sigma1=300, sigma2=80), LNMax(gamma=0.05))
+        """
+        before = {name: value for name, value in self.parameters().items() if name in ("sigma1", "sigma2", "sigma")}
+        if not before:
+            return replace(self, **{"gamma": 1 / amount})
+        *checks, label = before
+        return replace(self, **{name: before[name] * amount / before[label] for name in checks}, **{label: amount})
+
+    def event(
+        self,
+        asked: int,
+        answered: int | None = None,
+        *,
+        unit: Unit | str = Unit.PARTY,
+        neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+        teachers_per_party: int = 1,
+        noise: Noise | str = Noise.DISCRETE,
+    ) -> ReleaseEvent:
+        """What is charged towards the student for ``asked`` queries of which ``answered`` (None: all) get a label.
+
+        Raises
+        ------
+        EventError, UnitError : counts or words that no release can have.
+        """
+        return ReleaseEvent(
+            mechanism=self,
+            asked=asked,
+            answered=asked if answered is None else answered,
+            unit=unit,  # pyright: ignore[reportArgumentType]
+            neighbouring=neighbouring,  # pyright: ignore[reportArgumentType]
+            teachers_per_party=teachers_per_party,
+            towards=Towards.STUDENT,
+            noise=noise,  # pyright: ignore[reportArgumentType]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseEvent:
+    """So many queries that one mechanism looked at.
+
+    Fields
+    ------
+    mechanism : with its parameters.
+    asked : queries that it looked at. answered : those for which a label left.
+    unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
+    towards : who sees the release. noise : which noise was drawn.
+    slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
+        Gaussian; above 0 only where it is a sum of several, and charged for every answer.
+
+    Raises
+    ------
+    EventError, UnitError : a field that no release can have.
+
+    >>> from consilium.accounting.mechanisms import GNMax
+    >>> event = ReleaseEvent(mechanism=GNMax(sigma=40), asked=100, answered=100, unit=Unit.RECORD,
+    ...                      neighbouring=Neighbouring.REPLACE, teachers_per_party=1, towards=Towards.STUDENT,
+    ...                      noise=Noise.DISCRETE)
+    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.histogram_rdp([2.0]).tolist()
+    ([0.08], [0.125])
+    """
+
+    mechanism: Mechanism
+    asked: int
+    answered: int
+    unit: Unit
+    neighbouring: Neighbouring
+    teachers_per_party: int
+    towards: Towards
+    noise: Noise
+    slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, enum in (("unit", Unit), ("neighbouring", Neighbouring), ("towards", Towards), ("noise", Noise)):
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, enum(value))
+            except ValueError:
+                allowed = ", ".join(repr(str(member)) for member in enum)
+                error = UnitError if enum in (Unit, Neighbouring) else EventError
+                raise error(f"{name} must be one of {allowed}, got {value!r}. State it; it has no default.") from None
+        for name in ("asked", "answered", "teachers_per_party", "slack"):  # JSON and messages have no numpy
+            value = getattr(self, name)
+            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+        check_count(self.asked, "asked")
+        check_count(self.answered, "answered")
+        what = self.mechanism.name
+        if self.answered > self.asked:
+            raise EventError(f"answered ({self.answered}) exceeds asked ({self.asked}). Count the same batch.")
+        if self.mechanism.answers_all and self.answered != self.asked:
+            raise EventError(f"{what} answers every query, but answered is {self.answered} of {self.asked} asked.")
+        if self.mechanism.closing and self.asked:
+            raise EventError(f"a {what} release asks nothing, but asked is {self.asked}. Count 0.")
+        check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
+        check_votes_moved(self.votes_moved)
+        one_piece = any(s.law == "gaussian" and s.leaves != "check" and s.shares is None for s in self.steps)
+        if type(self.slack) not in (int, float) or not 0 <= self.slack <= (1 if one_piece else 0):
+            raise EventError(f"slack {self.slack!r} of a {what} release. Noise of shares has at most 1, other 0.")
+
+    @property
+    def votes_moved(self) -> int:
+        """Most votes that one unit moves in one query."""
+        return votes_moved(self.unit, self.teachers_per_party, self.neighbouring)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The noisy steps, in the order in which they happen."""
+        return self.mechanism.steps(self.towards)
+
+    @property
+    def label(self) -> Step | None:
+        """The step whose winner leaves and nothing else of its counts, with noise of one piece; None without one."""
+        found = (step for step in self.steps if step.leaves == "argmax" and step.shares is None)
+        return None if self.slack > 0 else next(found, None)
+
+    def with_counts(self, asked: int, answered: int) -> ReleaseEvent:
+        """The same release for other numbers of queries, e.g. the query budget fixed before a run."""
+        return replace(self, asked=asked, answered=answered)
+
+    def queries_in(self, phase: int) -> int:
+        """Queries whose votes are summed in this phase, the first being 1."""
+        return {1: self.asked, 2: self.answered if self.mechanism.phases == 2 else 0}.get(phase, 0)
+
+    def party_noise(self, phase: int) -> PartyNoise | None:
+        """Noise of the parties that is charged in this phase; None where they add none."""
+        for number, step in enumerate(self.steps, 1):
+            if number == phase and step.shares is not None:
+                return PartyNoise(step.scale, step.shares)
+        return None
+
+    def count(self, step: Step) -> int:
+        """How often the noise of a step was drawn."""
+        return self.answered if step.only_answered else self.asked
+
+    def _slack(self, step: Step) -> float:
+        return 0.0 if step.leaves == "check" else self.slack + share_slack(self.noise, step.scale, step.shares)
+
+    def _sum(self, one: Callable[[Step, object, Noise, int], np.ndarray], orders: object) -> np.ndarray:
+        total = self.mechanism.other_rdp(orders, self.answered, self.votes_moved)
+        for step in self.steps:
+            each = one(step, orders, self.noise, self.votes_moved)
+            total += self.count(step) * (each + slack_rdp(self._slack(step), self.votes_moved, orders))
+        return total
+
+    def worst_case_rdp(self, orders: object) -> np.ndarray:
+        """Curve of what leaves, for all votes: float64 (orders,). Depends on asked and answered only."""
+        return self._sum(Step.rdp, orders)
+
+    def histogram_rdp(self, orders: object) -> np.ndarray:
+        """Curve of all noisy counts, of which less may leave: float64 (orders,), what the papers charge."""
+        return self._sum(Step.whole_rdp, orders)
+
+    def added_delta(self) -> float:
+        """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
+        return 0.0
+
+    def pure_epsilon(self) -> float | None:
+        """Epsilon at a delta of 0, whatever the votes are; None where there is none."""
+        if not self.steps or any(step.law != "laplace" for step in self.steps):
+            return None
+        return sum(self.count(step) * 2 * step.scale * self.votes_moved for step in self.steps)
+
+    def _all_gaussian(self) -> bool:
+        return bool(self.steps) and all(step.law == "gaussian" for step in self.steps)
+
+    def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
+        """The Gaussian releases of which all that leaves is made, for exact composition; None if it is not.
+
+        What leaves may be less than they are: a winner of a noisy histogram.
+        """
+        if not self._all_gaussian():
+            return None
+        return tuple(GaussianPart(self.count(s), s.scale, s.leaves == "check", self._slack(s)) for s in self.steps)
+
+    def composed_parts(self) -> tuple[Composed, ...] | None:
+        """What leaves, for the composition of winners, bits and histograms; None where there is none for it, or where
+        noise is not as good as a discrete Gaussian."""
+        if not self.steps or any(self._slack(step) > NO_SLACK for step in self.steps):
+            return None
+        n, noise, moved = self.count, self.noise, self.votes_moved
+        return tuple(
+            Composed(n(step), "laplace", 1 / step.scale, noise, moved)
+            if step.law == "laplace"
+            else Composed(n(step), step.leaves, step.scale, noise, moved)
+            for step in self.steps
+        )
+
+    def log_p_answered(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None = None) -> np.ndarray:
+        """log of the probability that each query passes the check, 0 where there is none: float64 (asked,). Secret."""
+        compared = self.mechanism.comparison(votes, teachers, self.noise, probabilities)
+        return np.zeros(len(votes)) if compared is None else compared.log_p()
+
+    @property
+    def votes_decide(self) -> bool:
+        """Whether the cost at votes is another than the worst case: labels or bits leave, of exact counts."""
+        in_one = all(step.leaves != "histogram" and step.shares is None for step in self.steps)
+        return bool(self.steps) and in_one and self.slack == 0
+
+    def evidence(
+        self, votes: np.ndarray, teachers: int | None = None, probabilities: np.ndarray | None = None
+    ) -> Evidence:
+        """log q of every query, from votes int64 (asked, classes). Secret. None where votes do not decide the cost.
+
+        teachers : the votes in every row, where the caller knows it; else all rows must have one number.
+        probabilities : float64 (asked, classes), the student's public predictions, for a mechanism that compares with
+            them; the others look at votes alone.
+
+        Raises
+        ------
+        VotesError : rows differ in their number of votes. EventError : votes or predictions do not cover the queries
+        asked.
+        """
+        if not self.votes_decide:
+            return Evidence(None, None)
+        total = check_same_total(votes, teachers)
+        if len(votes) != self.asked:
+            raise EventError(f"votes hold {len(votes)} queries, the event says {self.asked} were asked.")
+        compared = self.mechanism.comparison(votes, total, self.noise, probabilities)
+        label = None
+        if (step := self.label) is not None:
+            log_q = log_q_lnmax if step.law == "laplace" else log_q_gnmax
+            label = log_q(votes, step.scale, self.noise)
+        return Evidence(None if compared is None else compared.log_q(), label)
+
+    def data_dependent_rdp(self, evidence: Evidence, answered: object, orders: object) -> np.ndarray:
+        """Curve at the data at hand, by the papers' bounds: float64 (orders,). Secret.
+
+        answered : bool (asked,), the realised answers; or float64 (asked,), the probability of each, for expected
+            answers as in the papers.
+
+        One direction. The result may decide neither when to stop nor what to publish. Where the votes are at hand,
+        ``label_costs.exact_rdp`` computes what this bounds. It may be above ``worst_case_rdp``, since the papers bound
+        the noisy histogram, of which the winner alone leaves.
+
+        Raises
+        ------
+        NoDataDependentBoundError : votes do not decide the cost. EventError : answers or evidence of other queries.
+        """
+        if not self.votes_decide:
+            raise NoDataDependentBoundError(
+                f"a {self.mechanism.name} release of these sums has no data-dependent bound. Use worst_case_rdp."
+            )
+        weights = np.asarray(answered)
+        if weights.dtype not in (np.bool_, np.float64) or weights.shape != (self.asked,):
+            raise EventError(
+                f"answered must be a bool mask, or probabilities, of shape ({self.asked},), got {weights.dtype}"
+                f" {weights.shape}."
+            )
+        if weights.dtype == np.bool_ and int(weights.sum()) != self.answered:
+            raise EventError(
+                f"the mask marks {int(weights.sum())} queries as answered, the event says {self.answered}."
+            )
+        total = np.zeros(check_orders(orders).size)
+        for step in self.steps:
+            log_q = evidence.log_q_check if step.leaves == "check" else evidence.log_q_label
+            if log_q is None or check_log_q(log_q).shape != (self.asked,):
+                raise EventError(f"evidence does not cover the {self.asked} queries of the event. Recompute it.")
+            paid = weights if step.only_answered else None
+            total += step.published_rdp(log_q, orders, self.noise, self.votes_moved, paid)
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values in one table, with the mechanism's name as "type"; ``mechanisms.event_from_json`` reads it."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "mechanism"}
+        plain = {key: value.value if isinstance(value, StrEnum) else value for key, value in values.items()}
+        return {"type": self.mechanism.name, **plain, **self.mechanism.parameters()}

@@ -1,0 +1,337 @@
+"""Every mechanism, described once: its parameters, what it releases, and the noisy steps that it is charged for.
+
+The coordinator draws with these parameters, scenarios and ledgers name them, and audits read them back.
+`events.ReleaseEvent` adds how often one was used and for whom, and computes what that costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from consilium.accounting.checks import check_orders
+from consilium.accounting.curves.gaussian import public_offsets
+from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.errors import EventError, ThresholdError
+from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
+from consilium.accounting.units import Noise, Towards
+
+_REACH = 2
+"""Standard deviations by which a threshold may lie above the number of teachers."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GNMax(Mechanism):
+    """argmax of votes + N(0, sigma^2) on each count; every query is answered. Papernot et al. 2018, Section 3.1.
+
+    Charged for the winner, which is what leaves (``worst.renyi``), and not for the histogram, as there.
+
+    >>> GNMax(sigma=40).event(100, unit="record").worst_case_rdp([2.0]).round(4).tolist()
+    [0.08]
+    """
+
+    name: ClassVar[str] = "gnmax"
+    answers_all: ClassVar[bool] = True
+
+    sigma: float
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        return (Step("argmax", "gaussian", self.sigma),)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LNMax(Mechanism):
+    """argmax of votes + Lap(1/gamma) on each count; every query is answered. Papernot et al. 2017, Theorems 2 and 3.
+
+    Charged for the winner, which is what leaves (``worst.laplace``), and not for the noisy counts, as there.
+
+    >>> event = LNMax(gamma=0.05).event(100)
+    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.pure_epsilon()
+    ([0.2499], 10.0)
+    """
+
+    name: ClassVar[str] = "lnmax"
+    answers_all: ClassVar[bool] = True
+
+    gamma: float
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        return (Step("argmax", "laplace", self.gamma),)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Histogram(Mechanism):
+    """votes + N(0, sigma^2) on each count, all of which is released; every query is answered.
+
+    The Gaussian mechanism on a histogram of which k votes move, so its L2 sensitivity is k sqrt(2): what the papers
+    charge GNMax, which does not show the histogram (Papernot et al. 2018, Section 3.1). No votes make it cheaper: the
+    distance of two histograms is the same wherever they lie.
+
+    >>> Histogram(sigma=40).event(100).worst_case_rdp([2.0]).tolist()
+    [0.125]
+    """
+
+    name: ClassVar[str] = "histogram"
+    answers_all: ClassVar[bool] = True
+
+    sigma: float
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        return (Step("histogram", "gaussian", self.sigma),)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Confident(Mechanism):
+    """GNMax (sigma2) where the top count + N(0, sigma1^2) reaches the threshold. Papernot et al. 2018, Algorithm 1.
+
+    Every query pays the check, noise on one number of sensitivity 1; only answered queries pay GNMax.
+
+    >>> event = Confident(threshold=200, sigma1=150, sigma2=40).event(640, 283)
+    >>> event.worst_case_rdp([2.0]).round(6).tolist(), event.histogram_rdp([2.0]).round(6).tolist()
+    ([0.244513], [0.382194])
+    """
+
+    name: ClassVar[str] = "confident"
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        check = Step("check", "gaussian", self.sigma1, only_answered=False)
+        return (check, Step("argmax", "gaussian", self.sigma2))
+
+    def comparison(
+        self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
+    ) -> Comparison:
+        """The top count."""
+        return self._compare(np.asarray(votes).max(axis=1), 0, teachers, noise)
+
+    def _compare(self, number: np.ndarray, least: int, most: int, noise: Noise) -> Comparison:
+        return Comparison(
+            number=number.astype(np.int64, copy=False),
+            least=least,
+            most=most,
+            threshold=self.threshold,
+            sigma=self.sigma1,
+            noise=noise,
+        )
+
+    def check_reach(self, teachers: int) -> None:
+        """PATE 2018 asks 250 teachers at a threshold of 300 and sigma1 200: noise reaches what votes alone cannot."""
+        if 0 < self.threshold < 1:
+            raise ThresholdError(
+                f"threshold {self.threshold:g} is less than a vote. Name it in votes, of {teachers} teachers."
+            )
+        if self.threshold > teachers + _REACH * self.sigma1:
+            raise ThresholdError(
+                f"threshold {self.threshold:g} is above the {teachers} teachers by more than {_REACH} times sigma1, so"
+                " that next to nothing is ever answered. Lower it."
+            )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Interactive(Confident):
+    """The same check on max_j(n_j - M p_j), p the student's public prediction. Papernot et al. 2018, Algorithm 2.
+
+    Its sensitivity is 1 as well, because p is public. A confident prediction of the student that is reinforced where
+    the check fails is post-processing: it counts as asked, not as answered.
+
+    >>> votes, p = np.array([[90, 10]]), np.array([[0.8, 0.2]])
+    >>> Interactive(threshold=5, sigma1=20, sigma2=20).comparison(votes, 100, Noise.DISCRETE, p).number.tolist()
+    [10]
+    """
+
+    name: ClassVar[str] = "interactive"
+
+    def comparison(
+        self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
+    ) -> Comparison:
+        """The largest excess over what the student predicts.
+
+        Raises
+        ------
+        EventError : no predictions, or not one row per query. ThresholdError : not within [0, 1].
+        """
+        if probabilities is None:
+            raise EventError("an interactive check needs the student's predictions. Pass predictions.")
+        array, offsets = np.asarray(votes).astype(np.int64, copy=False), public_offsets(probabilities, teachers)
+        if offsets.shape != array.shape:
+            raise EventError(
+                f"predictions have shape {offsets.shape}, the votes {array.shape}. Pass one row per query."
+            )
+        least, most = -int(offsets.max(initial=0)), teachers - int(offsets.min(initial=0))
+        return self._compare((array - offsets).max(axis=1), least, most, noise)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Immutable(Mechanism):
+    """Noisy argmax after ``constant`` was added to the top count, Laplace noise: NOT differentially private.
+
+    Its curve is infinite as soon as anything was answered, and stays so under composition. What the near-zero-cost
+    paper claims for it is in ``curves.immutable``.
+
+    >>> Immutable(gamma=0.1, constant=1000).event(1).worst_case_rdp([2.0]).tolist()
+    [inf]
+    """
+
+    name: ClassVar[str] = "immutable"
+    answers_all: ClassVar[bool] = True
+    private: ClassVar[bool] = False
+
+    gamma: float
+    constant: int
+
+    def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
+        return np.full(check_orders(orders).size, math.inf if answered else 0.0)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ImmutableGaussian(Mechanism):
+    """The same with Gaussian noise: NOT differentially private either."""
+
+    name: ClassVar[str] = "immutable_gaussian"
+    answers_all: ClassVar[bool] = True
+    private: ClassVar[bool] = False
+
+    sigma: float
+    constant: int
+
+    other_rdp = Immutable.other_rdp
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Distributed(Mechanism):
+    """One noisy histogram per query, which the coordinator sees; everybody else sees the label, or that there is none.
+
+    The noise of variance sigma^2 is the sum of ``noise_shares`` independent shares (of honest parties: leave out those
+    that may collude or drop out). No votes make it cheaper: the whole histogram is seen, and every query pays. Anybody
+    but the coordinator is charged the winner (where labels alone are released): a threshold on the largest noisy count
+    costs nothing beside it, since with the larger of it and of the other classes' largest count in the place of the
+    latter, what leaves is a function of the same three outcomes. For integer noise the sum of shares is not quite a
+    discrete Gaussian; the difference is charged (``events.share_slack``).
+    """
+
+    name: ClassVar[str] = "distributed"
+    noise_by_parties: ClassVar[bool] = True
+
+    sigma: float
+    noise_shares: int
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        return (_shared(self.sigma, self.noise_shares, towards, only_answered=False),)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DistributedTwoPhase(Mechanism):
+    """Screen every query with a noisy histogram (sigma1), label those that passed with a fresh one (sigma2).
+
+    Phase one shows a whole histogram, so it costs alpha / sigma1^2 (not half of it) for every query asked.
+    """
+
+    name: ClassVar[str] = "distributed_two_phase"
+    phases: ClassVar[int] = 2
+    noise_by_parties: ClassVar[bool] = True
+
+    sigma1: float
+    sigma2: float
+    noise_shares: int
+
+    def steps(self, towards: Towards) -> tuple[Step, ...]:
+        screen = _shared(self.sigma1, self.noise_shares, towards, only_answered=False)
+        return (screen, _shared(self.sigma2, self.noise_shares, towards, only_answered=True))
+
+
+def _shared(sigma: float, shares: int, towards: Towards, *, only_answered: bool) -> Step:
+    leaves = "histogram" if towards is Towards.COORDINATOR else "argmax"
+    return Step(leaves, "gaussian", sigma, only_answered, shares)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sanitised(Mechanism):
+    """One release of a data-dependent curve with noise scaled to its smooth sensitivity; see ``sanitise.release``.
+
+    It asks nothing and answers nothing, and costs the same whatever was asked before. The cost holds at every order,
+    not only at that of the released curve.
+
+    beta, sigma_ss : of the plan. log_scale_sigma : noise on ln SS, 0 where that is not released.
+    """
+
+    name: ClassVar[str] = "sanitised"
+    closing: ClassVar[bool] = True
+
+    beta: float
+    sigma_ss: float
+    log_scale_sigma: float
+
+    def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
+        alpha = check_orders(orders)
+        _, beta = group_smooth_sensitivity(1.0, self.beta, votes_moved)
+        cost = gnss_cost(alpha, beta, self.sigma_ss)
+        # ln SS moves by at most k beta between neighbours: an ordinary Gaussian release
+        return cost + alpha * beta**2 / (2 * self.log_scale_sigma**2) if self.log_scale_sigma else cost
+
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    cls.name: cls
+    for cls in (
+        LNMax,
+        GNMax,
+        Histogram,
+        Confident,
+        Interactive,
+        Distributed,
+        DistributedTwoPhase,
+        Immutable,
+        ImmutableGaussian,
+        Sanitised,
+    )
+}
+"""Every mechanism by its name."""
+
+
+def mechanism_of(name: str, parameters: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of this name with these parameters, no more and no less.
+
+    Raises
+    ------
+    EventError : unknown, or other parameters. NoiseError, ThresholdError : a value that it cannot have.
+
+    >>> mechanism_of("gnmax", {"gamma": 0.05})
+    Traceback (most recent call last):
+    consilium.accounting.errors.EventError: gnmax takes sigma, got gamma. Give these.
+    """
+    cls = MECHANISMS.get(name)
+    if cls is None:
+        raise EventError(f"unknown mechanism {name!r}; known: {', '.join(sorted(MECHANISMS))}. Update this program.")
+    wanted = [field.name for field in fields(cls)]
+    if set(parameters) != set(wanted):
+        raise EventError(f"{name} takes {', '.join(wanted)}, got {', '.join(parameters) or 'nothing'}. Give these.")
+    return cls(**parameters)
+
+
+def event_from_json(data: object) -> ReleaseEvent:
+    """Read an event back. Unknown mechanisms and keys are refused, and so are missing ones.
+
+    Raises
+    ------
+    EventError : the JSON is not exactly what ``ReleaseEvent.to_json`` writes.
+    """
+    if not isinstance(data, dict):
+        raise EventError(f"an event is a JSON object, got {type(data).__name__}. Read the ledger with its program.")
+    values = dict(data)
+    kind = values.pop("type", None)
+    for name, value in values.items():
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not plain or (isinstance(value, float) and not math.isfinite(value)):
+            raise EventError(f"event {kind!r}: {name} is not a plain finite value. Read the ledger with its program.")
+    stated = [field.name for field in fields(ReleaseEvent) if field.name != "mechanism"]
+    missing = [name for name in stated if name not in values]
+    if missing:
+        raise EventError(f"event {kind!r} lacks {', '.join(missing)}. Read the ledger with its program.")
+    about = {name: values.pop(name) for name in stated}
+    return ReleaseEvent(mechanism=mechanism_of(str(kind), values), **about)

@@ -1,0 +1,210 @@
+"""What every mechanism and event must do, and what some of them charge."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.gaussian import log_q_threshold, rdp_data_dependent, rdp_gaussian
+from consilium.accounting.errors import (
+    AccountingError,
+    EventError,
+    NoDataDependentBoundError,
+    NoiseError,
+    UnitError,
+    VotesError,
+)
+from consilium.accounting.events import Evidence, Mechanism, ReleaseEvent
+from consilium.accounting.guarantees import Kind
+from consilium.accounting.mechanisms import (
+    MECHANISMS,
+    Distributed,
+    DistributedTwoPhase,
+    Immutable,
+    ImmutableGaussian,
+    Interactive,
+    Sanitised,
+    event_from_json,
+)
+from consilium.accounting.units import Noise, Towards
+from consilium.accounting.worst.renyi import rdp_argmax
+from tests.accounting.examples import CONFIDENT, EXAMPLES, MASK, VOTES, confident, event_of, stated
+
+THIRDS = np.full((40, 3), 1 / 3)
+SHORT = VOTES.copy()
+SHORT[7, SHORT[7].argmin()] -= 1
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+class TestEveryMechanism:
+    def test_json_round_trip(self, mechanism: Mechanism):
+        event = event_of(mechanism)
+        read = json.loads(json.dumps(event.to_json(), allow_nan=False))
+        assert event_from_json(read) == event
+        assert read["type"] == mechanism.name
+
+    def test_json_is_strict(self, mechanism: Mechanism):
+        good = event_of(mechanism).to_json()
+        parameter = next(iter(mechanism.parameters()))
+        for bad in (
+            good | {"colour": "red"},
+            good | {"type": "other"},
+            good | {"type": []},
+            good | {"asked": None},
+            good | {"asked": True},
+            good | {parameter: "1"},
+            good | {parameter: math.nan},
+            good | {"unit": "household"},
+            *({key: value for key, value in good.items() if key != name} for name in ("type", "unit", parameter)),
+            list(good),
+        ):
+            with pytest.raises(AccountingError):
+                event_from_json(bad)
+
+    def test_every_parameter_is_checked(self, mechanism: Mechanism):
+        for name, bad in itertools.product(mechanism.parameters(), (-1, math.nan, math.inf, True, "1", None)):
+            with pytest.raises(AccountingError, match=name):
+                dataclasses.replace(mechanism, **{name: bad})
+
+    def test_unit_and_relation_have_no_default(self, mechanism: Mechanism):
+        for name in ("unit", "neighbouring", "towards", "noise", "teachers_per_party", "asked", "answered"):
+            with pytest.raises(TypeError, match=name):
+                ReleaseEvent(mechanism=mechanism, **{key: value for key, value in stated().items() if key != name})
+
+    def test_rows_of_different_numbers_of_votes_are_no_evidence(self, mechanism: Mechanism):
+        """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
+        event = event_of(mechanism)
+        if not event.votes_decide:
+            assert event.evidence(SHORT, None, THIRDS) == (None, None)
+            with pytest.raises(NoDataDependentBoundError):
+                event.data_dependent_rdp(Evidence(None, None), np.ones(40, dtype=bool), [2.0])
+            return
+        told = r"^1 of 40 rows of votes \(int64\) have another number of votes than most \(first: query 7\)"
+        with pytest.raises(VotesError, match=told) as caught:
+            event.evidence(SHORT, None, THIRDS)
+        assert "100" not in str(caught.value)
+        assert "99" not in str(caught.value)
+        with pytest.raises(VotesError, match="101 teachers"):
+            event.evidence(VOTES, 101, THIRDS)
+        event.evidence(VOTES, 100, THIRDS)
+
+    def test_bad_counts_are_refused(self, mechanism: Mechanism):
+        for asked, answered in ((-1, 0), (3, 4), (3, -1), (2.0, 2), (True, 1)):
+            with pytest.raises(EventError):
+                event_of(mechanism, asked, answered)
+        with pytest.raises(UnitError):
+            event_of(mechanism, k=0)
+
+    def test_a_check_compares_a_number_that_one_vote_moves_by_one(self, mechanism: Mechanism):
+        """For every vote that moves, in both directions; within the range that is named."""
+        predicted = np.array([[0.2, 0.7, 0.1]])
+        for votes in ([60, 25, 15], [50, 50, 0], [34, 33, 33], [100, 0, 0]):
+            there = mechanism.comparison(np.array([votes]), 100, Noise.DISCRETE, predicted)
+            if there is None:
+                assert not hasattr(mechanism, "threshold")
+                assert event_of(mechanism, 1, 1).log_p_answered(np.array([votes]), 100).tolist() == [0.0]
+                continue
+            assert there.least <= there.number[0] <= there.most
+            for loses, gains in itertools.permutations(range(3), 2):
+                moved = np.array([votes])
+                moved[0, loses] -= 1
+                moved[0, gains] += 1
+                if moved.min() >= 0:
+                    near = mechanism.comparison(moved, 100, Noise.DISCRETE, predicted)
+                    assert abs(int(near.number[0] - there.number[0])) <= 1
+
+
+def test_registry_is_complete():
+    assert set(MECHANISMS) == {mechanism.name for mechanism in EXAMPLES} | {Sanitised.name}
+
+
+def test_expected_answers_cost_between_none_and_all():
+    event = confident(40, 40)
+    evidence, orders = event.evidence(VOTES), [2.0, 8.0]
+    p = np.exp(event.log_p_answered(VOTES, 100))
+    none, some, every = (event.data_dependent_rdp(evidence, w, orders) for w in (np.zeros(40), p, np.ones(40)))
+    assert (every == event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), orders)).all()
+    check, label = evidence
+    by_hand = rdp_data_dependent(check, 30.0, orders, scalar=True).sum(axis=0)
+    assert none == pytest.approx(by_hand, rel=1e-11)
+    by_hand += (p[:, None] * rdp_data_dependent(label, 10.0, orders)).sum(axis=0)
+    assert some == pytest.approx(by_hand, rel=1e-11)
+    assert (none < some).all()
+    assert (some < every).all()
+
+
+def test_interactive_subtracts_public_predictions():
+    event = event_of(Interactive(60, 30, 10), 40, 25)
+    p = np.tile([0.5, 0.25, 0.25], (40, 1))
+    top = (VOTES - np.array([50, 25, 25])).max(axis=1)
+    expected = log_q_threshold(top, 60.0, 30.0, "discrete")
+    assert event.evidence(VOTES, probabilities=p).log_q_check == pytest.approx(expected)
+    with pytest.raises(EventError, match="Pass predictions"):
+        event.evidence(VOTES)
+    with pytest.raises(EventError, match="one row per query"):
+        event.evidence(VOTES, probabilities=p[:3])
+    assert np.array_equal(event.worst_case_rdp([2.0]), confident().worst_case_rdp([2.0]))
+
+
+def test_noise_by_the_parties_is_charged_by_who_sees_it():
+    """The coordinator sees a whole histogram of every query, everybody else at most the winner."""
+    orders, shares = np.array([2.0, 10.0]), {"noise_shares": 50}
+    single, two = Distributed(sigma=20, **shares), DistributedTwoPhase(sigma1=40, sigma2=20, **shares)
+    costs = {
+        Towards.COORDINATOR: [orders / sigma**2 for sigma in (40.0, 20.0)],
+        Towards.STUDENT: [rdp_argmax(sigma, orders, Noise.CONTINUOUS) for sigma in (40.0, 20.0)],
+    }
+    for towards, (coarse, fine) in costs.items():
+        seen = {"noise": Noise.CONTINUOUS, "towards": towards}
+        assert event_of(single, 40, 25, **seen).worst_case_rdp(orders) == pytest.approx(40 * fine)
+        assert event_of(two, 40, 25, **seen).worst_case_rdp(orders) == pytest.approx(40 * coarse + 25 * fine)
+    assert np.all(costs[Towards.STUDENT][0] < 0.66 * costs[Towards.COORDINATOR][0])
+
+
+def test_shares_of_integer_noise_are_charged_for_not_being_a_discrete_gaussian():
+    def cost(shares):
+        return event_of(Distributed(20, shares), towards=Towards.COORDINATOR).worst_case_rdp([2.0])[0]
+
+    exact = 40 * rdp_gaussian(20.0, [2.0])[0]
+    assert exact <= cost(50) < exact * (1 + 1e-9)
+    assert cost(800) > exact * 1.01
+    with pytest.raises(NoiseError, match="one share"):
+        cost(5000)
+
+
+@pytest.mark.parametrize("mechanism", [Immutable(0.1, 1000), ImmutableGaussian(40, 1000)], ids=repr)
+def test_immutable_has_no_finite_guarantee(mechanism):
+    accountant = Accountant([2.0, 4.0])
+    accountant.commit(event_of(mechanism))
+    assert math.isinf(accountant.worst_case_epsilon(1e-5).epsilon)
+    guarantee = accountant.guarantee(1e-5, Kind.WORST_CASE)
+    assert "inf" in str(guarantee)
+    assert (guarantee.to_json()["epsilon"], guarantee.to_json()["infinite"]) == (None, ["epsilon"])
+
+
+def test_evidence_and_mask_must_fit():
+    event = confident()
+    evidence = event.evidence(VOTES)
+    with pytest.raises(EventError, match="marks"):
+        event.data_dependent_rdp(evidence, np.ones(40, dtype=bool), [2.0])
+    for bad in (np.ones(40, dtype=int), np.ones(39, dtype=bool)):
+        with pytest.raises(EventError, match="bool mask"):
+            event.data_dependent_rdp(evidence, bad, [2.0])
+    with pytest.raises(AccountingError, match="weights"):
+        event.data_dependent_rdp(evidence, np.full(40, 1.5), [2.0])
+    with pytest.raises(EventError, match="cover"):
+        event.data_dependent_rdp(Evidence(None, evidence.log_q_label), MASK, [2.0])
+    with pytest.raises(EventError, match="hold 3 queries"):
+        event.evidence(VOTES[:3])
+
+
+def test_nothing_of_the_votes_is_printed():
+    event = confident()
+    assert repr(event.evidence(VOTES)) == "Evidence(<secret>)"
+    assert repr(CONFIDENT.comparison(VOTES, 100, Noise.DISCRETE)) == "Comparison(<secret>)"
