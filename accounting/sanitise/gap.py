@@ -55,7 +55,8 @@ _MOST_WORK, _MOST_ENTRIES = 1 << 29, 1 << 21
 """Products of one sum for all gaps, a sixth of a second; entries of one table."""
 _WORK = 6e9
 """Products for all orders together, about two seconds."""
-_SUMS_AN_ORDER = 4
+_SUMS_AN_ORDER, _ENTRY = 4, 150
+"""Sums for each order; products that take as long as an entry of the table of one."""
 _AT_ONCE = 32
 
 
@@ -77,7 +78,7 @@ def orders_within_reach(kind: Kind, scale: float, noise: Noise, teachers: int, m
     True
     """
     reach = _reach(kind, scale, most_order)
-    work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * min(teachers, reach)
+    work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * (min(teachers, reach) + _ENTRY)
     return max(1, int(_WORK / work))
 
 
