@@ -14,7 +14,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound,
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.errors import AccountingError, DeltaError, OrdersError, UnitError
+from consilium.accounting.errors import AccountingError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
@@ -35,12 +35,6 @@ def _at_least(part: Composed, orders: np.ndarray) -> np.ndarray:
     return part.releases * one
 
 
-def _left(delta: float, added: float) -> float:
-    if added >= check_delta(delta):
-        raise DeltaError(f"the releases fail with probability {added:g} already, but delta is {delta:g}. Raise delta.")
-    return delta - added
-
-
 class Accountant:
     """Adds up releases with the same unit, neighbouring relation and audience.
 
@@ -56,7 +50,6 @@ class Accountant:
         self._parts: list[tuple[Composed, ...] | None] = []
         self._curves: list[np.ndarray] = []
         self._secrets: list[np.ndarray | None] = []
-        self._added_delta = 0.0
 
     def __repr__(self) -> str:
         return f"Accountant({len(self._events)} release(s), {self._orders.size} orders)"
@@ -101,9 +94,7 @@ class Accountant:
             secret.shape != self._orders.shape or np.any(np.isnan(secret)) or np.any(secret < 0)
         ):
             raise OrdersError(f"a data-dependent curve must be >= 0 with shape {self._orders.shape}.")
-        parts, added = event.composed_parts(), event.added_delta()
-        self._added_delta += added
-        self._parts.append(parts)
+        self._parts.append(event.composed_parts())
         self._secrets.append(secret)
         self._events.append(event)
 
@@ -116,7 +107,7 @@ class Accountant:
     def worst_case_epsilon(self, delta: float) -> EpsilonBound:
         """Epsilon of what was released so far, whatever the votes were, by Renyi curves."""
         total = np.sum(self._worst(), axis=0) if self._events else np.zeros(self._orders.size)
-        return rdp_to_epsilon(total, self._orders, _left(delta, self._added_delta))
+        return rdp_to_epsilon(total, self._orders, delta)
 
     def exact_worst_case_epsilon(self, delta: float) -> float | None:
         """The same without the loss of the Renyi route, if all are made of Gaussian ones; None where no form is known.
@@ -132,9 +123,8 @@ class Accountant:
             parts.extend(mine)
         if not parts:
             return None
-        left = _left(delta, self._added_delta)
         first = self._events[0]
-        return exact_epsilon(parts, first.noise, first.votes_moved, left)
+        return exact_epsilon(parts, first.noise, first.votes_moved, delta)
 
     def pure_worst_case_epsilon(self, delta: float) -> float | None:
         """The same by adding epsilons at a delta of 0, which holds at any; None where a release has none."""
@@ -148,10 +138,9 @@ class Accountant:
         See ``accounting.worst.adaptive``. Of one to three releases, or where several kinds tell about as much, it may
         be above the others.
         """
-        left = _left(delta, self._added_delta)
         if None in self._parts:
             return None
-        epsilon = adaptive_epsilon([part for parts in self._parts for part in parts or ()], left)
+        epsilon = adaptive_epsilon([part for parts in self._parts for part in parts or ()], delta)
         return epsilon if math.isfinite(epsilon) else None
 
     def _curves_may_be_below(self, epsilon: float, delta: float) -> bool:
@@ -159,10 +148,7 @@ class Accountant:
         if None in self._parts or math.isinf(epsilon):
             return True
         least = np.sum([_at_least(part, self._orders) for parts in self._parts for part in parts or ()], axis=0)
-        least = rdp_to_epsilon(
-            np.broadcast_to(least, self._orders.shape), self._orders, _left(delta, self._added_delta)
-        )
-        return least.epsilon < epsilon
+        return rdp_to_epsilon(np.broadcast_to(least, self._orders.shape), self._orders, delta).epsilon < epsilon
 
     def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
         """The least of them, with the words for how it was found. Which are tried depends on no vote.
@@ -192,7 +178,7 @@ class Accountant:
         for secret, worst in zip(self._secrets, self._worst(), strict=True):
             # never above the worst case; rounding in a sum of many terms may put it there
             total += worst if secret is None else np.minimum(secret, worst)
-        return rdp_to_epsilon(total, self._orders, _left(delta, self._added_delta))
+        return rdp_to_epsilon(total, self._orders, delta)
 
     def guarantee(self, delta: float, kind: Kind, *, numerical: bool = True) -> Guarantee:
         """The epsilon together with everything that it means.

@@ -374,10 +374,6 @@ class ReleaseEvent:
         """Curve of all noisy counts, of which less may leave: float64 (orders,), what the papers charge."""
         return self._sum(Step.whole_rdp, orders)
 
-    def added_delta(self) -> float:
-        """Probability of failure that the curve leaves out; subtracted from delta before conversion."""
-        return 0.0
-
     def pure_epsilon(self) -> float | None:
         """Epsilon at a delta of 0, whatever the votes are; None where there is none."""
         if not self.steps or any(step.law != "laplace" for step in self.steps):
@@ -465,7 +461,7 @@ class ReleaseEvent:
                 f"a {self.mechanism.name} release of these sums has no data-dependent bound. Use worst_case_rdp."
             )
         weights = np.asarray(answered)
-        if weights.dtype not in (np.bool_, np.float64) or weights.shape != (self.asked,):
+        if weights.dtype.name not in ("bool", "float64") or weights.shape != (self.asked,):
             raise EventError(
                 f"answered must be a bool mask, or probabilities, of shape ({self.asked},), got {weights.dtype}"
                 f" {weights.shape}."

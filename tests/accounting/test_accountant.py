@@ -150,16 +150,6 @@ def test_curves_are_computed_only_where_they_may_be_below(monkeypatch: pytest.Mo
         assert epsilon <= accountant.worst_case_epsilon(DELTA).epsilon
 
 
-def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each way in which an epsilon is found."""
-    event = GNMax(sigma=40).event(2)
-    ways = (Accountant.worst_case_epsilon, Accountant.exact_worst_case_epsilon, Accountant.adaptive_worst_case_epsilon)
-    at_half = [way(accounted(event), DELTA / 2) for way in ways]
-    monkeypatch.setattr(ReleaseEvent, "added_delta", lambda _: DELTA / 2)
-    assert [way(accounted(event), DELTA) for way in ways] == at_half
-    assert None not in at_half
-
-
 def lnmax(queries, gamma=0.05, **more):
     return event_of(LNMax(gamma), queries, queries, **more)
 
