@@ -1,4 +1,4 @@
-"""`consilium study`: run a study, list those that ship, cite one."""
+"""`consilium study`: run a study, list those that ship."""
 
 from __future__ import annotations
 
@@ -70,17 +70,6 @@ def list_command(output: FormatOption = Format.text) -> None:
 
     studies = [{"name": name, "title": load_study(name).title} for name in Shipped.STUDY.files()]
     show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
-
-
-@app.command("cite")
-def cite_command(
-    folder: Annotated[Path, typer.Argument(metavar="OUT", help="A study's folder.")], output: FormatOption = Format.text
-) -> None:
-    """Print all that somebody needs to make the study again: what was run, on which data, with which versions."""
-    from consilium.simulations.study.results import citation, citation_lines
-
-    cited = citation(folder)
-    show(output, cited, citation_lines(cited))
 
 
 def _again(study: str, out: Path, overrides: list[str], seeds: int | None) -> str:

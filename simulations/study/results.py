@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -235,28 +235,3 @@ def _facts_if_any(out: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) and "spec_digest" in facts else None
-
-
-_KEYS = ("name", "title", "spec_digest", "command", "seeds", "home_share", "methods", "data", "versions", "created")
-
-
-def citation(folder: Path) -> dict[str, Any]:
-    """Of a finished study. Raises PathError, DataError."""
-    facts = read_facts(folder)
-    return {"status": facts["status"], **{key: facts[key] for key in _KEYS if key in facts}}
-
-
-def citation_lines(cited: dict[str, Any]) -> Iterator[str]:
-    """For people."""
-    if cited["status"] != "complete":
-        yield "the study is not finished: its results are not there yet"
-        return
-    yield f"{cited['title']} (study {cited['name']}), {cited['created']}"
-    yield f"specification  sha256 {cited['spec_digest']}"
-    yield f"command        {cited['command'] or 'from Python'}"
-    yield f"seeds          {', '.join(map(str, cited['seeds']))}; {cited['home_share']:g} of each party's rows held out"
-    yield f"methods        {', '.join(method['label'] for method in cited['methods'])}"
-    for data in cited["data"]:
-        yield f"data           {data['set']}: {data['title']}. {data['attribution']}".rstrip(". ")
-        yield f"               sha256 {data['sha256']}"
-    yield f"versions       {', '.join(f'{name} {version}' for name, version in cited['versions'].items())}"

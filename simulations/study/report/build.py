@@ -156,15 +156,11 @@ def _author(facts: Mapping[str, Any]) -> PagePart | None:
 
 
 def _how(facts: Mapping[str, Any]) -> PagePart:
-    cite = Markup(
-        "All figures: <code>results.parquet</code>, one row for each. To cite it: <code>consilium study cite</code>"
-        " prints versions, seeds and hashes."
-    )
     command = Markup("<code>{}</code>").format(facts["command"])
     exhibits = [
         Exhibit("command", words=(command,)) if facts["command"] else None,
         Exhibit("made", table=pairs(_origin(facts))),
-        Exhibit("cite", words=(cite,), look="small"),
+        Exhibit("files", words=("All figures: results.parquet, one row for each.",), look="small"),
     ]
     return PagePart("part-made", "How it was made", without_blanks(exhibits))
 
