@@ -13,7 +13,7 @@ import numpy as np
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.admission import SeenPositions
-from consilium.coordinator.collection.clear import Collector, Histogram, seen
+from consilium.coordinator.collection.clear import Collector, Counts, seen
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, EventWriter
 from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release, ReleaseLedger
@@ -87,7 +87,7 @@ class NotedCollector:
     def __init__(self, collector: Collector, sums: SumsOfRun) -> None:
         self._collector, self._sums = collector, sums
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Counts:
         self._sums.join()
         with self._sums.noting() as parties:
             histogram = self._collector(queries, query_set, progress, round_)
@@ -283,7 +283,7 @@ class LabelService:
         """Votes -> labels -> ledger, and only then does anything leave."""
         _, answered_before = self._ledger.spent()
         room = self._budget.answers - answered_before
-        collected: list[Histogram] = []
+        collected: list[Counts] = []
 
         def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
             chosen = queries[positions]
@@ -322,7 +322,7 @@ class LabelService:
             raise drawn.failure
 
     def _drawn(
-        self, sums: Sums, ids: Sequence[str], room: int, probabilities: np.ndarray, collected: list[Histogram]
+        self, sums: Sums, ids: Sequence[str], room: int, probabilities: np.ndarray, collected: list[Counts]
     ) -> Drawn:
         """What the mechanism makes of the parties' votes, which each call of `sums` adds to `collected`.
 
@@ -351,7 +351,7 @@ class LabelService:
         return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities, shown)
 
     def _evidence(
-        self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray
+        self, event: ReleaseEvent, votes: np.ndarray, histogram: Counts, probabilities: np.ndarray
     ) -> Evidence:
         """See `ReleaseEvent.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case.
 
@@ -364,7 +364,7 @@ class LabelService:
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
 
 
-def _clipped(histogram: Histogram, asked: int) -> np.ndarray:
+def _clipped(histogram: Counts, asked: int) -> np.ndarray:
     """bool (asked,): rows that were made to fit."""
     return np.zeros(asked, dtype=bool) if histogram.clipped is None else histogram.clipped[:asked]
 

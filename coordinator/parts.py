@@ -36,7 +36,7 @@ PATIENCE = 1_000_000.0
 """Seconds, twelve days: about the longest for which an operating system takes a wait in milliseconds."""
 
 
-class Sanitised(Frozen):
+class SanitisedKeys(Frozen):
     """Publish a data-dependent epsilon at close, with noise; the fields are those of `accounting.SanitisedPlan`.
 
     They are fixed before the run, on public or simulated votes (`consilium accounting epsilon` plans them): a choice
@@ -73,7 +73,7 @@ class Privacy(Frozen):
         description="most that may be guaranteed; scales of noise that `[federation.mechanism]` leaves out are"
         " calibrated to it",
     )
-    sanitised: Sanitised | None = Field(
+    sanitised: SanitisedKeys | None = Field(
         default=None,
         description="publish a data-dependent epsilon, with noise, when the run closes; plaintext votes only",
     )

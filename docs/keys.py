@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
-from consilium.coordinator.parts import Privacy, Sanitised
+from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.refusals import CURES, Rule
@@ -79,7 +79,7 @@ TABLES = {
     "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),
-    "sanitised": lambda: of_model(Sanitised, "federation.privacy.sanitised"),
+    "sanitised": lambda: of_model(SanitisedKeys, "federation.privacy.sanitised"),
     "query_budget": lambda: of_model(QueryBudget, "federation.query_budget"),
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
     "voting rules": lambda: of_kinds(VOTING_RULES, "rule", "federation.voting_rule"),

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from consilium.accounting.guarantees import Guarantee
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import check_sanitised, check_threshold
@@ -131,9 +131,7 @@ class RecordedVotes:
         for row, query_id in enumerate(case.pool_ids):
             self._row.setdefault(query_id, row)
 
-    def __call__(
-        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
-    ) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
         """See `Collector`. In a second phase the parties say the same again.
 
         Where the noise is in the sums, every giver's share of it is there, seeded by the case's seed.
@@ -148,7 +146,7 @@ class RecordedVotes:
             seeded = [case.seed, case.config.collection, query_set, phase]
             source = SeededNoise(int(canonical_digest(seeded), 16)) if self._noise is None else self._noise(-phase)
             votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
-        return Histogram(votes, tuple(sorted(case.parties)), len(case.parties) * case.config.teachers_per_party)
+        return Counts(votes, tuple(sorted(case.parties)), len(case.parties) * case.config.teachers_per_party)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting import mechanisms
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -68,10 +68,10 @@ class Votes:
     def settle(self) -> None:
         pass
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Counts:
         ones = np.arange(len(queries)) % (TEACHERS + 1)
         counts = np.column_stack([TEACHERS - ones, ones])
-        return Histogram(counts, tuple(f"p{at:02d}" for at in range(TEACHERS)), TEACHERS)
+        return Counts(counts, tuple(f"p{at:02d}" for at in range(TEACHERS)), TEACHERS)
 
 
 def collected(mechanism: Mechanism, collection: CollectionMode, **changes: Any) -> FederationConfig:

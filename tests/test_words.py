@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+from consilium.accounting.mechanisms import MECHANISMS
 from tests.rooms import ROOMS, ROOT
 
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 
-SHARED: dict[str, str] = {}
-"""Names that two classes may have, each with its reason."""
+SHARED = {"Mechanism", *(cls.__name__ for cls in MECHANISMS.values())}
+"""Names that two classes have: a mechanism as accounting describes it, and as the coordinator draws it."""
 
 
 def defined() -> dict[str, list[str]]:

@@ -109,7 +109,7 @@ ROWS = [
     Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
     # accounting
     Wrong("accounting epsilon --mechanism gnmax --sigma 9 --votes votes.npz", 2, "missing option '--delta'"),
-    Wrong(EPSILON, 2, "GNMax takes sigma, got nothing"),
+    Wrong(EPSILON, 2, "gnmax takes sigma, got nothing"),
     Wrong(f"{EPSILON} --sigma 0", 2, "sigma"),
     Wrong(f"{EPSILON} --sigma 9", 3, "is not a readable NumPy file", change=cut("votes.npz")),
     Wrong(f"{EPSILON} --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),

@@ -40,7 +40,7 @@ VotesSink = AbstractContextManager[Keep]
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Counts:
     """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers.
 
     clipped: bool (queries,), rows that a party, or an aggregator, has falsified, and that were made to fit: they may
@@ -85,7 +85,7 @@ class Collector(Protocol):
     is in the ledger.
     """
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram: ...
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Counts: ...
 
     def settle(self) -> None: ...
 
@@ -167,9 +167,7 @@ class ClearCollector:
         self._transport, self._config, self._members, self._log = transport, config, members, log
         self._standing, self._sink_for = standing, sink_for
 
-    def __call__(
-        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
-    ) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
         """See `collect`; plaintext votes have one phase."""
         sink = None if self._sink_for is None else self._sink_for(queries, query_set, len(self._config.rows.classes))
         places, proof = self._standing.proof(queries)
@@ -197,7 +195,7 @@ def collect(
     log: EventLog,
     sink: VotesSink | None = None,
     progress: Progress = no_progress,
-) -> Histogram:
+) -> Counts:
     """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
     queries = request.queries
     steps = Steps(log, "vote", len(members), progress, queries=len(queries))
@@ -218,7 +216,7 @@ def collect(
             teachers += member.teachers
         tell_left_out(log, "vote", failures)
         require(len(counted), config.minimum_parties, "vote", failures)
-    return Histogram(total, tuple(sorted(counted)), teachers)
+    return Counts(total, tuple(sorted(counted)), teachers)
 
 
 def _answers(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import Collecting, Histogram, Standing
+from consilium.coordinator.collection.clear import Collecting, Counts, Standing
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
 from consilium.coordinator.collection.history import SumCollector, narrowed, set_aside
 from consilium.coordinator.config import FederationConfig
@@ -163,9 +163,7 @@ class SecureCollector(SumCollector):
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
 
-    def __call__(
-        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
-    ) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
         """The sum over those who were there to the end, with the parties' noise in distributed mode.
 
         Raises
@@ -341,8 +339,8 @@ class SecureCollector(SumCollector):
             failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
         tell_left_out(self._log, str(stage), failures)
 
-    def _histogram(self, result: SecureSum) -> Histogram:
-        return Histogram(
+    def _histogram(self, result: SecureSum) -> Counts:
+        return Counts(
             result.sums,
             tuple(sorted(result.survivors)),
             len(result.survivors) * self._config.teachers_per_party,

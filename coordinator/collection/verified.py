@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.clear import Collecting, Histogram, Standing
+from consilium.coordinator.collection.clear import Collecting, Counts, Standing
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -253,9 +253,7 @@ class VerifiedCollector(SumCollector):
         self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
-    def __call__(
-        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
-    ) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
         """The sum over the parties whose votes are votes, with both aggregators' noise where the mechanism has it.
 
         Raises
@@ -429,9 +427,9 @@ class VerifiedCollector(SumCollector):
         parts = [seed, "coordinator's half", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
 
-    def _histogram(self, result: VerifiedSum) -> Histogram:
+    def _histogram(self, result: VerifiedSum) -> Counts:
         votes = len(result.accepted) * self._config.teachers_per_party
-        return Histogram(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
+        return Counts(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
 
 
 def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -106,9 +106,9 @@ def test_halves_of_labels_are_rows() -> None:
 
 
 class Votes:
-    def __call__(self, queries: np.ndarray, *_: object) -> Histogram:
+    def __call__(self, queries: np.ndarray, *_: object) -> Counts:
         votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in query_ids(queries)])
-        return Histogram(votes, ("a", "b", "c"), 6)
+        return Counts(votes, ("a", "b", "c"), 6)
 
     def settle(self) -> None:
         pass

@@ -178,6 +178,7 @@ def test_moves_that_are_not_evaluated_are_bounded(
             assert found.max() <= 2.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["discrete", pytest.param("continuous", marks=pytest.mark.proofs)])
 def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """12 classes, of which 4, then 10 are active where 4 leave too much; up to order 20."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -46,7 +46,7 @@ class Votes:
 
     def __call__(self, queries, query_set, progress, phase=1):
         names = tuple(f"p{i}" for i in range(PARTIES))
-        return Histogram(exact(queries), names, 2 * PARTIES)
+        return Counts(exact(queries), names, 2 * PARTIES)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -38,7 +38,7 @@ class Votes:
     def __call__(self, queries, query_set, progress, phase=1):
         self.asked.append(len(queries))
         ones = (np.abs(queries[:, 0]) * 7).astype(np.int64) % (T + 1)
-        return Histogram(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
+        return Counts(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ class Clipped(Votes):
         clipped = np.arange(len(queries)) % 3 == 0
         histogram.votes[clipped] = [0, T]
         histogram.votes[clipped, 0] = 3  # such a row may sum to anything
-        return Histogram(histogram.votes, histogram.parties, T, clipped)
+        return Counts(histogram.votes, histogram.parties, T, clipped)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from scipy.stats import kstest, truncnorm
 
 from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive, NoisyHistogram
-from consilium.coordinator.parts import Privacy, Sanitised
+from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.node.limits import events_of
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
@@ -29,7 +29,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.report.disclosure import epsilon_text
 from tests.federation import make_config, make_rows
 
-PLAN = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0)
+PLAN = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0)
 PRIVACY = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=PLAN)
 CONFIDENT = Confident(threshold=60, sigma1=30.0, sigma2=10.0)
 T = 100
@@ -43,7 +43,7 @@ class Votes:
         winner = (queries[:, 0] > 60).astype(int)
         votes = np.full((len(queries), 2), teachers // 5)
         votes[np.arange(len(queries)), winner] = teachers - teachers // 5
-        return Histogram(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
+        return Counts(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
 
     def settle(self):
         pass
@@ -178,7 +178,7 @@ def test_changed_histograms_break_the_chain(make) -> None:
 
 
 def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
-    plan = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0, log_scale_sigma=0.5, confidence=0.9)
+    plan = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=6.0, log_scale_sigma=0.5, confidence=0.9)
     config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
     service.ask(make_rows(30, 3)[0])
     result = close(config, ledger, lambda: 0.0, log)
@@ -190,7 +190,7 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
+        ({"privacy": PRIVACY.model_copy(update={"sanitised": SanitisedKeys(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
         ({"mechanism": NoisyHistogram(sigma=8.0)}, "no data-dependent bound"),
     ],
 )
@@ -210,7 +210,7 @@ def test_seeded_in_simulations_that_ask_for_it_only() -> None:
 
 def test_the_released_numbers_are_distributed_as_planned(make, log) -> None:
     """Kolmogorov-Smirnov over 60 closings with the system's entropy; false alarm once in 1e6."""
-    plan = Sanitised(order=2.5, beta=0.1, sigma_ss=0.5)
+    plan = SanitisedKeys(order=2.5, beta=0.1, sigma_ss=0.5)
     config, ledger, service = make(privacy=Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=plan))
     service.ask(make_rows(30, 3)[0])
     secret = secret_smoothness(answered_batches(ledger.batches()), plan.plan(), T)

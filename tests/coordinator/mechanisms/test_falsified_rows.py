@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.accounting.errors import VotesError
-from consilium.coordinator.collection.clear import Histogram, seen
+from consilium.coordinator.collection.clear import Counts, seen
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -128,10 +128,10 @@ class Falsified:
     def __init__(self, lie: int) -> None:
         self.lie = lie
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Counts:
         rows, clipped = with_lie(self.lie)
         names = tuple(f"p{at}" for at in range(VOTES))
-        return Histogram(rows, names, VOTES, clipped)
+        return Counts(rows, names, VOTES, clipped)
 
     def settle(self) -> None:
         pass

@@ -21,7 +21,7 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Counts
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -377,9 +377,9 @@ class NoisySumsOf:
     def __init__(self, counts: list[int]) -> None:
         self.counts, self.rounds = counts, []
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Histogram:
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Counts:
         self.rounds.append((phase, len(queries)))
-        return Histogram(np.array([self.counts] * len(queries)), tuple(f"p{at}" for at in range(9)), 9)
+        return Counts(np.array([self.counts] * len(queries)), tuple(f"p{at}" for at in range(9)), 9)
 
     def settle(self) -> None:
         pass

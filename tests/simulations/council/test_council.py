@@ -301,7 +301,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"student": locked}, {}, BadSetting, "cannot be pickled: TypeError: cannot pickle '_thread.lock'"),
 ]
 ODD: list[tuple[pl.Expr, str]] = [
-    (pl.lit(None).alias("empty"), "column 'empty': no row has a value. Leave it out, or declare its values"),
+    (pl.lit(None).alias("empty"), "column 'empty': no public row has a value. Leave it out, or declare its values"),
     (pl.lit("=1+1").alias("ill"), "in all 160 rows: there is nothing to vote on"),
     (pl.col("age").alias("ill"), "Unknown label type"),
     (pl.lit("a").alias("hospital"), "owners: 1 different ones"),
