@@ -264,7 +264,7 @@ def work(votes: np.ndarray, scale: float, noise: Noise, kind: str, votes_moved: 
     alike, classes = np.sort(votes, axis=1) if noise is Noise.CONTINUOUS else votes, votes.shape[1]
     rows = np.unique(alike, axis=0)
     rows = rows[computed(rows, scale, noise, kind, votes_moved)]
-    if not len(rows):  # the scale may be one of which nothing is computed
+    if not len(rows):
         return 0.0
     nodes = cells(scale, rows.max(axis=1, initial=0) - rows.min(axis=1, initial=0), kind, noise, classes)
     active = classes if classes <= _ALL_ACTIVE else _ACTIVE[1]

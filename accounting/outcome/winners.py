@@ -141,8 +141,6 @@ def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> Node
 
 MOST_EXPONENT = 690.0
 """Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
-
-
 MOST_CELLS = 1 << 23
 """Nodes times classes, squared, of one histogram: some hundred megabytes while it is computed."""
 
