@@ -70,7 +70,7 @@ def test_a_party_allows_a_second_federation_only_with_the_first(secure: Path, tm
     twice, roster = epsilon_of(registry.federation(), 2), registry.roster()
     assert roster is not None
     with tarfile.open(out / "updates" / "0002" / "party-ward-a.tar.gz") as archive:
-        archive.extractall(kit, filter="data")
+        archive.extractall(kit)
     with pytest.raises(Refused) as refused:
         hello(kit)  # nobody has agreed to anything yet
     assert refused.value.refusal.rule is Rule.MOST_QUERIES
