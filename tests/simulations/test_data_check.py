@@ -217,6 +217,7 @@ def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
     """As TOML below `[data]`, or as arguments."""
     frame, faults = changed("dose", {0: '1"2'}), Faults()
     infer(frame.with_columns(pl.Series("bmi", ["27,1", *frame["bmi"][1:]])), faults=faults)
+    assert cured({"missing": ["?"]}, faults)["cells"]["dose"]["missing_codes"][0] == "?"  # of a column they stand alone
     keys = cured({"drop": ["x"]}, faults)
     text = pasted(keys, python)
     if python:
