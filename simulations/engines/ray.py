@@ -74,7 +74,7 @@ def run_ray(
     if len(lost) > MOST_LOST * parties:
         raise EngineError(
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
-            f"See {run_dir / 'flower.log'}, give Ray more memory, and run again; or use --engine local",
+            f"See {run_dir / 'flower.log'}, and run again; or use --engine local",
         )
     raise_failure(run_dir)
     if code != 0 or not (run_dir / "coordinator.json").exists():

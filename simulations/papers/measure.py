@@ -141,7 +141,7 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
     """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none. `right_of`: of each test image
     that judges the student, by its number, 1 where the student is right and else 0.
 
-    Votes of own teachers are there (`train_teachers`). A student that was stopped goes on.
+    Votes of own teachers are there (`train_teachers`).
 
     Raises
     ------
