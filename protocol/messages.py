@@ -24,7 +24,7 @@ MOST_BATCHES = 10_000_000
 MOST_STARTS = 10_000
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
-CollectionMode = Literal["plaintext", "secure", "distributed", "verified"]
+CollectionMode = Literal["plaintext", "secure", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum (secure), only their sum with
 the parties' own noise in it (distributed), or only the sum of votes that it and a second aggregator have checked
 without seeing them (verified)."""

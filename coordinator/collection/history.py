@@ -19,8 +19,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError

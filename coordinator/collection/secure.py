@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
 from consilium.coordinator.collection.history import SumCollector, narrowed, set_aside
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError

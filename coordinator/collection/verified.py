@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -23,6 +23,7 @@ from consilium.coordinator.collection.exchange import (
 )
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.collection.secure import check_digest, check_enough
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
