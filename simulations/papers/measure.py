@@ -205,7 +205,7 @@ def _labels(
 
 
 def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
-    """What a service gives on these votes int64 (queries, classes): int64 (queries,), NO_LABEL where it gives none. Rows
+    """What a service gives on votes int64 (queries, classes): int64 (queries,), NO_LABEL where it gives none. Rows
     are named by their number."""
     count, classes = votes.shape
     parties = [str(number) for number in range(int(votes[0].sum()))]
