@@ -126,7 +126,7 @@ class Federation(Derived, Frozen):
         ge=0,
         le=1e6,
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
-        " these rows are fixed before the run, as for secure votes",
+        " these rows are fixed before the run",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
     voting_rule: VotingRuleSpec = Field(
@@ -203,7 +203,7 @@ class Federation(Derived, Frozen):
     @property
     def disclosure(self) -> Disclosure:
         """What is disclosed, and to whom."""
-        return Disclosure(AT_MOST[self.mechanism.name], self.collection, self.noise_in_sums)
+        return Disclosure(AT_MOST[self.mechanism.name], self.collection)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""

@@ -21,11 +21,11 @@ from consilium.node.acceptance import (
 )
 from consilium.node.checks import refused_is_wrong
 from consilium.node.limits import events_of
-from consilium.party import hidden_votes, sum_store
-from consilium.party.home import LIMITS, Home, Policy, has_exact_sums
+from consilium.party import hidden_votes
+from consilium.party.home import LIMITS, Home, Policy
 from consilium.party.promise import epsilon, promise_of
 from consilium.party.spend import SpendStore
-from consilium.protocol.messages import EXACT_SUMS, Terms
+from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
@@ -39,14 +39,9 @@ def check_own_roster(home: Home, terms: Terms) -> None:
     Raises
     ------
     Refused, ConfigError : as `hidden_votes.check_roster`. RosterMismatch : the party is not in it.
-    BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
-    if terms.collection not in ROSTERS:
-        return
-    roster = hidden_votes.check_roster(home, terms)
-    place = roster.place(home.name)
-    if promise_of(terms).noise(1) is None:  # else there is no state to look at
-        sum_store.check_exact(home.state, roster, place)
+    if terms.collection in ROSTERS:
+        hidden_votes.check_roster(home, terms).place(home.name)
 
 
 def own_epsilon(home: Home, terms: Terms) -> float:
@@ -64,8 +59,7 @@ def _disclosed(terms: Terms) -> Disclosure:
     promise = promise_of(terms)
     events = events_of(terms.student) if terms.student else promise.events
     kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
-    in_sums = promise.release.mechanism.noise_by_parties and terms.collection != "plaintext"
-    return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
+    return Disclosure(kind, terms.collection)
 
 
 def student_epsilon(terms: Terms, policy: Policy) -> float | None:
@@ -127,13 +121,11 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
     roster = load_roster(terms.collection, home.roster_file)
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
-    exact, privacy = has_exact_sums(terms), federation.privacy
+    privacy = federation.privacy
     columns = tuple(name for name in federation.columns if name not in home.rules.lacks)
     may_miss = tuple(name for name in federation.may_miss if name in columns)
     requested: dict[str, Any] = {
         "collection": terms.collection,
-        "exact_sums": exact,
-        "open_queries": terms.collection in EXACT_SUMS and not terms.public,
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,
@@ -163,9 +155,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines,
-        guarantees=guarantees(
-            privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
-        ),
+        guarantees=guarantees(privacy, terms.collection, nodes if student is None else student, nodes, neighbouring),
         facts={
             **names,
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, counted_by), together, by),

@@ -15,14 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.party import sum_store
 from consilium.party.home import Home, check_terms
 from consilium.party.masked_session import PartySession
 from consilium.party.promise import promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, Uploads
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.messages import CollectionMode, Terms
+from consilium.protocol.messages import Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.sealing import SignedKey
@@ -47,9 +46,6 @@ from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest
 from consilium.sums.roster import ROSTERS, Roster, VerifiedRoster
 from consilium.sums.terms import LIFETIME
-
-MASKED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
-"""Votes that are collected in these sessions."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +100,8 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
     """
     agreed = spend.terms(terms.federation)
     check_terms(home.policy, agreed)
-    masked = isinstance(terms, MaskedTerms)
-    if masked != (agreed.collection in MASKED) or agreed.collection not in ROSTERS:
-        kind = "secure" if masked else "verified"
+    kind = "secure" if isinstance(terms, MaskedTerms) else "verified"
+    if kind != agreed.collection:
         raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {agreed.collection} votes")
     if terms.roster != check_roster(home, agreed).digest:
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
@@ -114,14 +109,8 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
         raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
     promise = promise_of(agreed)
     noise = promise.noise(terms.phase)
-    if isinstance(terms, MaskedTerms):
-        fits = noise == (None if terms.exact else (terms.sigma, terms.noise_shares))
-    else:
-        fits = terms.leader_sigma == terms.helper_sigma == (0.0 if noise is None else noise.sigma)
-    if not fits:
+    if noise is None or terms.noise != noise:
         raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-    if not terms.are_of(agreed.digest()):
-        raise Refused(Rule.TERMS, detail="others who give to this exact sum were enrolled with other terms")
     most = min(promise.most(terms.phase), home.policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
@@ -235,10 +224,6 @@ class VerifiedVotes:
             client = VoteClient(terms, roster, self.home.name, self.home.identity(), key)
             query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
             upload = client.upload(self.charged_votes(query_set, agreed, terms.phase))
-            if terms.exact:
-                with SessionStore(self.home.state / SESSIONS).transaction() as tx:
-                    sum_store.keep_block(tx, roster, roster.place(self.home.name))
-                    tx.commit()
             answer = uploads.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
         return UploadReply(
             sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(answer, digest, terms.sid))

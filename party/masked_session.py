@@ -54,7 +54,6 @@ from consilium.sums.masks.party import (
     checked_votes,
     mask,
     matrix,
-    no_noise,
     noise_share,
     open_shares,
     secret,
@@ -63,7 +62,7 @@ from consilium.sums.masks.party import (
 from consilium.sums.masks.shares import new_mask_key, new_scalar, share_bytes
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest, pack_message, unpack_message
-from consilium.sums.roster import Roster, check_whole
+from consilium.sums.roster import Roster
 
 Accept = Callable[[MaskedTerms], None]
 """Raises `Refused` for terms that the party's own policy does not allow."""
@@ -145,7 +144,6 @@ class PartySession:
         BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
         Replay : the sid was used with other terms.
         AlreadyAnswered : this party has helped to unmask a sum on this query set.
-        BrokenBlock : for an exact sum, no block of this party, or another than before.
         StageOrder : the session is over.
         Refused : from `accept`.
         """
@@ -161,8 +159,6 @@ class PartySession:
                 return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
             sum_store.check_query_set(tx, terms)
             accept(terms)
-            if terms.exact:
-                sum_store.check_block(tx, self._roster, self._me)
             for other in tx.live():
                 if other.federation == terms.federation:
                     tx.erase(other.sid)
@@ -214,20 +210,19 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf) -> MaskedReply:
         """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
         session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
         before stage 4.
 
         `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
-        again. `noise` is called only where the session asks for noise.
+        again.
 
         Raises
         ------
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
-        BrokenBlock : for an exact sum, another block than before.
         StageOrder : not the stage that is due, or the session is over.
         Refused : from `votes_on`, or what it gave has the wrong form.
         """
@@ -240,11 +235,8 @@ class PartySession:
             ctx = terms.ctx
             memory_after, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
             values = checked_votes(votes_on(queries), terms)
-            if not terms.exact:
-                values += noise_share(noise, terms)
+            values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
-            if terms.exact:
-                sum_store.keep_block(tx, self._roster, self._me)
             parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y, complaints)
             signature = self._identity.sign(MASKED, *parts)
             reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
@@ -260,7 +252,6 @@ class PartySession:
         InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
             the one that was signed, and then the session is aborted.
         AlreadyAnswered : a query was answered in another session meanwhile.
-        BrokenBlock : U3 has a part of a block, and the sum is exact.
         StageOrder : not the stage that is due, or the session is over.
         """
 
@@ -268,8 +259,6 @@ class PartySession:
             u3 = request.survivors
             check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
             sum_store.check_unanswered(tx, terms, matrix(memory, "queries"))
-            if terms.exact:
-                check_whole(self._roster.blocks, u3.tolist())
             ctx = terms.ctx
             hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
             signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
@@ -281,7 +270,7 @@ class PartySession:
     def unmask(self, request: UnmaskRequest) -> UnmaskReply:
         """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
 
-        With them the queries of a session with noise are used up.
+        With them the queries of the session are used up.
 
         Raises
         ------

@@ -1,22 +1,19 @@
 """What a party remembers of hidden sums, on its own disk, and what it never gives twice.
 
-sessions.db holds its masked sessions, every query whose noisy sum it has helped to unmask, and the block of parties
-with which alone it gives to exact sums, of whatever mode. uploads.db holds the bytes of its verified votes, so that a
-repeated request gets the same ones. Mode 0600 both. A stage is one transaction, committed before its reply leaves:
+sessions.db holds its masked sessions, and every query whose sum it has helped to unmask. uploads.db holds the bytes of
+its verified votes, so that a repeated request gets the same ones. Mode 0600 both. A stage is one transaction, committed before its reply leaves:
 whatever process serves the next message finds either the whole stage or nothing of it. Secrets are overwritten when
 they are no longer needed (`secure_delete`); what the disk itself keeps of old blocks is beyond a program's reach.
 
-A party helps to unmask a noisy sum on a query once, and gives to exact sums with its own block of parties alone.
+A party helps to unmask a sum on a query once.
 Queries are checked early, so that a refusal comes before work, and again in the transaction that records them: the one
 in which the shares are given that unmask the sum. Before that nothing is used up. Unmasking needs the shares of t
-parties; two groups of t have an honest party in common (2t > n + c), and that one refuses the second time. The block is
-recorded with the masked votes, before anybody can have them in a sum: t others unmask a sum of which this party signs
-nothing any more. An exact sum uses no query up: it tells no more the second time, whoever is in it."""
+parties; two groups of t have an honest party in common (2t > n + c), and that one refuses the second time."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,7 +30,6 @@ from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import Memory, matrix
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import SumRoster, check_kept
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL,"
@@ -41,7 +37,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB,"
     " PRIMARY KEY (sid, stage))",
     "CREATE TABLE IF NOT EXISTS released (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS block (key TEXT PRIMARY KEY) WITHOUT ROWID",
 )
 SESSIONS = "sessions.db"
 MOST_VARIABLES = 500
@@ -180,14 +175,6 @@ class Transaction:
             ((query.tobytes(), phases) for query in queries),
         )
 
-    def block(self) -> frozenset[str]:
-        """Public keys of its block in the first exact sum that it gave votes for; none before."""
-        return frozenset(key for (key,) in self._connection.execute("SELECT key FROM block"))
-
-    def keep_block(self, keys: Iterable[str]) -> None:
-        """Record that votes for an exact sum leave."""
-        self._connection.executemany("INSERT OR IGNORE INTO block VALUES (?)", ((key,) for key in keys))
-
     def commit(self) -> None:
         """Make all of it durable."""
         self._connection.execute("COMMIT")
@@ -288,8 +275,8 @@ def _find(connection: sqlite3.Connection, sid: str) -> KeptUpload | None:
 
 
 def phases_of(terms: MaskedTerms) -> int:
-    """The bit of the phase in which a query is used up; none for an exact sum."""
-    return 0 if terms.exact else 1 << (terms.phase - 1)
+    """The bit of the phase in which a query is used up."""
+    return 1 << (terms.phase - 1)
 
 
 def check_query_set(tx: Transaction, terms: MaskedTerms) -> None:
@@ -313,26 +300,6 @@ def check_unanswered(tx: Transaction, terms: MaskedTerms, ids: np.ndarray) -> No
         raise AlreadyAnswered(answered, len(ids))
 
 
-def check_block(tx: Transaction, roster: SumRoster, place: int) -> None:
-    """Raise BrokenBlock unless the party at this place, which is this one, may give to exact sums of the roster."""
-    check_kept(roster.block_keys(place), tx.block())
-
-
-def check_exact(state: Path, roster: SumRoster, place: int) -> None:
-    """Raise BrokenBlock unless this party may give to exact sums of the roster."""
-    store = SessionStore(state / SESSIONS)
-    if not store.path.exists():
-        return check_kept(roster.block_keys(place), frozenset())
-    with store.transaction() as tx:
-        check_block(tx, roster, place)
-
-
-def keep_block(tx: Transaction, roster: SumRoster, place: int) -> None:
-    """The same, and record the block: votes for an exact sum leave with this transaction."""
-    check_block(tx, roster, place)
-    tx.keep_block(roster.block_keys(place))
-
-
 def use_up(tx: Transaction, terms: MaskedTerms, memory: Memory) -> None:
     """Check once more, and record: shares that unmask the session's sum leave with this transaction.
 
@@ -342,5 +309,4 @@ def use_up(tx: Transaction, terms: MaskedTerms, memory: Memory) -> None:
     """
     ids = matrix(memory, "queries")
     check_unanswered(tx, terms, ids)
-    if not terms.exact:
-        tx.release(ids, phases_of(terms))
+    tx.release(ids, phases_of(terms))

@@ -192,8 +192,7 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 def clear_votes(scenario: Scenario) -> Scenario:
     """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
-    promised the same; where the noise is in the sums, a check has more noise than here.
-    """
+    promised the same; where the noise is in the sums, a check has more noise than here."""
     return scenario.model_copy(
         update={"federation": scenario.federation.model_copy(update={"collection": "plaintext"})}
     )
@@ -222,7 +221,6 @@ IDENTITIES: Mapping[
 IDENTITIES = {
     "plaintext": lambda scenario, names, seed: None,
     "secure": _secure,
-    "distributed": _secure,
     "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
 }
 """By how votes are collected."""
@@ -271,8 +269,5 @@ def federation_config(
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
         noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        public=public.pool(dataset, partition).terms(federation.public_least_distance)
-        if scenario.pool_is_fixed
-        else None,
         reference=reference,
     )

@@ -77,7 +77,6 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "most_epsilon": float("inf"),
         "allow_simulation": True,
         "collection": "plaintext",
-        "exact_sums": True,
         "open_queries": True,
         **policy,
     }

@@ -40,14 +40,12 @@ class Counts:
 
     votes: int64 (queries, classes). Each row sums to `teachers`, where no noise is in it.
     parties: in the sums, by name. teachers: votes on each query, a public number.
-    clipped: bool (queries,), rows of hidden sums that no votes give, and that were made to fit; None elsewhere.
     sigma: of the noise that each count holds, by the parties or two aggregators; 0.0 for exact counts.
     """
 
     votes: np.ndarray = field(repr=False)
     parties: tuple[str, ...]
     teachers: int
-    clipped: np.ndarray | None = field(default=None, repr=False)
     sigma: float = 0.0
 
 

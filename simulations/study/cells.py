@@ -57,8 +57,6 @@ def teaching(scenario: Scenario) -> Scenario:
         "voting_rule": federation.voting_rule.model_dump(mode="json"),
         "collection": "plaintext",
     }
-    if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        federated |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
     plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
     others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
     return Scenario(data=scenario.data, federation=plain, simulation=others)
@@ -71,7 +69,6 @@ def _of_teachers(simulation: Any) -> dict[str, Any]:
 def division_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
     """Of a division, which is no step of its own: computing it takes less time than reading it. data: content hash."""
     federation = scenario.federation
-    fixed = federation.public_least_distance if scenario.pool_is_fixed else None
     return canonical_digest(
         {
             "kind": "case",
@@ -80,7 +77,6 @@ def division_address(scenario: Scenario, seed: int, home_share: float, data: str
             "table": data_table(scenario),
             "minimum_parties": federation.minimum_parties,
             "teachers_per_party": federation.teachers_per_party,
-            "public_least_distance": fixed,
             "seed": seed,
             "home_share": home_share,
         }
