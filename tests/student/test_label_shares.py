@@ -12,7 +12,7 @@ import pytest
 
 from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Confident, Distributed, GNMax, Immutable, Interactive, LNMax
-from consilium.coordinator.collection.base import Counts
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -22,7 +22,6 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.queries import query_ids
 from consilium.student.ask import Asked
 from consilium.student.channel import LabelChannel
 from consilium.student.learn import AnsweredRows
@@ -106,8 +105,8 @@ def test_halves_of_labels_are_rows() -> None:
 
 
 class Votes:
-    def __call__(self, queries: np.ndarray, *_: object) -> Counts:
-        votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in query_ids(queries)])
+    def collect(self, queries: Queries, *_: object) -> Counts:
+        votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in queries.ids])
         return Counts(votes, ("a", "b", "c"), 6)
 
     def settle(self) -> None:
@@ -116,7 +115,7 @@ class Votes:
 
 def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log: Any) -> None:
     config = config_of(GNMax(sigma=9.0), teachers_per_party=2)
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
     service = LabelService(config, ledger, Votes(), SeededNoise, 3, log)
     step = math.sqrt(math.pi) * 9 / (2 * 6)
     assert service.describe().label_step == pytest.approx(step)

@@ -44,9 +44,9 @@ class Votes:
     def settle(self) -> None:
         pass
 
-    def __call__(self, queries, query_set, progress, phase=1):
+    def collect(self, queries, sigma, progress):
         names = tuple(f"p{i}" for i in range(PARTIES))
-        return Counts(exact(queries), names, 2 * PARTIES)
+        return Counts(exact(queries.rows), names, 2 * PARTIES)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def make(tmp_path: Path, log):
                 **changes,
             }
         )
-        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / name, config)
         return LabelService(config, ledger, Votes(), SeededNoise, PARTIES, log, most_votes=most_votes), ledger, config
 
     return build

@@ -393,7 +393,7 @@ class TestTheLabelService:
         """Of nine parties eight are sure: a quarter of the variance is missing. Of two
         aggregators nothing is. Nothing of the votes is kept as evidence."""
         config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
-        ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / "ledger.db", config)
         noise, collector = NoNoise(), NoisySumsOf([30, -21])
         service = LabelService(config, ledger, collector, lambda _: noise, 9, log)
         rows, _ = make_rows(4, 1)
