@@ -143,7 +143,9 @@ def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes
     weight = np.outer(first[near], first[near]).ravel()
     largest = projected(votes + z, int(votes.sum())).max(axis=1)
     own = np.cumsum(gaussian(mechanism.sigma1**2)[::-1])[::-1]  # Pr[noise >= AT]
-    passes = float((weight * own[np.clip(int(mechanism.threshold) - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum())
+    passes = float(
+        (weight * own[np.clip(int(mechanism.threshold) - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum()
+    )
     return np.array([1 - passes, *(passes * winners(second, votes))])
 
 
