@@ -151,7 +151,7 @@ class SecureCollector(SumCollector):
         while True:
             noise = self._giver_noise(phase)
             terms = self._new_terms(MaskedTerms, queries, phase, sigma=noise.sigma, noise_shares=noise.shares)
-            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof)
+            machine = Aggregation.begin(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof)
             try:
                 return self._histogram(self._run(machine, path, progress))
             except SecAggError as error:
