@@ -3,7 +3,7 @@
 sessions.db holds its masked sessions, and every query whose sum it has helped to unmask. uploads.db holds the bytes of
 its verified votes, so that a repeated request gets the same ones. Mode 0600 both. A stage is one transaction, committed
 before its reply leaves: whatever process serves the next message finds either the whole stage or nothing of it. Secrets
-are overwritten when they are no longer needed (`secure_delete`); what the disk itself keeps is beyond a program's reach.
+are overwritten when they are no longer needed (`secure_delete`); what the disk itself keeps is beyond a program.
 
 A party helps to unmask a sum on a query once.
 Queries are checked early, so that a refusal comes before work, and again in the transaction that records them: the one
