@@ -67,8 +67,7 @@ class Account:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
             known = replace(known, terms=text, ledger=known.ledger or request.ledger)
             _check_position(known, request.position)
-            if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
-                raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
+            _check_start(known, tokens)
             if tokens:
                 known = replace(known, enrolled=len(tokens), enrolled_token=tokens[-1])
             self.store.keep_federation(known)
@@ -170,6 +169,12 @@ def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
 @lru_cache(maxsize=2)
 def _separate(together: bytes) -> frozenset[bytes]:
     return frozenset(together[place : place + 32] for place in range(0, len(together), 32))
+
+
+def _check_start(known: Federation, tokens: Sequence[str]) -> None:
+    """Refused (SECOND_COORDINATOR) where the last of these starts does not go on from the one that votes went to."""
+    if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
+        raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
 
 
 def _check_position(known: Federation, position: LedgerPosition) -> None:

@@ -13,13 +13,14 @@ import tomli_w
 from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.parts import Privacy
 from consilium.party import node as party_node
-from consilium.party.home import PartyFile, Policy, check_terms, open_home
+from consilium.party.account import Account
+from consilium.party.home import PartyFile, Policy, check_terms
 from consilium.party.node import PartyNode
-from consilium.party.spend import SpendStore
+from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
@@ -125,16 +126,23 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
 
 @pytest.mark.parametrize("content", [None, "{}"])
 def test_terms_that_cannot_be_read_are_no_permission(tmp_path: Path, content: str | None) -> None:
-    party = pinned(tmp_path / "p")
-    path = party.home.folder / "terms.json"
+    pinned(tmp_path / "p")
+    path = tmp_path / "p" / "terms.json"
     path.unlink()
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match="Unpack the kit again"):
-        party.hello(hello_of(CONFIG))
+        node_at(tmp_path / "p")
 
 
 # One ledger.
+
+
+def stricter(party: PartyNode, config: FederationConfig) -> PartyNode:
+    """The same party, when its policy allows no more than such a federation alone."""
+    policy = party.settings.policy
+    least = policy.model_copy(update={"most_epsilon": epsilon([config.promise()], policy) * 1.01})
+    return PartyNode(dataclasses.replace(party.settings, policy=least), party.rows, party.store)
 
 
 def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> None:
@@ -145,9 +153,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     assert refused(party.vote, vote(POOL[:5], **at(0, ledger="1"))).rule is Rule.LEDGER
     # as a federation of its own, it is charged
     other = make_config(public=CONFIG.public, name="again")
-    alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy)
-    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
-    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
+    strict = stricter(party, other)
     assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
 
 
@@ -155,9 +161,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
     """Each fits alone when it enrols, since nothing was charged yet: only the first that asks for votes gets any."""
     configs = [make_config(public=CONFIG.public, name=name) for name in ("first", "second")]
     party = member(tmp_path / "p", configs[0])
-    alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy)
-    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
-    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
+    strict = stricter(party, configs[0])
     for config in configs:
         strict.hello(hello_of(config))
         strict.train(config.train_request())
@@ -166,7 +170,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
 
 
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(SpendStore, "follow", lambda *_: None)
+    monkeypatch.setattr(Account, "follow", lambda *_: None)
     party = member(tmp_path / "p")
     first = party.vote(vote(POOL[:5])).choices
     again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).choices
@@ -305,8 +309,8 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     terms = config.terms()
     epsilons = {}
     for unit in ("record", "party"):
-        home = open_home(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
-        epsilons[unit] = SpendStore(home.spend_file).check(terms, home.policy)
+        party = node_at(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
+        epsilons[unit] = party.account.epsilon(terms, party.settings.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
     strict = node_at(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit))
