@@ -40,7 +40,7 @@ from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure, epsilon_text
 
-PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
+PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
 
 
@@ -143,15 +143,10 @@ class Federation(Frozen):
         description="teachers on disjoint shards of a party's rows, and so votes for each query",
     )
     collection: CollectionMode = Field(
-        default="distributed",
-        description="whether the coordinator sees each party's votes (`plaintext`), exact sums (`secure`), sums with"
-        " the parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked"
-        " unseen, with noise of both in them (`verified`)",
-    )
-    exact_sums: bool = Field(
-        default=False,
-        description="the two aggregators of `verified` votes add no noise, so that the coordinator sees exact sums;"
-        " parties and second aggregator must allow it by name. `secure` sums are always exact",
+        default="secure",
+        description="whether the coordinator sees each party's votes (`plaintext`), sums with the parties' noise in"
+        " them (`secure`), or sums of votes that it and a second aggregator have checked unseen, with noise of both in"
+        " them (`verified`)",
     )
     colluders: int = Field(
         default=0,
@@ -166,7 +161,7 @@ class Federation(Frozen):
         ge=0,
         le=1e6,
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
-        " these rows are fixed before the run, as for secure votes",
+        " these rows are fixed before the run",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
     voting_rule: VotingRuleSpec = Field(
@@ -206,12 +201,6 @@ class Federation(Frozen):
 
     @model_validator(mode="after")
     def _mechanism_suits_votes_and_budget(self) -> Federation:
-        if self.exact_sums and self.collection != "verified":
-            raise ValueError(
-                f"exact_sums is said of verified votes: {self.collection} ones"
-                f" {'are exact sums by their name' if self.collection == 'secure' else 'have no exact sums'}. Leave"
-                " it out"
-            )
         # nodes are stricter, see `FederationConfig`
         check_votes(self.mechanism, self.collection, self.noise_in_sums, simulation=True)
         check_query_budget(self.mechanism, self.query_budget, self.collection)
@@ -237,7 +226,7 @@ class Federation(Frozen):
     @property
     def noise_in_sums(self) -> bool:
         """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
-        return self.collection == "distributed" or (self.collection == "verified" and not self.exact_sums)
+        return self.collection != "plaintext"
 
     def givers(self, parties: int) -> int:
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
@@ -250,10 +239,7 @@ class Federation(Frozen):
     @property
     def disclosure(self) -> Disclosure:
         """What is disclosed, and to whom."""
-        noisy = self.noise_in_sums
-        return Disclosure(
-            self.mechanism.releases, self.collection, noisy, explicit=noisy and self.mechanism.noise_by_parties
-        )
+        return Disclosure(self.mechanism.releases, self.collection)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
@@ -350,7 +336,7 @@ class FederationConfig(Federation):
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
         check_votes(self.mechanism, self.collection, self.noise_in_sums, self.simulation)
         if (self.collection == "plaintext") != (self.roster == ""):
-            raise ValueError("secure, distributed and verified votes need a roster, and plaintext ones have none")
+            raise ValueError("secure and verified votes need a roster, and plaintext ones have none")
         return self
 
     @model_validator(mode="after")

@@ -106,7 +106,7 @@ class QueryBudget(Frozen):
         return self
 
 
-NOISY_SUMS: frozenset[CollectionMode] = frozenset({"distributed", "verified"})
+NOISY_SUMS: frozenset[CollectionMode] = frozenset({"secure", "verified"})
 """Where sums may come with noise in them: of the parties, or of each aggregator."""
 
 
@@ -131,12 +131,10 @@ def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_su
     if noise_in_sums and mechanism.sums_sigma(1) is None:
         raise ValueError(
             f"{mechanism.name} is not private, and {collection} votes have the noise in their sums: collect them in"
-            " plaintext, or as exact sums (collection secure, or verified with exact_sums)"
+            " plaintext"
         )
-    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
-        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set collection to distributed")
-    if collection == "verified" and (noise := mechanism.shares_of_noise) > 1:
+    if mechanism.noise_by_parties:
         raise ValueError(
-            f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"
-            " 1"
+            f"{mechanism.name} says how nodes are charged and is no mechanism to choose: set mechanism.name to gnmax,"
+            " histogram or confident, and collection to secure"
         )

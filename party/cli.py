@@ -220,4 +220,4 @@ def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
     return f"({count}, {classes}) in two parts, {size}: uniform numbers, and a part sealed for another node"
 
 
-_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}
+_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "verified": _in_parts}

@@ -77,12 +77,6 @@ class FederationFile(_Part):
         self.reference_rows()
         return self
 
-    @property
-    def exact_sums(self) -> bool:
-        """Whether sums leave without noise: verified ones where neither aggregators nor mechanism add it."""
-        noisy = self.noise_shares > 0 or self.mechanism.name.startswith("distributed")
-        return self.collection == "secure" or (self.collection == "verified" and not noisy)
-
     def reference_rows(self) -> np.ndarray:
         """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
@@ -137,7 +131,7 @@ def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyChe
     policy = settings.policy or Policy(allowed_classes=federation.rows.classes)
     try:
         if settings.policy is not None:
-            check_terms(policy, _terms(federation), federation.exact_sums)
+            check_terms(policy, _terms(federation))
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
     try:

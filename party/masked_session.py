@@ -53,7 +53,6 @@ from consilium.sums.masks.party import (
     checked_votes,
     mask,
     matrix,
-    no_noise,
     noise_share,
     open_shares,
     secret,
@@ -206,7 +205,7 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf) -> MaskedReply:
         """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
         session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
         before stage 4.

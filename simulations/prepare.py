@@ -91,7 +91,7 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
     raw = raw_rows(source, division.queries)
     folder = make_run_dir(out).run_dir
     if raw is None:
-        fixed = scenario.pool_is_fixed or scenario.federation.voting_rule.relative
+        fixed = scenario.federation.voting_rule.relative
         rows |= {"features": list(simulated.features), "representation": scenario.data.representation}
         if scenario.data.standardise and scenario.data.representation == "none":
             rows |= {"center": list(simulated.center), "scale": list(simulated.scale)}

@@ -215,7 +215,6 @@ class _Parties:
             "most_epsilon": float("inf"),
             "unit": scenario.federation.privacy.unit.value,
             "collection": scenario.federation.collection,
-            "exact_sums": not case.config.noise_in_sums,
             "allow_simulation": True,
         }
         self._settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
@@ -273,7 +272,6 @@ def _second_aggregator(space: Workspace, scenario: Scenario, config: FederationC
         "most_queries": scenario.simulation.most_queries,
         "most_epsilon": float("inf"),
         "unit": scenario.federation.privacy.unit.value,
-        "exact_sums": not config.noise_in_sums,
         "allow_simulation": True,
     }
     seed = {} if config.noise_seed is None else {"simulated_noise_seed": config.noise_seed}

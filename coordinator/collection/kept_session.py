@@ -194,7 +194,7 @@ class GivenRecords:
             queries=terms.queries,
             accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
-            sigma=terms.helper_sigma,
+            sigma=terms.sigma,
             phase=terms.phase,
             session=terms.ctx.hex(),
             commitment=result.leader.commitment(terms.ctx, leads=True).hex(),

@@ -23,7 +23,7 @@ from consilium.coordinator.collection.exchange import (
 )
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
-from consilium.coordinator.collection.secure import check_digest, check_enough
+from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -34,7 +34,7 @@ from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
+from consilium.sums.aggregators.half import VerifiedSum
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import MOST_BATCH
 from consilium.sums.aggregators.sealing import HelperKeys
@@ -60,7 +60,6 @@ from consilium.sums.errors import (
     SecAggError,
     ThresholdNotMet,
 )
-from consilium.sums.masks.machine import everybody, whole_blocks
 from consilium.sums.roster import VerifiedRoster
 
 Reply = TypeVar("Reply", bound=WireModel)
@@ -203,15 +202,11 @@ class VerifiedKeys:
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
-    exact ones have enough parties.
-    """
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
     event = config.node_event(0, 0)
-    if not config.noise_in_sums:
-        check_enough(roster, roster.least_accepted)
     drawn = [event.party_noise(phase) for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
+    reach = reach_of(roster.n, config.teachers_per_party, sigma)
     if reach > MOST_REACH:
         raise ConfigError(
             f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
@@ -254,14 +249,14 @@ class VerifiedCollector(SumCollector):
         self._records = GivenRecords(folder.parent, keys.roster)
 
     def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise where the mechanism has it.
+        """The sum over the parties whose votes are votes, with both aggregators' noise.
 
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, BrokenBlock, VerifiedError : there
-            is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
-            `aggregator.jsonl` is damaged; the session is kept.
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, VerifiedError : there is no sum;
+            nothing is used up unless the second aggregator gave its half. MalformedMessage : `aggregator.jsonl` is
+            damaged; the session is kept.
         """
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
         session = KeptSession(self._begin(query_set, phase))
@@ -273,9 +268,7 @@ class VerifiedCollector(SumCollector):
                 if not session.begun:
                     fresh = new_private()
                     sigma, key = self._giver_noise(phase).sigma, public_of(fresh).hex()
-                    terms = self._new_terms(
-                        VerifiedTerms, queries, phase, leader_key=key, leader_sigma=sigma, helper_sigma=sigma
-                    )
+                    terms = self._new_terms(VerifiedTerms, queries, phase, leader_key=key, sigma=sigma)
                     session.begin(terms, self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
@@ -317,7 +310,7 @@ class VerifiedCollector(SumCollector):
         chosen, keys = session.chosen(), self._helper_keys(session, terms, opened.keys.tobytes())
         if chosen is None:
             self._collect(session, terms, begin, keys, progress)
-            chosen = sorted(self._choose(terms, session.places()))
+            chosen = self._enough(session.places())
             session.choose(chosen)
         leader = self._leader(session, terms, keys)
         if not leader.closed:
@@ -372,16 +365,14 @@ class VerifiedCollector(SumCollector):
                 session.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
-    def _choose(self, terms: VerifiedTerms, there: list[int]) -> frozenset[int]:
-        """Who is summed of those that answered."""
+    def _enough(self, there: list[int]) -> list[int]:
+        """Those that answered. Raises ThresholdNotMet."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
             present = {*there}
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
-        refused = {roster.place(name) for name in self._refused}
-        choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody
-        return frozenset(choose(there))
+        return there
 
     def _check(self, session: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
@@ -408,10 +399,9 @@ class VerifiedCollector(SumCollector):
             self._fewer = True
 
     def _leader(self, session: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
-        rules = [WholeBlocks(self._keys.roster)]
         private, noise = self._keys.sealing.private(), self._noise(terms)
         size, fresh = _batch_size(terms), session.fresh()
-        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=session.leader())
+        return Leader(terms, self._keys.roster, private, fresh, keys, noise, size, state=session.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))
@@ -429,7 +419,7 @@ class VerifiedCollector(SumCollector):
 
     def _histogram(self, result: VerifiedSum) -> Counts:
         votes = len(result.accepted) * self._config.teachers_per_party
-        return Counts(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
+        return Counts(result.sums, tuple(sorted(result.accepted)), votes, np.zeros(len(result.sums), bool))
 
 
 def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:

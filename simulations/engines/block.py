@@ -29,7 +29,6 @@ from pydantic import Field
 
 from consilium.data.private_rows import Rows, load_rows, read_rows
 from consilium.models.keys import TeacherKind
-from consilium.party.hidden_votes import MASKED
 from consilium.party.home import Home, PartyFile, R
 from consilium.party.node import PartyNode
 from consilium.party.spend import SpendStore
@@ -258,7 +257,7 @@ class BlockStore:
     def spend(self) -> SpendStore:
         """See `PartyStore`. Where a session's state is on the party's own disk, so is its account: were it written with
         the block's, and the process died before, the session would go on as if the queries had been charged."""
-        if self.home.policy.collection in MASKED:
+        if self.home.policy.collection == "secure":
             return SpendStore(self.home.spend_file, durable=False)
         return SpendStore(MemoryBook(self.block.account(self.place)))
 

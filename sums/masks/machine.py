@@ -45,9 +45,9 @@ from consilium.sums.masks.messages import (
 from consilium.sums.masks.ring import RING_DTYPES, sigma_total
 from consilium.sums.masks.shares import share_bytes
 from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.masks.unmasking import SecretRebuilder, check_sum, clip, remove_masks
+from consilium.sums.masks.unmasking import SecretRebuilder, clip, remove_masks
 from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import Roster, SumRoster, whole
+from consilium.sums.roster import Roster
 
 T = TypeVar("T")
 PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")
@@ -285,31 +285,6 @@ class SecureSum:
     dropped: dict[Stage, dict[str, str]]
 
 
-Choose = Callable[[Collection[int]], Collection[int]]
-"""Places whose masked votes are there -> those that are summed. Raises ThresholdNotMet."""
-
-
-def everybody(answered: Collection[int]) -> Collection[int]:
-    """The choice for sums with noise: what they tell together is charged, whoever is in them."""
-    return answered
-
-
-def whole_blocks(roster: SumRoster, least: int, without: Collection[int] = ()) -> Choose:
-    """The choice for exact sums: all blocks that are there whole, of parties that are not in `without`.
-
-    least: parties that must be in a sum.
-    """
-
-    def choose(answered: Collection[int]) -> Collection[int]:
-        summed = whole(roster.blocks, {*answered} - {*without})
-        if len(summed) < least:
-            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in summed)
-            raise ThresholdNotMet("whole blocks", len(summed), least, missing)
-        return summed
-
-    return choose
-
-
 class Aggregation:
     """The coordinator's state machine.
 
@@ -320,7 +295,6 @@ class Aggregation:
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
     proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
-    choose : who is summed of those whose masked votes are there.
 
     Raises
     ------
@@ -336,15 +310,12 @@ class Aggregation:
         queries: np.ndarray,
         invited: Collection[str] | None = None,
         proof: PoolProof = NO_POOL,
-        choose: Choose = everybody,
     ) -> None:
         places = range(roster.n) if invited is None else sorted({roster.place(name) for name in invited})
         question = Question(queries, *proof)
-        self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)), choose)
+        self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)))
 
-    def _set_up(
-        self, roster: Roster, signer: Identity, question: Question, state: SessionState, choose: Choose
-    ) -> None:
+    def _set_up(self, roster: Roster, signer: Identity, question: Question, state: SessionState) -> None:
         queries = question.queries
         state.terms.check(roster)
         if signer.public.hex() != roster.coordinator_pk:
@@ -352,7 +323,6 @@ class Aggregation:
         if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
         self._roster, self._signer, self._question, self._state = roster, signer, question, state
-        self._choose = choose
         self._ctx = state.terms.ctx
         self._sid = state.terms.sid_bytes
 
@@ -362,17 +332,11 @@ class Aggregation:
 
     @classmethod
     def load(
-        cls,
-        path: Path,
-        roster: Roster,
-        signer: Identity,
-        queries: np.ndarray,
-        proof: PoolProof = NO_POOL,
-        choose: Choose = everybody,
+        cls, path: Path, roster: Roster, signer: Identity, queries: np.ndarray, proof: PoolProof = NO_POOL
     ) -> Aggregation:
         """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
         machine = cls.__new__(cls)
-        machine._set_up(roster, signer, Question(queries, *proof), SessionState.load(path), choose)
+        machine._set_up(roster, signer, Question(queries, *proof), SessionState.load(path))
         return machine
 
     @property
@@ -415,10 +379,8 @@ class Aggregation:
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        From `choose`, at the masked stage: as above, and nothing is used up.
         BadShare : too few vouch for a party's shares, and nothing is unmasked; or a secret cannot be rebuilt. More
             replies may still help.
-        BadSum : an exact sum with another number of votes; the session ends without a result.
         StageOrder : the session is done.
         """
         stage, state = self._due(), self._state
@@ -446,8 +408,7 @@ class Aggregation:
         if stage is Stage.UNMASK:
             self._finish(reasons)
         if stage is Stage.MASKED:
-            self._close_set(reasons)
-            present = self._accepted(stage)
+            self._close_set()
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
         return StageReport(stage, tuple(self._roster.name(index) for index in present), dict(reasons))
@@ -534,14 +495,9 @@ class Aggregation:
                 del held[index]
             reasons[self._roster.name(index)] = "its shares are not shares of what its advert is committed to"
 
-    def _close_set(self, reasons: dict[str, str]) -> None:
+    def _close_set(self) -> None:
         state = self._state
-        chosen = set(self._choose(tuple(state.evidence)))
-        complaints = {index: row for index, row in state.complaints.items() if index in chosen}
-        check_vouched(self._roster, sorted(chosen), gather(sorted(state.nonces), complaints))
-        for index in sorted(set(state.evidence) - chosen):
-            del state.evidence[index], state.complaints[index]
-            reasons[self._roster.name(index)] = "of its block not all are there: an exact sum has all of it, or nobody"
+        check_vouched(self._roster, sorted(state.evidence), gather(sorted(state.nonces), state.complaints))
         state.add_up()
         state.ciphertexts.clear()
         state.values.clear()
@@ -553,7 +509,6 @@ class Aggregation:
         disputes = gather(sharers, state.complaints)
         rebuilder = SecretRebuilder(self._roster, sharers, state.shares, disputes)
         sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
-        check_sum(sums, state.terms, self._votes())
         for dealer, against in disputes.items():
             reasons[self._roster.name(dealer)] = (
                 f"gave no good share, say {named(map(self._roster.name, sorted(against)))}"
@@ -589,7 +544,7 @@ def drive(
 
     Raises
     ------
-    ThresholdNotMet, BadShare, BadSum : see `Aggregation.take`.
+    ThresholdNotMet, BadShare : see `Aggregation.take`.
     """
     while machine.stage is not None:
         if path is not None:

@@ -239,11 +239,6 @@ NoiseOf = Callable[[float, tuple[int, int]], np.ndarray]
 """Standard deviation and shape -> discrete Gaussian noise, int64, from the system's entropy."""
 
 
-def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
-    """The noise of a party that has no sampler: it refuses sessions that need one."""
-    raise Refused(Rule.POLICY, detail="this party was given no sampler, and the session asks for noise")
-
-
 def checked_votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:
     """The votes as int64 (queries, classes).
 

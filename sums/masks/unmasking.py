@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from consilium.sums.curve import ORDER
-from consilium.sums.errors import BadShare, BadSum, ThresholdNotMet, named
+from consilium.sums.errors import BadShare, ThresholdNotMet, named
 from consilium.sums.masks.checks import Disputes, mask_key
 from consilium.sums.masks.messages import KEY_BYTES, Stage
 from consilium.sums.masks.ring import MaskAdder, RingBits, decode, pair_key, self_key
@@ -224,20 +224,8 @@ def remove_masks(
     return decode(result, terms.ring)
 
 
-def check_sum(sums: np.ndarray, terms: MaskedTerms, votes: int) -> None:
-    """Raise BadSum where a row of an exact sum has another number of votes than its parties give, modulo the ring.
-
-    votes : of all parties in the sum on one query.
-
-    Honest rows have that number whatever is voted, so that only false ones decide whether this is raised: a range of
-    single cells would be a threshold on honest votes that a liar sets. Noisy sums pass.
-    """
-    if terms.exact and ((sums.sum(axis=1) - votes) % 2**terms.ring).any():
-        raise BadSum
-
-
-def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of a sum within what its votes and their noise can give, as in `check_sum`, and the rows that were not.
+def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of a sum within what its votes and their noise can give, and the rows that were not.
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
     highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
@@ -248,14 +236,13 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -
     ----------
     sums : int64 (queries, classes), as they came out of the ring.
     votes : of all parties in the sum on one query.
-    deviation : of the noise in a cell, of all who are summed; 0 without noise.
+    deviation : of the noise in a cell, of all who are summed.
 
     Returns
     -------
     int64 (queries, classes), and bool (queries,): rows of which a cell was out of range, or whose total is further from
-    `votes` than nine standard deviations of its noise (of an exact sum: is another one, which `check_sum` lets pass
-    where many classes go once around the ring). Honest ones are so once in 10^18 (never without noise); both are
-    functions of the sums alone.
+    `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18; both are functions of the sums
+    alone.
     """
     half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
