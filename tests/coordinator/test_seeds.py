@@ -10,12 +10,13 @@ import tomli_w
 
 import consilium.coordinator.label_service
 import consilium.party.hidden_votes
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.accounting.mechanisms import Confident, Distributed
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.party.home import PartyFile
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
@@ -114,7 +115,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
     def student(source: LabelSource) -> None:
         source.ask(rows)
 
-    FederationRun(FakeTransport(homes), config, tmp_path, log, student, keys or CLEAR).run()
+    FederationRun(FakeTransport(homes), config, tmp_path, log, student, keys or PLAINTEXT).run()
     assert bool(made) == simulation
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax, Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import GNMax, Immutable
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
 from consilium.party.node import PartyNode
@@ -304,8 +304,7 @@ def test_a_query_twice_in_one_request_is_refused(tmp_path: Path) -> None:
 
 def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
     unsafe = make_config(
-        mechanism=Immutable(gamma=0.05, constant=100, unsafe_not_private=True),
-        query_budget=QueryBudget(queries=10, answers=10),
+        mechanism=Immutable(gamma=0.05, constant=100), query_budget=QueryBudget(queries=10, answers=10)
     )
     with pytest.raises(Refused) as caught:
         node(tmp_path, most_epsilon=1e6).hello(hello(unsafe))

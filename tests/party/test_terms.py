@@ -12,9 +12,9 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.parts import Privacy
 from consilium.party import node as party_node
 from consilium.party.account import Account
