@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.mechanisms import event_from_json
-from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.privacy import epsilon_by_query
 from consilium.coordinator.verify import (

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.mechanisms import TABLES
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -137,7 +137,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
     "federation.voting_rule.rule": VOTING_RULES,
-    "federation.mechanism.name": ALL_MECHANISMS,
+    "federation.mechanism.name": tuple(TABLES.values()),
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""

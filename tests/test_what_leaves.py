@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 
 from consilium.accounting import mechanisms
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Distributed
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, Mechanism
+from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
 from consilium.coordinator.parts import check_votes
 from consilium.party.promise import Promise
 from consilium.protocol.label_source import NO_LABEL, Outcome
@@ -108,7 +110,7 @@ def serve(tmp_path: Path, log: Any) -> Iterator[Any]:
 
     def build(config: FederationConfig) -> LabelService:
         ledgers.append(Ledger(tmp_path / f"{len(ledgers)}.db", config.digest(), config.model_dump_json()))
-        return LabelService(config, ledgers[-1], SeededNoise, Votes(), TEACHERS, log)
+        return LabelService(config, ledgers[-1], Votes(), SeededNoise, TEACHERS, log)
 
     yield build
     for ledger in ledgers:

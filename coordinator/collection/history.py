@@ -4,15 +4,17 @@ who is not asked any more."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.clear import Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.collection.means import Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
@@ -102,25 +104,31 @@ class SumCollector:
             forget()
         self._finished.clear()
 
-    def _begin(self, query_set: str, phase: int) -> Path:
+    def _begin(self, queries: Queries) -> Path:
         """The place of a session, and the history as it is now."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(self._folder / HISTORY, self._roster.digest)
-        return self._folder / f"{query_set[:32]}-{phase}{self.SUFFIX}"
+        return self._folder / f"{queries.hash[:32]}-{queries.round}{self.SUFFIX}"
 
-    def _giver_noise(self, phase: int) -> PartyNoise:
-        """What each party, or each aggregator, adds in this phase."""
-        return cast(PartyNoise, self._config.node_event(0, 0).party_noise(phase))
+    def _giver_noise(self, sigma: float) -> PartyNoise:
+        """What each party, or each aggregator, adds for this noise of the mechanism on a count."""
+        return self._config.sum_noise(sigma).drawn
 
-    def _new_terms(self, kind: type[Terms], queries: np.ndarray, phase: int, **others: object) -> Terms:
+    def _counts(self, sums: np.ndarray, parties: Iterable[str], sigma: float) -> Counts:
+        """Of these parties, with the noise that all givers have added for this noise of the mechanism."""
+        names, drawn = tuple(sorted(parties)), self._giver_noise(sigma)
+        held = drawn.sigma * math.sqrt(self._config.givers(len(names)) / drawn.shares)
+        return Counts(sums, names, len(names) * self._config.teachers_per_party, held)
+
+    def _new_terms(self, kind: type[Terms], queries: Queries, **others: object) -> Terms:
         """Of a new session on these queries. others: fields of this kind of terms."""
         return kind.create(
             self._roster,
             self._config.digest(),
-            queries,
+            queries.rows,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
             position=self._standing.position(),
-            phase=phase,
+            phase=queries.round,
             **others,
         )

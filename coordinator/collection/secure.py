@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
 from consilium.coordinator.collection.history import SumCollector
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
@@ -133,7 +134,7 @@ class SecureCollector(SumCollector):
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sum over those who were there to the end, with the parties' noise in it.
 
         Raises
@@ -141,19 +142,21 @@ class SecureCollector(SumCollector):
         ThresholdNotMet, BadShare : there is no sum. Unless it was unmasked, the same queries can
             be asked again.
         """
-        path = self._begin(query_set, phase)
+        path = self._begin(queries)
         self._finished.append(lambda: path.unlink(missing_ok=True))
         if path.exists():
-            done = self._resume(path, queries, progress)
+            done = self._resume(path, queries.rows, progress)
             if done is not None:
-                return self._histogram(done)
-        proof, sessions = self._standing.proof(queries), 0
+                return self._counts(done.sums, done.survivors, sigma)
+        proof, sessions = self._standing.proof(queries.rows), 0
         while True:
-            noise = self._giver_noise(phase)
-            terms = self._new_terms(MaskedTerms, queries, phase, sigma=noise.sigma, noise_shares=noise.shares)
-            machine = Aggregation.begin(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof)
+            noise = self._giver_noise(sigma)
+            terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
+            roster, signer = self._keys.roster, self._keys.signer
+            machine = Aggregation.begin(roster, signer, terms, queries.rows, self._invited(), proof)
             try:
-                return self._histogram(self._run(machine, path, progress))
+                result = self._run(machine, path, progress)
+                return self._counts(result.sums, result.survivors, sigma)
             except SecAggError as error:
                 if not self._leave_out(error):
                     raise
@@ -267,11 +270,3 @@ class SecureCollector(SumCollector):
             failure = self._failures.get(name)
             failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
         tell_left_out(self._log, str(stage), failures)
-
-    def _histogram(self, result: SecureSum) -> Counts:
-        return Counts(
-            result.sums,
-            tuple(sorted(result.survivors)),
-            len(result.survivors) * self._config.teachers_per_party,
-            result.clipped,
-        )

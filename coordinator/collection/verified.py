@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -23,6 +21,7 @@ from consilium.coordinator.collection.exchange import (
 )
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
@@ -32,7 +31,6 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.sums.aggregators.half import VerifiedSum
 from consilium.sums.aggregators.leader import Leader
@@ -248,7 +246,7 @@ class VerifiedCollector(SumCollector):
         self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sum over the parties whose votes are votes, with both aggregators' noise.
 
         Raises
@@ -259,7 +257,7 @@ class VerifiedCollector(SumCollector):
             damaged; the session is kept.
         """
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
-        session = KeptSession(self._begin(query_set, phase))
+        session = KeptSession(self._begin(queries))
         self._finished.append(session.forget)
         resumed, self._fewer = session.begun, False
         self._refused: set[str] = set()
@@ -267,12 +265,13 @@ class VerifiedCollector(SumCollector):
             try:
                 if not session.begun:
                     fresh = new_private()
-                    sigma, key = self._giver_noise(phase).sigma, public_of(fresh).hex()
-                    terms = self._new_terms(VerifiedTerms, queries, phase, leader_key=key, sigma=sigma)
+                    drawn, key = self._giver_noise(sigma).sigma, public_of(fresh).hex()
+                    terms = self._new_terms(VerifiedTerms, queries, leader_key=key, sigma=drawn)
                     session.begin(terms, self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
-                return self._histogram(self._sum(session, queries, query_set, progress, phase))
+                result = self._sum(session, queries, progress)
+                return self._counts(result.sums, result.accepted, sigma)
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
@@ -288,19 +287,17 @@ class VerifiedCollector(SumCollector):
                 resumed = False
         raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
 
-    def _sum(
-        self, session: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
-    ) -> VerifiedSum:
+    def _sum(self, session: KeptSession, queries: Queries, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
         self._fewer = False
         terms, signature = session.terms(self._keys.roster)
-        if terms.query_set != query_set or terms.federation != self._config.digest():
+        if terms.query_set != queries.hash or terms.federation != self._config.digest():
             raise ConfigError(f"{session.folder} is of other queries", "The session is begun anew")
-        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries)
+        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries.rows)
         begin = {
             "terms": terms.canonical(),
             "signature": signature,
-            "queries": queries,
+            "queries": queries.rows,
             "places": places,
             "proof": proof,
         }
@@ -321,8 +318,7 @@ class VerifiedCollector(SumCollector):
             question = leader.ask()
         reply = self._link(sid, question)
         result = leader.finish(reply.content.tobytes())
-        ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, terms, ids, result)
+        self._records.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
     def _helper_keys(self, session: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
@@ -416,10 +412,6 @@ class VerifiedCollector(SumCollector):
             return SystemNoise()
         parts = [seed, "coordinator's half", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
-
-    def _histogram(self, result: VerifiedSum) -> Counts:
-        votes = len(result.accepted) * self._config.teachers_per_party
-        return Counts(result.sums, tuple(sorted(result.accepted)), votes, np.zeros(len(result.sums), bool))
 
 
 def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:

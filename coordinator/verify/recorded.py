@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger import OPTIONAL_TABLES, TABLES, Batch, Ledger, Release, stored_config
+from consilium.coordinator.ledger import TABLES, Batch, Ledger, Release, stored_config
 from consilium.coordinator.verify.files import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -132,7 +131,7 @@ def _check_counts(
 def _check_histograms(config: FederationConfig, number: int, batch: Batch) -> None:
     """Noisy histograms are there if the mechanism releases them, of all classes, and the labels are their largest."""
     mechanism = config.mechanism
-    if (mechanism.count_sigma(batch.parties) > 0) != (batch.counts is not None) and len(batch.labels):
+    if (mechanism.count_sigma > 0) != (batch.counts is not None) and len(batch.labels):
         has = "no histograms" if batch.counts is None else "histograms"
         raise Contradiction(f"batch {number} has {has}, unlike what {mechanism.describe()} releases")
     if batch.counts is None:
@@ -195,13 +194,10 @@ def _check_structure(path: Path) -> None:
     with closing(_connect(path)) as connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         tables = connection.execute(listing).fetchall()
-        for added in product(*(("", f"{table};") for table in OPTIONAL_TABLES)):
-            with closing(sqlite3.connect(":memory:")) as model:
-                model.executescript(TABLES + "".join(added))
-                if tables == model.execute(listing).fetchall():
-                    break
-        else:
-            raise Damaged("its tables are not those of a ledger of this version")
+        with closing(sqlite3.connect(":memory:")) as model:
+            model.executescript(TABLES)
+            if tables != model.execute(listing).fetchall():
+                raise Damaged("its tables are not those of a ledger of this version")
         result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if result != "ok":
         raise Damaged("its pages are damaged, says SQLite's own check")

@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.coordinator.mechanisms.calibration import widest
+from consilium.coordinator.mechanisms import AnyMechanism, widest
 from consilium.coordinator.parts import QueryBudget, check_query_budget
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
@@ -281,7 +280,7 @@ class _Asked(Frozen):
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> _Asked:
-        check_query_budget(self.mechanism, self.query_budget, "secure")  # the federation checks how it collects
+        check_query_budget(self.mechanism, self.query_budget)
         return self
 
 

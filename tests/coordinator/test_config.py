@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from consilium.accounting.mechanisms import Distributed, GNMax
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms.counts import GNMax
-from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError

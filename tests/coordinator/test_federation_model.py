@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from consilium.accounting.mechanisms import Distributed, GNMax, Histogram
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
-from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.coordinator.mechanisms import KINDS, noise_scales
 from consilium.coordinator.privacy import promised, promised_in_other_units, promised_to_student
 from consilium.models.keys import TEACHERS
 from tests.federation import make_config
@@ -199,7 +199,7 @@ def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
 
 
 def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
-    one, several = (make_config(teachers_per_party=count, mechanism=NoisyHistogram(sigma=40.0)) for count in (1, 4))
+    one, several = (make_config(teachers_per_party=count, mechanism=Histogram(sigma=40.0)) for count in (1, 4))
     assert promised_in_other_units(one) == {}
     found = promised_in_other_units(several)
     assert set(found) == {f"guarantee_{unit}" for unit in Unit if unit is not several.privacy.unit}

@@ -38,7 +38,7 @@ def serve(tmp_path: Path, log) -> Iterator:
         ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
         ledgers.append(ledger)
         pool = PoolTree.of_rows(ROWS) if fixed else None
-        return LabelService(config, ledger, SeededNoise, Votes(), T, log, pool, spent_before=spent)
+        return LabelService(config, ledger, Votes(), SeededNoise, T, log, pool, spent_before=spent)
 
     yield of
     for ledger in ledgers:

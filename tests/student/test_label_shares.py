@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Confident, Distributed, GNMax, Immutable, Interactive, LNMax
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, Distributed, GNMax, Immutable, Interactive, LNMax, Mechanism
 from consilium.models.base import LEAST_STEP, NOTHING, Shares
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
@@ -71,8 +72,7 @@ def test_the_step_is_what_the_law_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    [Immutable(gamma=0.05, constant=20, unsafe_not_private=True), Distributed(threshold=4, sigma=40.0, noise_shares=4)],
+    "mechanism", [Immutable(gamma=0.05, constant=20), Distributed(threshold=4, sigma=40.0, noise_shares=4)]
 )
 def test_labels_without_noise_or_chosen_by_it_stay_labels(mechanism: Mechanism) -> None:
     """Of one noisy histogram the threshold lets through what the noise made large."""
@@ -117,7 +117,7 @@ class Votes:
 def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log: Any) -> None:
     config = config_of(GNMax(sigma=9.0), teachers_per_party=2)
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
-    service = LabelService(config, ledger, SeededNoise, Votes(), 3, log)
+    service = LabelService(config, ledger, Votes(), SeededNoise, 3, log)
     step = math.sqrt(math.pi) * 9 / (2 * 6)
     assert service.describe().label_step == pytest.approx(step)
     with serving(service, "127.0.0.1:0", 100) as address, LabelChannel(address, wait=250) as channel:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
+from consilium.accounting.mechanisms import Distributed
 from consilium.coordinator.collection import verified
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
-from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity

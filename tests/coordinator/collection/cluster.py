@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing

@@ -41,7 +41,7 @@ def coordinator(folder: str, name: str, queries: int, addresses: Any, stop: Any)
     config = shared_config(queries)
     ledger = Ledger(Path(folder) / "ledger.db", config.digest(), "{}")
     log = EventLog(Path(folder) / f"{name}.jsonl")
-    service = LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+    service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
     with serving(service, "127.0.0.1:0", queries) as address:
         addresses.put(address)
         stop.wait()

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.admission import Greeting, enrol, train
-from consilium.coordinator.collection.clear import CLEAR, Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.clear import PLAINTEXT, Collecting, Standing, VoteKeys
 from consilium.coordinator.config import Privacy, QueryBudget
 from consilium.coordinator.events import EventLog, NotAnswered, read_events
 from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError
 from consilium.protocol.label_source import Unanswered
 from consilium.protocol.noise import SeededNoise
@@ -36,7 +36,7 @@ class Federation:
 
     def __init__(self, folder: Path, collection: str, noted: bool = True) -> None:
         homes = make_homes(folder / "homes", PARTIES, collection=collection)
-        keys: VoteKeys = CLEAR
+        keys: VoteKeys = PLAINTEXT
         changes: dict[str, Any] = {"minimum_parties": 4}
         if collection == "secure":
             keys = make_secure(homes, folder)
@@ -65,7 +65,7 @@ class Federation:
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
         collector = NotedCollector(keys.collector(means), self.sums)
         self.service = LabelService(
-            self.config, self.ledger, lambda batch: SeededNoise(batch), collector, PARTIES, self.log
+            self.config, self.ledger, collector, lambda batch: SeededNoise(batch), PARTIES, self.log
         )
 
     def losing(self) -> None:

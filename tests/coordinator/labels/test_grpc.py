@@ -43,7 +43,7 @@ from tests.specs import student_of
 def service(tmp_path: Path, log):
     config = make_config(query_budget=QueryBudget(queries=100_000, answers=100_000))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    yield LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 

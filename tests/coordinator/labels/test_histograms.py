@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.mechanisms import Distributed, GNMax, Histogram
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
 from consilium.coordinator.verify.files import Contradiction
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
@@ -29,7 +29,7 @@ from consilium.student.channel import LabelChannel
 from tests.federation import make_config, make_rows
 
 PARTIES = 10
-MECHANISM = NoisyHistogram(sigma=3.0)
+MECHANISM = Histogram(sigma=3.0)
 
 
 def exact(queries: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def make(tmp_path: Path, log):
             }
         )
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
-        return LabelService(config, ledger, SeededNoise, Votes(), PARTIES, log, most_votes=most_votes), ledger, config
+        return LabelService(config, ledger, Votes(), SeededNoise, PARTIES, log, most_votes=most_votes), ledger, config
 
     return build
 

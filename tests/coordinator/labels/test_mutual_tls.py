@@ -67,7 +67,7 @@ def site(tmp_path: Path) -> Site:
 def service(tmp_path: Path, log) -> Iterator[LabelService]:
     config = make_config(query_budget=QueryBudget(queries=100, answers=100))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    yield LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 

@@ -60,7 +60,7 @@ def collector() -> Slow:
 def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
     config = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
+    yield LabelService(config, ledger, collector, lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 

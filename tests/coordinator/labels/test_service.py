@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.mechanisms import Confident, GNMax, LNMax
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax, LNMax
 from consilium.coordinator.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL, Outcome
@@ -50,7 +49,7 @@ def make(tmp_path: Path, log):
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
         ledgers.append(ledger)
         return (
-            LabelService(config, ledger, lambda batch: SeededNoise(1000 * seed + batch), collector or Votes(), T, log),
+            LabelService(config, ledger, collector or Votes(), lambda batch: SeededNoise(1000 * seed + batch), T, log),
             ledger,
             config,
         )
@@ -228,8 +227,8 @@ def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> No
     config = make_config(simulation=False, seed=-1, noise_seed=None)
     ledger = Ledger(tmp_path / "l.db", config.digest(), "{}")
     with pytest.raises(ConfigError, match="seeded noise"):
-        LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
-    LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+        LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
+    LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
     ledger.close()
 
 

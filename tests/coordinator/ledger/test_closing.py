@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
+from consilium.accounting.mechanisms import Confident, Histogram, Interactive
 from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, Interactive, NoisyHistogram
 from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.node.limits import events_of
@@ -57,7 +57,7 @@ def make(tmp_path: Path, log):
         config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
         ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
         ledgers.append(ledger)
-        service = LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+        service = LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
         return config, ledger, service
 
     yield build
@@ -191,7 +191,7 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
     ("changes", "why"),
     [
         ({"privacy": PRIVACY.model_copy(update={"sanitised": SanitisedKeys(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
-        ({"mechanism": NoisyHistogram(sigma=8.0)}, "no data-dependent bound"),
+        ({"mechanism": Histogram(sigma=8.0)}, "no data-dependent bound"),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_ends_the_run_before_a_question(changes, why) -> None:

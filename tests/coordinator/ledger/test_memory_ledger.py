@@ -84,7 +84,7 @@ def test_both_say_the_same_to_whatever_comes(seed: int, tmp_path: Path) -> None:
 def test_no_label_leaves_by_a_ledger_in_memory_but_in_a_simulation() -> None:
     def service(simulation: bool, ledger: ReleaseLedger) -> LabelService:
         config = make_config(simulation=simulation, noise_seed=7 if simulation else None)
-        return LabelService(config, ledger, lambda _: SystemNoise(), None, 5, NoLog())  # pyright: ignore
+        return LabelService(config, ledger, None, lambda _: SystemNoise(), 5, NoLog())  # pyright: ignore
 
     service(True, MemoryLedger())
     with pytest.raises(ConfigError, match="in memory outside a simulation"):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.coordinator.mechanisms import (
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
-    Drawn,
     GNMax,
+    Histogram,
     Immutable,
     ImmutableGaussian,
     Interactive,
     LNMax,
-    Mechanism,
-    NoisyHistogram,
 )
+from consilium.coordinator.draw import Drawn
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.noise import NoiseSource
 
@@ -41,11 +41,11 @@ class NoNoise:
 MECHANISMS: list[Mechanism] = [
     LNMax(gamma=0.3),
     GNMax(sigma=3.0),
-    NoisyHistogram(sigma=3.0),
+    Histogram(sigma=3.0),
     Confident(threshold=6, sigma1=4.0, sigma2=3.0),
     Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9),
-    Immutable(gamma=0.3, constant=3, unsafe_not_private=True),
-    ImmutableGaussian(sigma=3.0, constant=3, unsafe_not_private=True),
+    Immutable(gamma=0.3, constant=3),
+    ImmutableGaussian(sigma=3.0, constant=3),
     Distributed(threshold=6, sigma=4.0, noise_shares=4),
     DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3),
 ]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms import (
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
     Immutable,
     ImmutableGaussian,
     Interactive,
-    Mechanism,
 )
-from consilium.coordinator.mechanisms.distributed import noise_bias
+from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.coordinator.sum_noise import noise_bias
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -75,10 +75,7 @@ def test_interactive_needs_one_number_of_teachers() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        Immutable(gamma=0.05, constant=2000, unsafe_not_private=True),
-        ImmutableGaussian(sigma=40.0, constant=2000, unsafe_not_private=True),
-    ],
+    [Immutable(gamma=0.05, constant=2000), ImmutableGaussian(sigma=40.0, constant=2000)],
     ids=lambda each: each.name,
 )
 def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample(mechanism: Mechanism) -> None:

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.accounting.errors import VotesError
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Interactive
 from consilium.coordinator.collection.clear import Counts, seen
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Interactive, Mechanism
 from consilium.sums.masks.ring import decode, encode
 from consilium.sums.masks.unmasking import clip
 from tests.coordinator.mechanisms.drawing import MECHANISMS, NoNoise
@@ -147,7 +148,7 @@ def test_every_lie_is_answered_and_charged_alike(
     charged = set()
     for lie in range(12):
         ledger = Ledger(tmp_path / f"{lie}.db", config.digest(), config.model_dump_json())
-        service = LabelService(config, ledger, lambda _: NoNoise(), Falsified(lie), VOTES, log)
+        service = LabelService(config, ledger, Falsified(lie), lambda _: NoNoise(), VOTES, log)
         assert len(service.ask(make_rows(2, 1)[0]).labels) == 2
         charged.add(ledger.spent()[0])
         ledger.close()

@@ -12,19 +12,19 @@ from scipy import stats
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
-from consilium.accounting.units import Noise
-from consilium.coordinator.mechanisms import (
+from consilium.accounting.mechanisms import (
     Confident,
     Distributed,
     DistributedTwoPhase,
-    Drawn,
     GNMax,
     Immutable,
     ImmutableGaussian,
     Interactive,
     LNMax,
 )
-from consilium.coordinator.mechanisms.distributed import noise_bias
+from consilium.accounting.units import Noise
+from consilium.coordinator.draw import Drawn
+from consilium.coordinator.sum_noise import noise_bias
 from consilium.protocol.noise import SeededNoise
 
 QUERIES = 40_000
@@ -122,12 +122,12 @@ def test_interactive() -> None:
 
 def test_immutable() -> None:
     flips = np.exp(log_pr_loss_table_laplace(0.2, 4)[4])
-    mechanism = Immutable(gamma=0.2, constant=3, unsafe_not_private=True)
+    mechanism = Immutable(gamma=0.2, constant=3)
     agrees(mechanism.draw(same(np.array([125, 126])), SeededNoise(9)), np.array([flips, 1 - flips]))
 
 
 def test_immutable_gaussian() -> None:
-    mechanism = ImmutableGaussian(sigma=8.0, constant=3, unsafe_not_private=True)
+    mechanism = ImmutableGaussian(sigma=8.0, constant=3)
     raised = np.array([40, 52 + 3, 30])
     agrees(mechanism.draw(same(np.array([40, 52, 30])), SeededNoise(9)), law_of_argmax(raised, gaussian_pmf(8.0)))
 

@@ -8,7 +8,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Immutable
+from consilium.accounting.mechanisms import Immutable
+from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
+from consilium.coordinator.mechanisms import AnyMechanism
 
 GOOD: dict[str, dict[str, Any]] = {
     "lnmax": {"gamma": 0.05},

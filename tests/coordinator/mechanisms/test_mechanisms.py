@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.accounting.mechanisms import event_from_json
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Interactive, event_from_json
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Interactive, Mechanism
+from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise

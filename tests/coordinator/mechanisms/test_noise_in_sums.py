@@ -17,18 +17,17 @@ import pytest
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import EventError, NoiseError
-from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.mechanisms import event_from_json
+from consilium.accounting.events import Mechanism, ReleaseEvent
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Interactive, LNMax, event_from_json
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.draw import projected
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
-from consilium.coordinator.mechanisms.base import projected
-from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.parts import Privacy
+from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.protocol.label_source import NO_LABEL
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.federation import make_config, make_rows
@@ -204,7 +203,7 @@ class TestTowardsTheStudent:
     def test_histograms_and_without_the_top_up_they_cost_more(
         self, votes: str, shares: int, colluders: int, topped_up: bool
     ) -> None:
-        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
+        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
         epsilon = claimed(config.promised_events())
         (noise,) = config.sum_noises(shares)
         worst = 0.0
@@ -240,7 +239,7 @@ class TestTowardsTheNodes:
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
     def test_one_round(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
+        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
         (noise,) = config.sum_noises(shares)
         law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
         down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
@@ -268,7 +267,7 @@ class TestTowardsTheNodes:
 class TestTheEvents:
     MECHANISMS: tuple[Mechanism, ...] = (
         GNMax(sigma=9.0),
-        NoisyHistogram(sigma=9.0),
+        Histogram(sigma=9.0),
         Confident(threshold=3, sigma1=12.0, sigma2=9.0),
         Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
         LNMax(gamma=0.1),
@@ -396,7 +395,7 @@ class TestTheLabelService:
         config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
         ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
         noise, collector = NoNoise(), NoisySumsOf([30, -21])
-        service = LabelService(config, ledger, lambda _: noise, collector, 9, log)
+        service = LabelService(config, ledger, collector, lambda _: noise, 9, log)
         rows, _ = make_rows(4, 1)
         assert service.ask(rows).labels.tolist() == [0, 0, 0, 0]
         rounds = [round_ for round_ in (1, 2) if mechanism.sums_sigma(round_) is not None]
@@ -408,7 +407,7 @@ class TestTheLabelService:
         (batch,) = ledger.batches()
         assert (batch.histogram, batch.log_q_check, batch.log_q_label) == (None, None, None)
         assert event_from_json(batch.event) == config.event(4, 4)
-        if isinstance(mechanism, NoisyHistogram):
+        if isinstance(mechanism, Histogram):
             assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
         step = mechanism.label_step * (mechanism.label_noise(9) or 0) / 9  # all noise in the sums that label
         assert service.describe().label_step == pytest.approx(step, rel=0.03)

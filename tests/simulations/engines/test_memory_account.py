@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms import GNMax
 from consilium.party.home import Policy
 from consilium.party.spend import SpendStore
 from consilium.protocol.messages import LedgerPosition

@@ -1,17 +1,14 @@
-"""Noise in the sums: who adds how much of it, and what the shares add up to."""
+"""Noise in the sums: who adds how much of it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import PartyNoise
 from consilium.accounting.target import round_up
-from consilium.protocol.noise import NoiseSource
 
 BY_MASKED_PARTIES, BY_TWO_AGGREGATORS = 2 / 3, 1 / 2
 """Share of a mechanism's variance that the sure givers add: of two thirds of the parties, who are sure to be in a sum,
@@ -19,8 +16,8 @@ all parties then make up the whole; of two aggregators each adds half."""
 LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 
-NEGLIGIBLE_SLACK = 1e-12
-"""Largest |log ratio| to its discrete Gaussian at which a sum of shares is drawn as that Gaussian."""
+MOST_SHARES = 100_000
+"""Parties, that is, each of which adds one."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +97,3 @@ class SumNoise:
             for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
-
-
-def sum_of_shares(noise: NoiseSource, sigma: float, shares: int, shape: tuple[int, ...]) -> np.ndarray:
-    """What `shares` parties add together, each a discrete Gaussian of parameter sigma / sqrt(shares): int64.
-
-    Where the accounting bounds the log ratio of the sum to one discrete Gaussian of parameter `sigma` by 1e-12 (a
-    share's sigma above 1.75), that one is drawn: no experiment tells them apart, and what is charged holds for
-    both. Below, every share is drawn, which takes `shares` times as long.
-    """
-    share = sigma / math.sqrt(shares)
-    if shares == 1 or convolution_slack(shares, share) <= NEGLIGIBLE_SLACK:
-        return noise.gaussian(sigma, shape)
-    total = np.zeros(shape, dtype=np.int64)
-    for _ in range(shares):
-        total += noise.gaussian(share, shape)
-    return total
