@@ -15,9 +15,7 @@ from consilium.sums.errors import RosterMismatch
 from consilium.sums.masks.machine import Aggregation, drive
 from consilium.sums.masks.messages import STAGES, Stage
 from consilium.sums.packing import pack_message
-from tests.secagg.network import Federation, Network, make_queries, run_until
-
-pytestmark = pytest.mark.usefixtures("any_set")
+from tests.sums.network import Federation, Network, make_queries, no_noise, run_until
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -154,4 +152,4 @@ def test_a_vote_s_own_trouble_is_not_the_store_s(tmp_path: Path) -> None:
         raise FileNotFoundError("teachers")
 
     with pytest.raises(FileNotFoundError, match="teachers"):
-        federation.party("party-000").masked(request, voting_rule)
+        federation.party("party-000").masked(request, voting_rule, no_noise)
