@@ -25,4 +25,5 @@ def _check(node: AggregatorNode) -> None:
 
 
 ANSWERS: Mapping[type[WireModel], str] = {AggregatorRequest: "hello", OpenRequest: "open", LinkRequest: "link"}
-app = AnsweringNode("aggregator", _open, _check, ANSWERS, TO_PARTIES, log).app()
+aggregator = AnsweringNode("aggregator", _open, _check, ANSWERS, TO_PARTIES, log)
+app = aggregator.app()

@@ -89,7 +89,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     """
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
+    ledger, log, pool, spec = MemoryLedger(), NoLog(), case.pool, case.scenario.student
     collector, most = RecordedVotes(case, votes, noise), len(case.parties) * config.teachers_per_party
     noise_of = noise_for(config) if noise is None else noise
     service = LabelService(config, ledger, noise_of, collector, len(case.parties), log, most_votes=most)
@@ -150,11 +150,6 @@ class RecordedVotes:
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
-
-
-def _pool(case: Case) -> Pool:
-    tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
-    return Pool(case.dataset.features, case.pool_x, *tested, labels=case.known_labels)
 
 
 def load_own(run_dir: Path) -> Published:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from flwr.app import Context, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import Message
 
 from consilium.node.flower import program, require_flower, unknown_flower
 from consilium.node.supervisor import stop_group
@@ -60,40 +59,6 @@ def assign_message_id(message: Message) -> str:
     return message_id
 
 
-class NodesGrid(Grid):
-    """Nodes `COORDINATOR_NODE` + 1 and so on, each with its `partition-id` in its node_config."""
-
-    def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int) -> None:
-        self._contexts = {
-            partition + COORDINATOR_NODE + 1: Context(
-                run_id=run_id,
-                node_id=partition + COORDINATOR_NODE + 1,
-                node_config={"partition-id": partition, "num-partitions": partitions},
-                state=RecordDict(),
-                run_config=dict(run_config),
-            )
-            for partition in range(partitions)
-        }
-
-    def set_run(self, run: object) -> None:
-        """Not needed: there is one run."""
-
-    @property
-    def run(self) -> Any:
-        """Flower's Run object; there is none without a SuperLink."""
-        raise NotImplementedError("nodes on this machine have no SuperLink run")
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """See flwr.serverapp.Grid."""
-        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """See flwr.serverapp.Grid."""
-        return list(self._contexts)
-
-
 CONNECTION = "consilium"
 START_SECONDS, PATIENCE = 60, 10
 RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1", "RAY_ADDRESS": "local"}
@@ -101,19 +66,17 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-NODES, SERVER = "consilium.simulations.engines.block_app", "consilium.simulations.engines.block_server"
-NODE_APP, SERVER_APP = f"import {NODES}\n\napp = {NODES}.app\n", f"import {SERVER}\n\napp = {SERVER}.server\n"
+APP = "consilium.simulations.engines.ray_app"
 
 
 def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] = ()) -> Path:
-    """A Flower app that only imports the installed coordinator and party. modules: folders in which both also find
+    """A Flower app that only imports the installed coordinator and nodes. modules: folders in which both also find
     modules, after all others."""
     also = f"import sys\n\nsys.path += [each for each in {list(modules)!r} if each not in sys.path]\n\n"
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
-    (package / "server.py").write_text(also + SERVER_APP)
-    (package / "client.py").write_text(also + NODE_APP)
+    (package / "apps.py").write_text(f"{also}import {APP}\n\nserver, client = {APP}.server, {APP}.app\n")
     project = {
         "project": {
             "name": "consilium-flower",
@@ -128,8 +91,8 @@ def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] 
                     "publisher": "consilium",
                     "fab-include": ["consilium_flower/*.py"],
                     "components": {
-                        "serverapp": "consilium_flower.server:app",
-                        "clientapp": "consilium_flower.client:app",
+                        "serverapp": "consilium_flower.apps:server",
+                        "clientapp": "consilium_flower.apps:client",
                     },
                     "config": run_config,
                 }
