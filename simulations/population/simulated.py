@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
-from consilium.data.private_rows import remarks
+from consilium.data.private_rows import MemoryRows, remarks
 from consilium.models.keys import TeacherKind
-from consilium.party.home import Policy
-from consilium.party.node import PartyNode, PartySettings
-from consilium.party.rows import RowsInMemory
+from consilium.party.home import PartySettings, Policy
+from consilium.party.node import PartyNode
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.simulations.population.parties import SimulatedAggregators, identity_of, own_teachers
@@ -121,7 +120,7 @@ class Population:
             pinned=None,
         )
         arrays = {"features": np.array(self.features), "classes": np.array(self.classes), **party.arrays}
-        return PartyNode(settings, RowsInMemory(arrays, rules), store)
+        return PartyNode(settings, MemoryRows(arrays, rules), store)
 
     def save(self, folder: Path) -> None:
         """For processes that are not this one's: into a folder that only its owner can read."""
