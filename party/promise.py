@@ -8,7 +8,7 @@ digit. Any list that could be read in two ways is refused."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -115,23 +115,24 @@ def promise_of(terms: Terms) -> Promise:
     return parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
 
 
-def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = False) -> float:
-    """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit and
-    relation; inf where there is none.
+def epsilon(promises: Iterable[str], policy: Policy, *, rough: bool = False) -> float:
+    """Worst-case epsilon of all these promises (as in `Terms`) together at the policy's delta, in the policy's own unit
+    and relation; 0 for none, inf where there is none.
 
     In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
     least of the bounds that the coordinator takes the least of.
 
     rough: as if histograms left whole, which is more and takes no time.
     """
-    return _epsilon(tuple(events), policy.unit, policy.neighbouring, policy.delta, rough)
+    return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
 
 
 @lru_cache(maxsize=32)  # of all that decides it: the same for many simulated parties, and for a party's every message
-def _epsilon(
-    events: tuple[ReleaseEvent, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool
-) -> float:
+def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool) -> float:
+    events = [event for text in promises for event in events_of(text)]
     in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
+    if not in_own_unit:
+        return 0.0
     try:
         if rough:
             return as_histograms(in_own_unit, delta)
@@ -163,15 +164,11 @@ def check_promised_unit(terms: Terms, rules: DataRules) -> None:
         check_unit(event.unit, rules)
 
 
-def check_within(events: Sequence[ReleaseEvent], policy: Policy) -> None:
-    """Raise Refused (MOST_EPSILON) if all these events together cost more than the policy allows."""
-    if _fits(events, policy):
+def check_within(promises: Sequence[str], policy: Policy) -> None:
+    """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
+    takes no time is asked first."""
+    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
         return
-    total = epsilon(events, policy)
+    total = epsilon(promises, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
-
-
-def _fits(events: Sequence[ReleaseEvent], policy: Policy) -> bool:
-    """Whether all these events together are within the policy; the bound that takes no time is asked first."""
-    return any(epsilon(events, policy, rough=rough) <= policy.most_epsilon for rough in (True, False))

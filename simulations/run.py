@@ -118,9 +118,9 @@ def run_scenario(
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
     call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
-    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the engine of that name
-    computes. `started`: the local engine's workers, where they were started before this module was imported; whoever
-    started them ends them.
+    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the
+    engine of that name computes. `started`: the local engine's workers, where they were started before this module was
+    imported; whoever started them ends them.
 
     Returns
     -------

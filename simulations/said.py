@@ -94,10 +94,10 @@ class Alone:
 @dataclass(frozen=True)
 class Said:
     """All of it is secret. cast, ties: of each set, uint (teachers, rows), the class that each teacher is for, and
-    which were equal. score: float32 (test,), of two classes the mean probability of the second; (0,) where it is not wanted.
-    home: float32 (own, classes), mean probabilities of the party's own held-out rows. right: accuracy on the test rows
-    of the classes that teachers find most probable. direction: float64 (inputs, classes), see `directions`, None where
-    teachers have none."""
+    which were equal. score: float32 (test,), of two classes the mean probability of the second; (0,) where it is not
+    wanted. home: float32 (own, classes), mean probabilities of the party's own held-out rows. right: accuracy on the
+    test rows of the classes that teachers find most probable. direction: float64 (inputs, classes), see `directions`;
+    None where teachers have none."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
     ties: dict[str, TieLog] = field(repr=False)

@@ -19,7 +19,7 @@ from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
 from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
-from consilium.party.home import open_home
+from consilium.party.home import Home, open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
@@ -81,6 +81,12 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
 def make_homes(root: Path, count: int, **policy: Any) -> list[Path]:
     """Homes 00000, 00001, ... of parties p00, p01, ..."""
     return [make_home(root / f"{index:05d}", f"p{index:02d}", seed=index, **policy) for index in range(count)]
+
+
+def node_at(home: Path | Home) -> PartyNode:
+    """The party whose home this is, as its process opens it."""
+    opened = home if isinstance(home, Home) else open_home(home)
+    return PartyNode(opened.settings(), opened.rows(), opened.store())
 
 
 PATIENT = Timeouts(enrol=250, train=250, vote=250, secure=250, student=250)
@@ -169,7 +175,7 @@ class FakeTransport:
     """Real parties behind the real wire format; `faults[(party index, kind)]` changes or drops a reply."""
 
     def __init__(self, homes: list[Path], faults: Mapping[tuple[int, str], Fault] | None = None) -> None:
-        self.parties = {index: PartyNode(open_home(home)) for index, home in enumerate(homes)}
+        self.parties = {index: node_at(home) for index, home in enumerate(homes)}
         self.faults = dict(faults or {})
         self.requests: list[tuple[int, str]] = []
 

@@ -16,13 +16,21 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
-from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
+from consilium.party.home import PartyFile
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
-from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
+from tests.federation import (
+    FakeTransport,
+    hello_of,
+    make_config,
+    make_home,
+    make_homes,
+    make_rows,
+    make_secure,
+    node_at,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
@@ -112,7 +120,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
 
 def test_a_party_takes_no_seed_for_its_teachers_outside_a_simulation(tmp_path: Path) -> None:
     """A lying coordinator sends one all the same, in terms that bind it to the request."""
-    home = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    home = node_at(make_home(tmp_path / "home", "p"))
     honest = make_config(**DEPLOYED)
     lying = honest.model_copy(update={"seed": 9})
     home.hello(hello_of(lying))

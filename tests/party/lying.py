@@ -23,8 +23,6 @@ from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
 from consilium.node.limits import events_of
 from consilium.party.hidden_votes import QuerySet
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.sum_store import SessionStore, ids_of, phases_of
 from consilium.party.voting import save_teachers
@@ -40,7 +38,7 @@ from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.party import checked_votes, noise_share
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
-from tests.federation import CLASSES, FEATURES, make_rows
+from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6
 POOL = canonical_queries(make_rows(40, 77)[0], len(FEATURES))
@@ -133,7 +131,7 @@ class Game:
         self.teachers = int(generator.integers(1, 4))
         policy = {"allowed_classes": list(CLASSES), "most_teachers": 3, **self.policy()}
         (folder / "party.toml").write_text(tomli_w.dumps({"name": "p0", "policy": policy}))
-        self.node = PartyNode(open_home(folder))
+        self.node = node_at(folder)
         self.drawn: list[tuple[float, int]] = []
         self.outcome = Outcome()
 

@@ -12,14 +12,13 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import GNMax, Immutable
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
-from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
-from consilium.party.voting import Lot, load_teachers, votes_of_teachers
+from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
+from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, node_at, vote_request
 from tests.specs import teacher_of
 
 CONFIG = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
@@ -42,7 +41,7 @@ def node(tmp_path: Path, **policy) -> PartyNode:
     folder = tmp_path / "home"
     if not folder.exists():
         make_home(folder, "p", **policy)
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 def member(tmp_path: Path, config: FederationConfig = CONFIG, **policy) -> PartyNode:
@@ -110,7 +109,7 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     assert votes.shape == (30, 4)
     assert (np.diff(votes.astype(int), axis=1) >= 0).all()
     assert len(np.unique(votes.sum(axis=1))) > 2
-    trained = load_teachers(party.home.teachers(config.digest()), config.digest())
+    trained = party.teachers(config.digest())
     rows = canonical_queries(x, 3)
     said = votes_of_teachers(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
@@ -141,7 +140,7 @@ def test_training_again_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["data", "mapping", "own teacher"])
 def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
     party = member(tmp_path)
-    before = load_teachers(party.home.teachers(HASH), HASH)
+    before = party.teachers(HASH)
     match change:
         case "data":
             make_home(tmp_path / "other", "p", seed=9)
@@ -151,7 +150,7 @@ def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_pat
         case "own teacher":
             party = PartyNode(dataclasses.replace(party.home, teacher=LogisticRegressionSpec(C=2.0)))
     party.train(train())
-    after = load_teachers(party.home.teachers(HASH), HASH)
+    after = party.teachers(HASH)
     assert after.made_from != before.made_from
     assert after.digest != before.digest  # so the same queries count again
 
@@ -170,11 +169,11 @@ OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}
 )
 def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
     party = member(tmp_path, most_teachers=4)
-    before = load_teachers(party.home.teachers(HASH), HASH)
+    before = party.teachers(HASH)
     again = node(tmp_path, most_teachers=4)  # a new process
     assert refused(again.train, train(**change)) is Rule.PROMISE
     assert refused(again.hello, hello(request=train(**change).digest())) is Rule.PROMISE
-    assert load_teachers(party.home.teachers(HASH), HASH).digest == before.digest
+    assert party.teachers(HASH).digest == before.digest
     again.train(train())
 
 

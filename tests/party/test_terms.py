@@ -26,7 +26,7 @@ from consilium.protocol.messages import HelloRequest, LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import CURES, Refusal, Refused, Rule
-from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
+from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, node_at, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
 TREE = PoolTree.of_rows(POOL)
@@ -43,7 +43,7 @@ def vote(rows: np.ndarray, config=CONFIG, tree: PoolTree = TREE, **changes):
 
 
 def member(folder: Path, config=CONFIG, **policy) -> PartyNode:
-    party = PartyNode(open_home(make_home(folder, "p", most_teachers=3, **policy)))
+    party = node_at(make_home(folder, "p", most_teachers=3, **policy))
     party.hello(hello_of(config))
     party.train(config.train_request())
     return party
@@ -88,7 +88,7 @@ def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Pa
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_queries=False)))
+    party = node_at(make_home(tmp_path / "p", "p", open_queries=False))
     config = make_config(collection="secure", roster="a" * 64)
     assert refused(party.hello, hello_of(config)).rule is Rule.POOL
 
@@ -101,7 +101,7 @@ def pinned(folder: Path, config=CONFIG) -> PartyNode:
     settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (home / "party.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))
     (home / "terms.json").write_text(config.terms().model_dump_json())
-    return PartyNode(open_home(home))
+    return node_at(home)
 
 
 OTHERS = {
@@ -120,7 +120,7 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
     # nor if it claims to be the one that is pinned
     assert refused(party.hello, hello_of(other, federation=CONFIG.digest())).rule is Rule.TERMS
     party.hello(hello_of(CONFIG))
-    PartyNode(open_home(make_home(tmp_path / "q", "q", most_teachers=3))).hello(hello_of(other))  # control: no terms
+    node_at(make_home(tmp_path / "q", "q", most_teachers=3)).hello(hello_of(other))  # control: no terms
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
@@ -227,7 +227,7 @@ def event(**changes) -> str:
     ],
 )
 def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    party = node_at(make_home(tmp_path / "p", "p"))
     tracemalloc.start()
     try:
         assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is Rule.MALFORMED
@@ -248,7 +248,7 @@ def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, prom
     ],
 )
 def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p", allow_simulation=True)))
+    party = node_at(make_home(tmp_path / "p", "p", allow_simulation=True))
     assert refused(party.hello, hello_of(make_config(simulation=False, noise_seed=None), promise=promise)).rule is (
         Rule.PROMISE
     )
@@ -256,7 +256,7 @@ def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) ->
 
 def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Path) -> None:
     """Every field at its bound: peak memory of the check, in bytes (before: 13 GB for one sigma)."""
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    party = node_at(make_home(tmp_path / "p", "p"))
     most = {"asked": 10**7, "answered": 10**7}
     tracemalloc.start()
     try:
@@ -309,7 +309,7 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
         epsilons[unit] = SpendStore(home.spend_file).check(terms, home.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
-    strict = PartyNode(open_home(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit)))
+    strict = node_at(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit))
     assert refused(strict.hello, hello_of(config)).rule is Rule.MOST_EPSILON
-    lax = PartyNode(open_home(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record")))
+    lax = node_at(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record"))
     lax.hello(hello_of(config))
