@@ -76,7 +76,7 @@ def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] 
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
-    (package / "apps.py").write_text(f"{also}import {APP}\n\nserver, client = {APP}.server, {APP}.app\n")
+    (package / "apps.py").write_text(f"{also}import {APP}\n\nserver = {APP}.server\nclient = {APP}.app\n")
     project = {
         "project": {
             "name": "consilium-flower",

@@ -42,6 +42,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def lay_out(folder: Path, federation: SimulatedFederation, population: Population) -> None:
     """For `main` and the nodes: a folder that only its owner can read."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder / FEDERATION, pickle.dumps(federation))
     population.save(folder)
 
