@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -19,14 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from flwr.app import Message
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
 
 from consilium.node.flower import program, require_flower, unknown_flower
 from consilium.node.supervisor import stop_group
 from consilium.protocol.errors import EngineError
 from consilium.protocol.versions import DISTRIBUTION
 
-COORDINATOR_NODE = 1
+RUN_ID = COORDINATOR_NODE = 1
+FIRST_NODE = COORDINATOR_NODE + 1
+"""Of the nodes that answer."""
+RAISED, CRASHED = 2, 8
+"""Flower's codes for an app that raised, and for one whose process ended."""
 IDENTITY = "flwr.supercore.task_identity"
 NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
 
@@ -57,6 +63,43 @@ def assign_message_id(message: Message) -> str:
     if message.metadata.message_id != message_id:
         raise unknown_flower("its messages keep their ids elsewhere")
     return message_id
+
+
+class NodesGrid(Grid):
+    """So many nodes, from `FIRST_NODE` on. A subclass says how they are asked."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = range(FIRST_NODE, FIRST_NODE + nodes)
+
+    def set_run(self, run: object) -> None:
+        """Not needed: there is one run."""
+
+    @property
+    def run(self) -> Any:
+        """Flower's Run object; there is none without a SuperLink."""
+        raise NotImplementedError("nodes on this machine have no SuperLink run")
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """See flwr.serverapp.Grid."""
+        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """See flwr.serverapp.Grid."""
+        return self._nodes
+
+
+def answered(app: ClientApp, message: Message) -> Message:
+    """What a node's app answers in this process; its context has the node's place as `partition-id`. The text of what
+    it raises is not kept."""
+    node = message.metadata.dst_node_id
+    assume_identity(RUN_ID, node)
+    context = Context(RUN_ID, node, {"partition-id": node - FIRST_NODE}, RecordDict(), {})
+    try:
+        return app(message, context)
+    except Exception:
+        return Message(Error(code=RAISED, reason="ClientApp raised"), reply_to=message)
 
 
 CONNECTION = "consilium"

@@ -12,23 +12,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
 
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import Context, Error, Message
 
 from consilium.party.store import Store
 from consilium.simulations.beside import Task
-from consilium.simulations.engines.flower import COORDINATOR_NODE, assign_message_id, assume_identity
+from consilium.simulations.engines.flower import (
+    COORDINATOR_NODE,
+    CRASHED,
+    FIRST_NODE,
+    RUN_ID,
+    NodesGrid,
+    answered,
+    assign_message_id,
+    assume_identity,
+)
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.engines.process import Worker
 from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import SaidRequest
 
-RUN_ID = 1
-FIRST_NODE = COORDINATOR_NODE + 1
-RAISED, CRASHED = 2, 8
-"""Flower's codes for an app that raised, and for one whose process ended."""
 POLL_SECONDS = 0.05
 MOST_REPLIES = 64
 """That wait to be pulled: workers wait with more, rather than fill the memory while the coordinator is busy."""
@@ -36,12 +39,12 @@ MOST_REPLIES = 64
 Take = Callable[[Message], None]
 
 
-class LocalGrid(Grid):
+class LocalGrid(NodesGrid):
     """The parties of a population on workers, node `FIRST_NODE` + i for the party i. Use as a context manager; workers
     that are busy when it is left are killed. The list of workers is the grid's to change: a dead one is replaced."""
 
     def __init__(self, population: Population, workers: list[Worker]) -> None:
-        self._nodes = range(FIRST_NODE, FIRST_NODE + population.nodes)
+        super().__init__(population.nodes)
         parts = [population.part(range(place, population.nodes, len(workers))) for place in range(len(workers))]
         self._pinned = [_Pinned(part, workers, place) for place, part in enumerate(parts)]
         self._replies: dict[str, Message] = {}
@@ -60,24 +63,6 @@ class LocalGrid(Grid):
             self._changed.notify_all()
         for pinned in self._pinned:
             pinned.end()
-
-    def set_run(self, run: object) -> None:
-        """Not needed: there is one run."""
-
-    @property
-    def run(self) -> Any:
-        """Flower's Run object; there is none without a SuperLink."""
-        raise NotImplementedError("nodes on this machine have no SuperLink run")
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """See flwr.serverapp.Grid."""
-        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """See flwr.serverapp.Grid."""
-        return self._nodes
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """See flwr.serverapp.Grid."""
@@ -252,11 +237,4 @@ def answer(messages: list[Message], tell: Take) -> None:
     (held,) = _held
     app = app_of(held)
     for message in messages:
-        node = message.metadata.dst_node_id
-        assume_identity(RUN_ID, node)
-        context = Context(RUN_ID, node, {"partition-id": node - FIRST_NODE}, RecordDict(), {})
-        try:
-            reply = app(message, context)
-        except Exception:
-            reply = Message(Error(code=RAISED, reason="ClientApp raised"), reply_to=message)
-        tell(reply)
+        tell(answered(app, message))

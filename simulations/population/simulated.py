@@ -67,8 +67,7 @@ class Population:
             parties[index] = SimulatedParty(name, arrays, None if teacher is None else teacher.anywhere())
         policy = Policy(
             allowed_classes=dataset.classes,
-            # the sizes of shards vary at random: where there are several, any is taken
-            least_rows_per_teacher=scenario.data.rows_needed if scenario.federation.teachers_per_party == 1 else 0,
+            least_rows_per_teacher=0,  # the division left out who has too few
             most_teachers=scenario.federation.teachers_per_party,
             most_queries=simulation.most_queries,
             most_epsilon=float("inf"),
