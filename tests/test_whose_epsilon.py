@@ -22,7 +22,7 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.home import Policy
-from consilium.party.promise import epsilon, promise_of
+from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
@@ -152,7 +152,7 @@ class TestEachNumber:
             allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
         )
         terms = config.terms()
-        charged, student = epsilon(promise_of(terms).events, policy), student_epsilon(terms, policy)
+        charged, student = epsilon((terms.promise,), policy), student_epsilon(terms, policy)
         assert charged == pytest.approx(right.get(Bound.NODES, right[Bound.STUDENT]), rel=1e-9)
         assert (student is not None) == config.disclosure.noise_in_sums
         line = towards_whom(terms, charged, student)
