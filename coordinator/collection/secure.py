@@ -152,7 +152,8 @@ class SecureCollector(SumCollector):
         while True:
             noise = self._giver_noise(sigma)
             terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
-            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries.rows, self._invited(), proof)
+            roster, signer = self._keys.roster, self._keys.signer
+            machine = Aggregation.begin(roster, signer, terms, queries.rows, self._invited(), proof)
             try:
                 result = self._run(machine, path, progress)
                 return self._counts(result.sums, result.survivors, sigma)

@@ -13,10 +13,10 @@ from pydantic import model_validator
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import MOST_ROWS, VERSION, VoteGrid
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import OtherVersion, SumTooLarge, UnsafeSession
+from consilium.sums.field import FIELD_16, FIELD_21, Field
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SessionTerms
 

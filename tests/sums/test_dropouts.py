@@ -10,9 +10,7 @@ import pytest
 from consilium.sums.errors import StageOrder, ThresholdNotMet
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import STAGES, Stage
-from tests.secagg.network import Federation, Network, run_until
-
-pytestmark = pytest.mark.usefixtures("any_set")
+from tests.sums.network import Federation, Network, run_until
 
 UP_TO_MASKED = STAGES[: STAGES.index(Stage.MASKED) + 1]
 AFTER_MASKED = STAGES[STAGES.index(Stage.MASKED) + 1 :]

@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.refusals import Refused
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import STAGES, Stage
-from tests.secagg.network import Federation, Network, make_queries
-
-pytestmark = pytest.mark.usefixtures("any_set")
+from tests.sums.network import Federation, Network, make_queries
 
 EDGES = {16: 2**15, 32: 2**31}
 
@@ -56,20 +53,6 @@ def test_signed_noise_up_to_the_edges_of_the_ring(tmp_path: Path, sigma: float, 
     assert drive(machine, Network(federation).send).clipped.all(), "no noise of this size reaches so far"
     raw = machine._state.sums
     assert raw is not None and np.array_equal(raw, np.tile([-EDGES[ring], EDGES[ring] - 1], (4, 1)))
-
-
-def test_noise_is_not_drawn_without_sigma(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, 3, noise=lambda sigma, shape: pytest.fail("drawn"))
-    drive(federation.machine(), Network(federation).send)
-
-
-def test_a_party_without_a_sampler_refuses_noise(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, 3)
-    network = Network(federation)
-    machine = federation.machine(federation.terms(sigma=10.0, noise_shares=2))
-    with pytest.raises(Exception, match="0 parties are left"):
-        drive(machine, network.send)
-    assert {type(error) for error in network.errors.values()} == {Refused}
 
 
 def test_repeated_and_reordered_messages(tmp_path: Path) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 
 from consilium.party.masked_session import PartySession
+from consilium.party.store import Store
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.sums.masks.machine import Aggregation, everybody, whole_blocks
+from consilium.sums.masks.machine import Aggregation
 from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import pack_message
@@ -28,14 +27,9 @@ FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64
 
 
-@contextmanager
-def blocks_unchecked() -> Iterator[None]:
-    """Parties, and a coordinator, that sum any set of parties exactly."""
-    with (
-        patch("consilium.party.masked_session.check_whole", lambda *_: None),
-        patch("tests.secagg.network.whole_blocks", lambda *_: everybody),
-    ):
-        yield
+def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
+    """Of parties whose sum is held against the plain one."""
+    return np.zeros(shape, dtype=np.int64)
 
 
 Request = Callable[[Stage, str, SecAggMessage], SecAggMessage | None]
@@ -63,8 +57,7 @@ class Federation:
     teachers: int = 2
     colluders: int = 0
     least_survivors: int | None = None
-    noise: Callable[[float, tuple[int, int]], np.ndarray] | None = None
-    noisy: dict[str, float] = field(default_factory=dict)
+    noise: Callable[[float, tuple[int, int]], np.ndarray] = no_noise
     queries: np.ndarray = field(default_factory=make_queries)
 
     def __post_init__(self) -> None:
@@ -85,21 +78,23 @@ class Federation:
 
     def party(self, name: str, **changes) -> PartySession:
         """A new process of this party: nothing but its files lives on."""
-        values = {"store": self.folder / f"{name}.db", "identity": self.identities[name], "roster": self.roster}
+        values = {"store": self.store(name), "identity": self.identities[name], "roster": self.roster}
         return PartySession(**{**values, **changes}, party=name)
+
+    def store(self, name: str) -> Store:
+        """Its file, opened anew."""
+        return Store(self.folder / f"{name}.db", durable=False)
 
     def terms(self, **changes) -> MaskedTerms:
         """A new session's terms."""
-        values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers, **self.noisy}
-        return MaskedTerms.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **changes})
+        values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers}
+        noise = {"sigma": 3.0, "noise_shares": 2}
+        return MaskedTerms.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **noise, **changes})
 
     def machine(self, terms: MaskedTerms | None = None, **changes) -> Aggregation:
         """A coordinator at the start of a session."""
-        terms = terms or self.terms()
-        choose = everybody if terms.sigma > 0 else whole_blocks(self.roster, self.roster.u_min)
-        return Aggregation(
-            self.roster, self.coordinator, terms, **{"queries": self.queries, "choose": choose, **changes}
-        )
+        values = {"queries": self.queries, "invited": self.names, **changes}
+        return Aggregation.begin(self.roster, self.coordinator, terms or self.terms(), **values)
 
     def voting_rule(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
         """The party's voting rule, which counts how often it was asked."""
@@ -120,8 +115,7 @@ class Federation:
             case Stage.SHARE:
                 return party.share(request)  # type: ignore[arg-type]
             case Stage.MASKED:
-                noise = {} if self.noise is None else {"noise": self.noise}
-                return party.masked(request, self.voting_rule(name), **noise)  # type: ignore[arg-type]
+                return party.masked(request, self.voting_rule(name), self.noise)  # type: ignore[arg-type]
             case Stage.CONSISTENCY:
                 return party.consistency(request)  # type: ignore[arg-type]
             case Stage.UNMASK:

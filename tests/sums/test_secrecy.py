@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from consilium.party.sum_store import SessionStore
+from consilium.party.sum_store import Sessions
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.errors import BadShare, ThresholdNotMet
@@ -24,7 +24,7 @@ from consilium.sums.masks.messages import STAGES, Stage
 from consilium.sums.masks.party import matrix, secret
 from consilium.sums.masks.ring import MaskAdder, pair_key, self_key
 from consilium.sums.packing import unpack
-from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
+from tests.sums.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
 
 FALSE_ALARM = 1e-9
 """Of each uniformity test below."""
@@ -46,10 +46,9 @@ def masked_votes(federation: Federation, machine, name: str) -> np.ndarray:
 
 def memory_of(federation: Federation, name: str, sid: bytes) -> dict:
     """What a colluder knows: its own file."""
-    with SessionStore(federation.folder / f"{name}.db").transaction() as tx:
-        session = tx.session(sid)
-        assert session is not None
-        return session.memory
+    session = Sessions(federation.store(name)).session(sid)
+    assert session is not None
+    return session.memory
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ class TestAtRest:
 
     def held(self, federation: Federation, name: str, sid: bytes) -> list[bytes]:
         memory = memory_of(federation, name, sid)
-        found = [value for key, value in memory.items() if key in ("b", "z", "cipher", "mask", "own_share")]
+        found = [value for key, value in memory.items() if key in ("b", "cipher", "mask_seed", "own_share")]
         for key in ("cipher_secrets", "mask_secrets", "b_shares", "mask_shares"):
             if key in memory:
                 found += [row.tobytes() for row in matrix(memory, key) if row.any()]
@@ -139,9 +138,9 @@ class TestAtRest:
         self.check_gone(federation, [value for value in before if not any(value in kept for kept in after)])
 
     def test_what_is_kept_after_each_stage(self, tmp_path: Path) -> None:
-        """And nothing else: no private key after its agreements, no blinder after its shares, no b after y."""
+        """And nothing else: no private key after its agreements, no b after y."""
         kept = {
-            Stage.ADVERTISE: {"b", "z", "cipher", "mask", "keys"},
+            Stage.ADVERTISE: {"b", "cipher", "mask_seed", "keys"},
             Stage.SHARE: {"b", "u1", "advertised", "cipher_secrets", "mask_secrets", "own_share"},
             Stage.MASKED: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries"},
             Stage.CONSISTENCY: {"u1", "u2", "sharers", "b_shares", "mask_shares", "queries", "survivors", "u3"},
@@ -214,16 +213,17 @@ class TestNothingInPrint:
             replies = network.send(machine.stage, requests)
             messages = [repr(message) + str(message) for message in [*requests.values(), *replies.values()]]
             assert not any(
-                f" {name}=" in text for text in messages for name in ("shares", "ciphertexts", "values", "y", "queries")
+                f" {name}=" in text for text in messages for name in ("shares", "ciphertexts", "y", "queries")
             )
             texts += messages
             texts += [repr(machine), repr(machine._state), repr(federation.party("party-000"))]
-            with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-                session = tx.session(machine.terms.sid_bytes)
-                texts += [repr(session), repr(tx), repr(tx.answered(machine.terms.sid_bytes, machine.stage))]
-                assert session is not None
-                for value in session.memory.values():
-                    found += [value] if isinstance(value, bytes) else [row.tobytes() for row in np.atleast_2d(value)]  # type: ignore[arg-type]
+            kept = Sessions(federation.store("party-000"))
+            session = kept.session(machine.terms.sid_bytes)
+            texts += [repr(session), repr(kept), repr(kept.answered(machine.terms.sid_bytes, machine.stage))]
+            assert session is not None
+            secrets = {name: value for name, value in session.memory.items() if name != "keys"}  # these are public
+            for value in secrets.values():
+                found += [value] if isinstance(value, bytes) else [row.tobytes() for row in np.atleast_2d(value)]  # type: ignore[arg-type]
             for reply in replies.values():
                 assert isinstance(reply, WireModel)
                 for name in ("shares", "ciphertexts", "y"):
