@@ -17,6 +17,7 @@ import pytest
 
 from consilium.party.store import SECRET_BYTES, LastAnswer, Store
 from consilium.protocol.refusals import Refused, Rule
+from tests.command_line import consilium
 from tests.federation import make_rows
 from tests.party.test_node import HASH, member, node, vote
 
@@ -45,6 +46,16 @@ def test_a_store_goes_on_in_another_process_or_in_memory(tmp_path: Path) -> None
         assert (again.teachers(HASH).teachers[0].predict(x) == party.teachers(HASH).teachers[0].predict(x)).all()
         assert again.teachers(HASH) is again.teachers(HASH)
     assert len(said) == 30
+
+
+def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> None:
+    party, (x, _) = member(tmp_path), make_rows(30, 1)
+    party.vote(vote(x))
+    done = consilium("party", "forget", tmp_path / "home")
+    assert done.stdout == "1 sets of teachers deleted\n"
+    with pytest.raises(Refused, match="not-trained"):
+        party.vote(vote(x))
+    assert party.store.answered() == 30
 
 
 def test_processes_that_start_together_agree_on_the_secret(path: Path) -> None:
@@ -107,6 +118,7 @@ KILLED = """
 import os, signal
 from pathlib import Path
 from consilium.party.store import Store
+from tests.command_line import consilium
 from tests.federation import make_rows
 from tests.party.test_node import node, vote
 commit, after = Store.commit, {after}
