@@ -133,7 +133,8 @@ def make_relative(**changes: Any) -> FederationConfig:
     plain = make_config(**changes)
     pool = canonical_queries(make_rows(200, 999)[0], len(FEATURES))
     reference = draw_reference(pool, plain.rows, voting_rule.reference)
-    return FederationConfig(**{**dict(plain), "voting_rule": voting_rule, "reference": reference_text(reference)})
+    fields = {name: getattr(plain, name) for name in FederationConfig.model_fields}
+    return FederationConfig(**{**fields, "voting_rule": voting_rule, "reference": reference_text(reference)})
 
 
 def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:
