@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Interactive,
         LNMax,
     )
-    from consilium.coordinator.verify import find_run, verify_run
+    from consilium.coordinator.verify import verify_run
     from consilium.models.published.model import load_model
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
@@ -63,7 +63,6 @@ __all__ = [
     "WhichShift",
     "__version__",
     "audit_mechanism",
-    "find_run",
     "load_model",
     "load_run",
     "load_scenario",
@@ -78,7 +77,7 @@ _MODULES = {
     "accounting.guarantees": ("Guarantee",),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
-    "coordinator.verify": ("find_run", "verify_run"),
+    "coordinator.verify": ("verify_run",),
     "coordinator.mechanisms": (
         "Confident",
         "Distributed",

@@ -283,16 +283,12 @@ _VERDICTS = {
     "unreadable or altered": "ALTERED",
     "unfinished": "unfinished",
     "not there": "skipped",
-    "cannot be checked": "no data",
 }
 """Words of a terminal for `coordinator.verify.Verdict`."""
 
 
 def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
-    against = {finding.verdict for finding in findings if not finding.holds}
-    if against == {"cannot be checked"}:
-        return "nothing speaks against the run, but its data are not there: put them back to check all of it"
-    if against:
+    if not all(finding.holds for finding in findings):
         return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 
