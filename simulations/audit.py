@@ -6,15 +6,14 @@ It reads the folder only, and changes nothing. A check that breaks down counts a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
-from consilium.coordinator.verify import Finding, Recorded, Verdict, VerifiedRun, verify_run
+from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
 from consilium.coordinator.verify.charges import check_claims, check_epsilon, check_log_q
-from consilium.coordinator.verify.findings import Absent, Checks, Damaged, Files, Unfinished, agree, entry
+from consilium.coordinator.verify.findings import Absent, Damaged, Files, Unfinished, agree, entry
 from consilium.simulations import checksums
 from consilium.simulations.manifest import MANIFEST
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -31,22 +30,7 @@ EPSILONS = {
 """Of a summary's table `privacy` -> name of the guarantee."""
 
 
-@dataclass(frozen=True)
-class Audited:
-    """Findings on a run. kind: "simulation" or "deployed". run: what was read for them. Secret but for `kind`,
-    `finished` and `findings`."""
-
-    kind: str
-    findings: list[Finding]
-    run: VerifiedRun = field(repr=False)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run says that it is."""
-        return self.run.finished
-
-
-def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
+def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
 
     students: folders of students that asked this run's coordinator, to be checked against its ledger.
@@ -55,21 +39,30 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> Audited:
     ------
     PathError, DataError : there is no run here, or nothing of a student. ConfigError : it is another node's kit.
     """
-    if not any((path / name).exists() for name in (MANIFEST, f"{MANIFEST}.part", checksums.FILE)):
+    if not is_simulated(path):
         run = verify_run(path, students)
-        advice = Finding("student", Verdict.ABSENT, "give a student's folder with --student to check it too")
-        return Audited("deployed", [*run.findings, *([] if students or run.recorded is None else [advice])], run)
-    files = Files(path, (path / checksums.FILE).exists() or _complete(path))
-    run = verify_run(path, students, files.finished)
-    checks = Checks()
-    checks.check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, files.finished))
-    checks.check(f"{MANIFEST}: status", lambda: _status(files))
-    if (recorded := run.recorded) is not None:
-        checks.check(f"{SUMMARY}: epsilon", lambda: _summary(files, run))
-        checks.check(f"{REPORT_DATA}: epsilon", lambda: _report(files, run, recorded))
+        if run.recorded is not None and not students:
+            run.checks.check("student", _no_student)
+        return run
+    run = verify_run(path, students, (path / checksums.FILE).exists() or _complete(path))
+    check, recorded = run.checks.check, run.recorded
+    check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, run.finished))
+    check(f"{MANIFEST}: status", lambda: _status(run.files))
+    if recorded is not None:
+        check(f"{SUMMARY}: epsilon", lambda: _summary(run))
+        check(f"{REPORT_DATA}: epsilon", lambda: _report(run, recorded))
         if recorded.config.collection == "plaintext":
-            checks.check("private/votes-*.npz: votes of the evidence", lambda: _votes(files, recorded))
-    return Audited("simulation", [*run.findings, *checks.findings], run)
+            check("private/votes-*.npz: votes of the evidence", lambda: _votes(run.files, recorded))
+    return run
+
+
+def is_simulated(path: Path) -> bool:
+    """Whether the folder is that of a simulation."""
+    return any((path / name).exists() for name in (MANIFEST, f"{MANIFEST}.part", checksums.FILE))
+
+
+def _no_student() -> str:
+    raise Absent("give a student's folder with --student to check it too")
 
 
 def _complete(run_dir: Path) -> bool:
@@ -86,8 +79,8 @@ def _status(files: Files) -> str:
     return "complete"
 
 
-def _summary(files: Files, run: VerifiedRun) -> str:
-    claims = entry(files.object(SUMMARY), SUMMARY, "privacy")
+def _summary(run: VerifiedRun) -> str:
+    claims = entry(run.files.object(SUMMARY), SUMMARY, "privacy")
     for key, name in EPSILONS.items():
         if name in run.guarantees:
             check_epsilon(SUMMARY, claims, key, run.guarantees[name])
@@ -98,8 +91,8 @@ def _summary(files: Files, run: VerifiedRun) -> str:
     return ", ".join(name for name in EPSILONS.values() if name in run.guarantees)
 
 
-def _report(files: Files, run: VerifiedRun, recorded: Recorded) -> str:
-    claims = entry(files.object(REPORT_DATA), REPORT_DATA, "guarantees")
+def _report(run: VerifiedRun, recorded: Recorded) -> str:
+    claims = entry(run.files.object(REPORT_DATA), REPORT_DATA, "guarantees")
     return check_claims(REPORT_DATA, claims, shown_guarantees(run.guarantees, recorded.config.collection))
 
 

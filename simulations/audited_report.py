@@ -9,13 +9,13 @@ import numpy as np
 
 from consilium.coordinator.events import Awaiting, Event, LeftOut, StageBegins
 from consilium.coordinator.privacy import epsilon_by_query, expected
-from consilium.coordinator.verify import Recorded, holds
+from consilium.coordinator.verify import Recorded, VerifiedRun, holds
 from consilium.coordinator.verify.findings import Files
 from consilium.coordinator.verify.run import CARD, COORDINATOR, MANIFEST
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.before_run import before_run
 from consilium.report.warnings import listed, well_formed
-from consilium.simulations.audit import REPORT_DATA, Audited, audit_path
+from consilium.simulations.audit import REPORT_DATA, audit_path, is_simulated
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 
@@ -45,25 +45,24 @@ def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path
         if student is not None:
             raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")
         return load_report_data(path / "private"), path
-    audited = audit_path(path, [] if student is None else [student])
-    if not holds(audited.findings):
-        wrong = next(finding for finding in audited.findings if not finding.holds)
+    run = audit_path(path, [] if student is None else [student])
+    if not holds(run.findings):
+        wrong = next(finding for finding in run.findings if not finding.holds)
         raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
-    if audited.run.recorded is None:
+    if run.recorded is None:
         raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
-    return _data(audited, audited.run.recorded, student), audited.run.place.run_dir
+    return _data(run, run.recorded, student), run.place.run_dir
 
 
-def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportData:
-    run, config = audited.run, recorded.config
-    folder = Files(run.place.run_dir, run.finished)
-    coordinator = folder.object(COORDINATOR) if (run.place.run_dir / COORDINATOR).exists() else {}
+def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportData:
+    config, simulated = recorded.config, is_simulated(run.place.run_dir)
+    coordinator = run.files.object(COORDINATOR) if (run.place.run_dir / COORDINATOR).exists() else {}
     card = {} if student is None else Files(student, finished=True).object(CARD)
     curves = epsilon_by_query(config, recorded.batches)
     parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
     invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}
-    if audited.kind == "simulation":
-        invited = range(folder.object(MANIFEST).get("data", {}).get("parties", parties))
+    if simulated:
+        invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
     answered = [batch.answered for batch in recorded.batches]
     left_out = [(event.party, event.stage, event.reason) for event in run.events if isinstance(event, LeftOut)]
     warnings = listed(before_run(expected(config, parties)))
@@ -74,7 +73,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         description="",
         attribution="The parties' own rows, which they kept, and the public cases that the student put to them.",
         scenario=f"federation {config.digest()[:12]}",
-        engine="deployed nodes" if audited.kind == "deployed" else "simulation",
+        engine="simulation" if simulated else "deployed nodes",
         seed=config.seed if config.simulation else None,
         seeded_noise=config.simulation,
         created=run.events[0].at if run.events else "–",

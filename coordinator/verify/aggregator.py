@@ -40,7 +40,8 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     for place, batch in enumerate(recorded.batches, 1):
         record = _signed(f"batch {place}", batch, records, sigma).record
         read_halves(folder, record, FIELDS[version_for(reach_of(roster.n, config.teachers_per_party, sigma, sigma))])
-    return f"{len(recorded.batches)} of {len(records)} signed sums, each with noise of the second aggregator, sigma {sigma:g}"
+    signed = f"{len(recorded.batches)} of {len(records)} signed sums"
+    return f"{signed}, each with noise of the second aggregator, sigma {sigma:g}"
 
 
 def _signed(name: str, batch: Batch, records: list[KeptRecord], sigma: float) -> KeptRecord:

@@ -44,6 +44,15 @@ class Absent(ConsiliumError):
     """Nothing to check, and nothing wrong with that."""
 
 
+_VERDICTS = {
+    Damaged: Verdict.DAMAGED,
+    ConfigError: Verdict.DAMAGED,
+    MalformedMessage: Verdict.DAMAGED,
+    Unfinished: Verdict.UNFINISHED,
+    Absent: Verdict.ABSENT,
+}
+
+
 @dataclass(frozen=True)
 class Finding:
     """One check: what was looked at (a file's name first), the verdict, and a sentence. Nothing in it is secret."""
@@ -73,14 +82,8 @@ class Checks:
         """Look, and note the sentence that comes back, or the error. A check that breaks down counts as failed."""
         try:
             verdict, text = Verdict.HOLDS, look()
-        except Unfinished as error:
-            verdict, text = Verdict.UNFINISHED, f"{error}"
-        except Absent as error:
-            verdict, text = Verdict.ABSENT, f"{error}"
-        except (Damaged, ConfigError, MalformedMessage) as error:
-            verdict, text = Verdict.DAMAGED, f"{error}"
         except (ConsiliumError, AccountingError) as error:
-            verdict, text = Verdict.FAILS, f"{error}"
+            verdict, text = _VERDICTS.get(type(error), Verdict.FAILS), f"{error}"
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a parser's panic is no Exception; a text may quote what nobody may see

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,10 @@ ADVICE, STUDENT = "Give the folder of a run, or a coordinator's kit", "Give a st
 
 @dataclass(frozen=True)
 class RunPlace:
-    """A coordinator's run folder. kit: the folder of the kit that it is in, or None. others: the kit's other runs."""
+    """A coordinator's run folder. kit: the folder of the kit that it is in, or None."""
 
     run_dir: Path
     kit: Path | None = None
-    others: tuple[str, ...] = ()
 
 
 def find_run(path: Path) -> RunPlace:
@@ -76,39 +75,17 @@ def find_run(path: Path) -> RunPlace:
         kind = open_kit(path).kind
         if kind != "coordinator":
             raise ConfigError(f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger", ADVICE)
-        return _of_kit(path)
+        run = current_folder(path)
+        if not run.is_dir():
+            others = ", ".join(sorted(other.name for other in (path / "state").glob("run-*"))) or "none at all"
+            what = f"there is no run here of the federation of {path}; its state holds {others}"
+            raise DataError(what, "Give a kit that has served, or the folder of an earlier run")
+        return RunPlace(run, path)
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():
         return RunPlace(path, path.resolve().parent.parent)
     if not any((path / name).exists() for name in TRACES):
         raise DataError(f"{path} has none of {', '.join(TRACES)}: there is no run here", ADVICE)
     return RunPlace(path)
-
-
-def _of_kit(kit: Path) -> RunPlace:
-    runs = sorted(path.name for path in (kit / "state").glob("run-*") if path.is_dir())
-    if not runs:
-        raise DataError(f"{kit} has not been started: there is no run here yet", "Give a kit that has served")
-    current = current_folder(kit).name
-    if current not in runs:
-        raise DataError(
-            f"{kit} has {', '.join(runs)}, but no run of its federation.json", "Give the folder of one of them"
-        )
-    return RunPlace(kit / "state" / current, kit, tuple(name for name in runs if name != current))
-
-
-@dataclass(frozen=True)
-class VerifiedRun:
-    """Findings, and what was read for them. recorded: None where the ledger cannot be trusted. Secret but `findings`.
-
-    guarantees: as the ledger gives them, by name, as JSON.
-    """
-
-    place: RunPlace
-    findings: list[Finding]
-    finished: bool
-    recorded: Recorded | None = field(repr=False)
-    guarantees: dict[str, dict[str, Any]] = field(repr=False)
-    events: list[Event] = field(repr=False)
 
 
 def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
@@ -127,22 +104,30 @@ def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None 
         if not (folder / LABELS).is_file() and not (folder / CARD).is_file():
             raise DataError(f"{folder} has neither {LABELS} nor {CARD}", STUDENT)
     place = find_run(path)
-    finished = (place.run_dir / COORDINATOR).exists() if finished is None else finished
-    run = _Run(place, Files(place.run_dir, finished))
+    run = VerifiedRun(place, (place.run_dir / COORDINATOR).exists() if finished is None else finished)
     run.look()
     for folder in students:
         run.look_at_student(Files(folder, (folder / CARD).exists()), f"{folder}/")
-    return VerifiedRun(place, run.checks.findings, finished, run.recorded, run.guarantees, run.events)
+    return run
 
 
-class _Run:
-    """The checks of one run. What one of them reads, later ones use."""
+class VerifiedRun:
+    """Findings on a run, and what was read for them: later checks use it. Secret but for `findings` and `finished`.
 
-    def __init__(self, place: RunPlace, files: Files) -> None:
-        self.checks, self.files, self._place = Checks(), files, place
+    recorded: None where the ledger cannot be trusted. guarantees: as the ledger gives them, by name, as JSON.
+    """
+
+    def __init__(self, place: RunPlace, finished: bool) -> None:
+        self.place, self.finished = place, finished
+        self.checks, self.files = Checks(), Files(place.run_dir, finished)
         self.recorded: Recorded | None = None
         self.guarantees: dict[str, dict[str, Any]] = {}
         self.events: list[Event] = []
+
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order in which they were made."""
+        return self.checks.findings
 
     def look(self) -> None:
         """All checks but those of students elsewhere."""
@@ -157,15 +142,12 @@ class _Run:
             check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
-            check(f"{COORDINATOR}: counts", lambda: self._counts(recorded))
-            check(f"{COORDINATOR}: epsilon", self._claims)
+            check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
             if recorded.config.collection == "verified":
                 check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
             if (self.files.folder / LABELS).exists():
                 self.look_at_student(self.files, "")
-        if self._place.others:
-            check("kit: earlier runs", self._others)
-        if not self.files.finished:
+        if not self.finished:
             check("run: finished", self._why_not)
 
     def look_at_student(self, files: Files, prefix: str) -> None:
@@ -190,7 +172,7 @@ class _Run:
                 raise Unfinished(f"there is no {LEDGER}: nothing was charged")
             self.recorded = recorded = read_ledger(path)
         except Unfinished as error:
-            if self.files.finished or released:
+            if self.finished or released:
                 raise Damaged(f"{error.what}, though {'labels were given' if released else 'the run ended'}") from None
             raise
         counts = (len(recorded.batches), "batch"), (recorded.asked, "query"), (recorded.answered, "label")
@@ -211,7 +193,7 @@ class _Run:
                 raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
         return f"{len(logged)} of {many(len(recorded.batches), 'batch')}"
 
-    def _counts(self, recorded: Recorded) -> str:
+    def _summary(self, recorded: Recorded) -> str:
         summary, config = self.files.object(COORDINATOR), recorded.config
         truth = {
             "federation": config.digest(),
@@ -223,10 +205,7 @@ class _Run:
         }
         for key, value in truth.items():
             agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-        return f"{recorded.asked} asked, {recorded.answered} answered, {recorded.reinforced} reinforced"
-
-    def _claims(self) -> str:
-        return check_claims(COORDINATOR, entry(self.files.object(COORDINATOR), COORDINATOR, "privacy"), self._truth())
+        return check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
 
     def _truth(self) -> dict[str, dict[str, Any]]:
         if not self.guarantees:
@@ -270,11 +249,8 @@ class _Run:
             raise Absent("there is no ledger to compare it with")
         return self.recorded
 
-    def _others(self) -> str:
-        raise Absent(f"{', '.join(self._place.others)}: give the folder of one to check it")
-
     def _why_not(self) -> str:
-        if self._place.kit is not None and is_held(self._place.kit / "state" / "lock"):
+        if self.place.kit is not None and is_held(self.place.kit / "state" / "lock"):
             raise Unfinished("its coordinator is serving")
         if not (self.files.folder / "failure.json").exists():
             raise Unfinished("no outcome was written: it was stopped, a process or the machine died")

@@ -31,7 +31,7 @@ TAMPERING: dict[str, tuple[Tamper, str]] = {
     "evidence": (sql("UPDATE evidence SET log_q_label = log_q_label - 1"), LEDGER),
     "promised epsilon": (
         edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)),
-        "coordinator.json: epsilon",
+        "coordinator.json: counts and epsilon",
     ),
     "worst case, slightly": (
         edit("summary.json", lambda c: c["privacy"].update(epsilon_spent=c["privacy"]["epsilon_guaranteed"] - 1e-4)),

@@ -103,7 +103,7 @@ def test_close_is_of_the_open_one_and_needs_neither_a_party_nor_a_process(kit: K
     assert run.closed
     assert close(kit, 1) == summary
     found = {each.check: each for each in verify_run(run.folder).findings}
-    assert found["coordinator.json: counts"].holds  # the rest is of a ledger that is made up here
+    assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
     assert found["events.jsonl: what was released"].holds
     new = begin(kit)  # and now the next one may begin
     assert (new, new.open) == (current_run(kit), True)
