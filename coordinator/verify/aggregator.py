@@ -22,7 +22,8 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     config, folder = recorded.config, files.folder
     if not recorded.batches and not (folder / RECORDS).exists():
         return "no sum was given"
-    files.content(ROSTER), files.content(RECORDS)
+    for name in (ROSTER, RECORDS):
+        files.content(name)
     roster = VerifiedRoster.load(folder / ROSTER)
     if roster.digest != config.roster:
         raise Contradiction(f"{ROSTER} is not the roster of the federation")

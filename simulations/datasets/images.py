@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Images(NamedTuple):
         return cls(images, codes.astype(np.int64))
 
 
-def _dataset(name: str, parts: Sequence[Images], ends: Sequence[str] = GREY, **known: object) -> Dataset:
+def _dataset(name: str, parts: Sequence[Images], ends: Sequence[str] = GREY, **known: Any) -> Dataset:
     """All parts, one below the other, each number from 0 to 1."""
     y = np.concatenate([part.labels for part in parts])
     x = np.empty((len(y), math.prod(parts[0].images.shape[1:])), dtype=np.float32)

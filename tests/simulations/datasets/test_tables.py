@@ -86,7 +86,9 @@ def text(value: str) -> np.ndarray:
 DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], str]] = {
     "a column less": ("adult", "adult.npz", lambda a: a.pop("test_age"), "no array test_age"),
     "a short column": ("adult", "adult.npz", lambda a: a.update(train_age=a["train_age"][:9]), "different lengths"),
-    "words gone": ("adult", "adult.npz", lambda a: a.update(vocab_json=text('{"workclass": ["?"]}')), "a code without a word"),
+    "words gone": (
+        "adult", "adult.npz", lambda a: a.update(vocab_json=text('{"workclass": ["?"]}')), "a code without a word"
+    ),
     "unknown word": (
         "adult", "adult.npz", lambda a: a.update(vocab_json=text(str(a["vocab_json"]).replace("Husband", "Boss"))),
         "relationship has the value 'Boss', which is not in the code book",
