@@ -26,9 +26,11 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.errors import CalibrationError, NoiseError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Kind
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, LNMax
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
+from consilium.coordinator.draw import Drawn
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
 from consilium.models import keys
 from consilium.models.base import Represent, Shares
@@ -72,8 +74,8 @@ ROWS = {
     "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", ()),
     "gnmax-70": Row(GNMax(sigma=50.0), 70, "", ("cnn", "graph_cnn")),
     "typical-30": Row(GNMax(sigma=55.0), 30, "", TRAINERS, "typical"),
-    "histogram-30": Row(NoisyHistogram(sigma=67.0), 30, "", ("graph_cnn",), "typical"),
-    "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
+    "histogram-30": Row(Histogram(sigma=67.0), 30, "", ("graph_cnn",), "typical"),
+    "immutable-9000": Row(Immutable(gamma=0.05, constant=100), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
 chosen on the published 2018 votes. `typical-30` releases labels, `histogram-30` counts, of the same queries."""

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.results import Rows, table
-from consilium.coordinator.mechanisms import Confident
+from consilium.accounting.mechanisms import Confident
 from consilium.models import evidence
 from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from consilium.data.private_rows import Rows
     from consilium.party.dry_run import FederationFile, PartyCheck
-    from consilium.party.home import PartyFile
+    from consilium.party.home import Home, PartyFile
     from consilium.protocol.schema import Schema
 
 app = typer.Typer(
@@ -45,20 +45,20 @@ def dry_run_command(
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.dry_run import check, dry_run, load_federation
-    from consilium.party.home import read_party
+    from consilium.party.home import open_home
 
-    settings = read_party(home)
-    terms = load_federation(federation)
+    opened = open_home(home)
+    settings, terms = opened.file, load_federation(federation)
     if data_only:
-        return _check_data(home, settings, terms, output)
+        return _check_data(opened, terms, output)
     public_rows = None if queries is None else _read_queries(queries, terms.rows)
     start = time.perf_counter()
-    rows, findings = check(settings, home, terms)
+    rows, findings = check(opened, terms)
     read_seconds = time.perf_counter() - start
     fitting = _usable(rows, findings, settings, output)
     if output is Format.text:
         print("\n".join(_lines(findings, settings)), flush=True)  # training may take long
-    result = dry_run(fitting, settings.name, home, terms, public_rows, settings.teacher)
+    result = dry_run(fitting, opened, terms, public_rows)
     choices = result.reply.choices
     count, classes = len(choices), len(terms.rows.classes)
     kind = (settings.teacher or terms.teacher).title
@@ -92,11 +92,11 @@ def dry_run_command(
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
 
-def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: Format) -> None:
+def _check_data(home: Home, terms: FederationFile, output: Format) -> None:
     """Every problem of the data, by the federation's schema. Trains nothing."""
     from consilium.party.dry_run import check
 
-    rows, report = check(settings, home, terms)
+    (rows, report), settings = check(home, terms), home.file
     _usable(rows, report, settings, output)
     lines = [*_lines(report, settings), f"The data fit federation {terms.name!r}."]
     warnings = listed(_warnings(home))
@@ -111,17 +111,15 @@ def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:
     return {"shape": list(shape), "dtype": dtype}
 
 
-def _warnings(home: Path) -> list[RunWarning]:
+def _warnings(home: Home) -> list[RunWarning]:
     """What the terms that the party pins promise; none where it pins none, or has accepted nothing yet. Raises
     ConfigError."""
     from consilium.party.expectation import party_warnings
-    from consilium.party.home import open_home
     from consilium.protocol.refusals import Refused
 
-    opened = open_home(home)
-    pinned = None if opened.own_policy is None else opened.pinned_terms()
+    pinned = None if home.file.policy is None else home.pinned_terms()
     try:
-        return [] if pinned is None else party_warnings(pinned, opened.policy)
+        return [] if pinned is None else party_warnings(pinned, home.policy)
     except Refused:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 
@@ -213,13 +211,13 @@ def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
 
 
 def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
-    from consilium.sums.aggregators.field import FIELD_16, FIELD_21
     from consilium.sums.aggregators.proof import VoteGrid
     from consilium.sums.aggregators.uploads import upload_bytes
+    from consilium.sums.field import FIELD_16, FIELD_21
 
     usual, larger = (upload_bytes(VoteGrid(count, classes, teachers, numbers)) for numbers in (FIELD_16, FIELD_21))
     size = f"{usual} bytes ({larger} where counts reach beyond {FIELD_16.most_reach})"
     return f"({count}, {classes}) in two parts, {size}: uniform numbers, and a part sealed for another node"
 
 
-_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}
+_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "verified": _in_parts}

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -25,7 +23,6 @@ import numpy as np
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.choices import counted
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
@@ -276,9 +273,6 @@ def _seen(teacher: Teacher) -> np.ndarray:
     return np.asarray(teacher.classes_, dtype=np.int64)
 
 
-MANIFEST = "teachers.json"
-
-
 @dataclass(frozen=True)
 class TeacherSet:
     """Teachers and what they were made from.
@@ -292,58 +286,3 @@ class TeacherSet:
     digest: str
     teachers: list[Teacher] = field(repr=False)
     thresholds: np.ndarray | None = field(default=None, repr=False)
-
-
-def save_teachers(
-    folder: Path,
-    federation: str,
-    made_from: str,
-    schema: Schema,
-    teachers: Sequence[Teacher],
-    thresholds: np.ndarray | None = None,
-) -> None:
-    """Write a federation's teachers. Files that a power cut damages do not match their hash and are trained anew."""
-    hashes = []
-    for index, teacher in enumerate(teachers):
-        content = pickle.dumps(teacher)
-        with replacing(folder / f"teacher-{index:03d}.pickle", 0o600, durable=False) as file:
-            file.write(content)
-        hashes.append(hashlib.sha256(content).hexdigest())
-    manifest = {
-        "federation": federation,
-        "made_from": made_from,
-        "schema": schema.model_dump(mode="json"),
-        "teachers": hashes,
-        "thresholds": None if thresholds is None else thresholds.tolist(),
-    }
-    with replacing(folder / MANIFEST, 0o600, durable=False) as file:
-        file.write(json.dumps(manifest, sort_keys=True).encode())
-
-
-def load_teachers(folder: Path, federation: str) -> TeacherSet:
-    """The teachers that were saved for this federation.
-
-    Raises
-    ------
-    Refused : nothing was trained for it, a file is not what was written, or another version wrote it (NOT_TRAINED).
-    """
-    try:
-        content = (folder / MANIFEST).read_bytes()
-        manifest = json.loads(content)
-        if manifest["federation"] != federation:
-            raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: trained for another federation")
-        teachers = []
-        for index, expected in enumerate(manifest["teachers"]):
-            teacher = (folder / f"teacher-{index:03d}.pickle").read_bytes()
-            if hashlib.sha256(teacher).hexdigest() != expected:
-                raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: teacher {index} is not the file that was written")
-            teachers.append(pickle.loads(teacher))
-        return TeacherSet(
-            Schema.model_validate(manifest["schema"]),
-            manifest["made_from"],
-            hashlib.sha256(content).hexdigest(),
-            teachers,
-            None if manifest["thresholds"] is None else np.array(manifest["thresholds"], dtype=np.float64),
-        )
-    except (OSError, ValueError, KeyError, AttributeError, ImportError, pickle.UnpicklingError) as error:
-        raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: {type(error).__name__}") from None

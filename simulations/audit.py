@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
 from consilium.coordinator.verify.charges import check_claims, check_epsilon, check_log_q
 from consilium.coordinator.verify.findings import Absent, Damaged, Files, Unfinished, agree, entry

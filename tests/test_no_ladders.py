@@ -9,10 +9,9 @@ import ast
 
 import pytest
 
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import MECHANISMS
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
 from tests.rooms import ROOMS, ROOT
 
 CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *MECHANISMS.values(), *ALL_MECHANISMS)}

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
 from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
 from consilium.coordinator.privacy import (
     expected,
     promised,

@@ -40,7 +40,7 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     sigma = 0.0 if noise is None else noise.sigma
     for place, batch in enumerate(recorded.batches, 1):
         record = _signed(f"batch {place}", batch, records, sigma).record
-        read_halves(folder, record, FIELDS[version_for(reach_of(roster.n, config.teachers_per_party, sigma, sigma))])
+        read_halves(folder, record, FIELDS[version_for(reach_of(roster.n, config.teachers_per_party, sigma))])
     signed = f"{len(recorded.batches)} of {len(records)} signed sums"
     return f"{signed}, each with noise of the second aggregator, sigma {sigma:g}"
 

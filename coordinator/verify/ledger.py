@@ -103,7 +103,7 @@ def _check_batch(
         raise Contradiction(f"{name} has an outcome that does not belong to its label")
     if batch.parties < config.minimum_parties:
         raise Contradiction(f"{name} counts {batch.parties} parties, at least {config.minimum_parties} vote")
-    released = config.mechanism.count_sigma(batch.parties) > 0
+    released = config.mechanism.count_sigma > 0
     if released != (batch.counts is not None) and len(batch.labels):
         has = "no histograms" if released else "histograms"
         raise Contradiction(f"{name} has {has}, unlike what {config.mechanism.describe()} releases")

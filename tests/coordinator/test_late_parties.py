@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door
-from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
 from consilium.protocol.label_source import LabelSource
@@ -69,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             tmp_path,
             log,
             lambda source: student(source, hall, log),
-            keys or CLEAR,
+            keys or PLAINTEXT,
             nodes=hall,
             door=Door(),
         ).run()

@@ -39,7 +39,7 @@ from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed
-from tests.federation import UNTOLD
+from tests.federation import UNTOLD, node_at
 from tests.party.test_client_app import call, context
 
 PROMPT = "Type yes to allow it: "
@@ -332,7 +332,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
         if line.requested is not None and line.key in allowed:
             assert allowed[line.key] == line.requested, line.key
     assert allowed["least_rows_per_teacher"] == 20  # nothing is asked: the default
-    assert PartyNode(open_home(out / NAME)).home.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
+    assert node_at(out / NAME).home.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
 
 
 # The people's own limits.

@@ -13,8 +13,8 @@ import tomli_w
 from typer.testing import CliRunner
 
 from consilium import cli
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
 from consilium.party.home import PartyFile

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from consilium.accounting.curves.discrete import convolution_slack
-from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.coordinator.sum_noise import sum_of_shares
 from consilium.protocol.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale
 
 SOURCES = pytest.mark.parametrize("source", [SeededNoise(3), SystemNoise()], ids=["seeded", "system"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.mechanisms import Confident, Immutable
+from consilium.accounting.mechanisms import Confident, Immutable
 from consilium.node.progress import Display
 from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
@@ -277,7 +277,7 @@ def test_costs_are_those_of_the_papers(shared_data: Path) -> None:
     known = confident.draw(votes[:640], SeededNoise(0)).labels != NO_LABEL
     assert known.sum() == pytest.approx(286, abs=30)
     assert costs(confident, votes[:640], known, 1e-5)["epsilon"] == pytest.approx(1.97, abs=0.15)
-    immutable = Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True)
+    immutable = Immutable(gamma=1e-10, constant=10**12)
     assert costs(immutable, votes, np.ones(9000, dtype=bool), 1e-5) == {
         "epsilon": pytest.approx(0.023, abs=1e-3), "unbounded": True,
     }  # fmt: skip

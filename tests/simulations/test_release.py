@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.simulations.divide import Case, make_case

@@ -12,6 +12,7 @@ import numpy as np
 import tomli_w
 from flwr.app import RecordDict
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting
@@ -19,7 +20,6 @@ from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
+from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms.checked import Confident
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, keeping, kept_votes
 from consilium.coordinator.collection.exchange import Member
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, keeping, kept_votes
 from consilium.protocol.errors import DataError
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from tests.federation import make_rows

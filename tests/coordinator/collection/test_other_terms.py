@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Member
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.models.keys import LogisticRegressionSpec
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.choices import counted

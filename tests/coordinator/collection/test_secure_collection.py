@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
@@ -85,7 +85,7 @@ def test_both_rounds_on_the_same_queries_are_on_disk_until_they_are_in_the_ledge
 def test_hidden_votes_without_keys_are_not_collected_in_plaintext(cluster) -> None:
     made = cluster()
     with pytest.raises(ConfigError, match="secure votes need a roster and the coordinator's key"):
-        CLEAR.check(made.config)
+        PLAINTEXT.check(made.config)
 
 
 def test_a_coordinator_that_stopped_before_the_ledger_goes_on_with_the_same_session(cluster) -> None:
@@ -231,7 +231,7 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             labels.append(source.ask(x))
             source.finish()
 
-        keys = made.keys if votes == "secure" else CLEAR
+        keys = made.keys if votes == "secure" else PLAINTEXT
         FederationRun(made.transport, config, run_dir, log, student, keys).run()
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
@@ -267,7 +267,7 @@ def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: 
 def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledger]:
     ledger = Ledger(made.root / "ledger.db", made.config.digest(), made.config.model_dump_json())
     collector = collector or made.collector(members)
-    return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
+    return LabelService(made.config, ledger, collector, SeededNoise, PARTIES, made.log), ledger
 
 
 def test_who_comes_back_between_both_phases_is_enrolled_again(tmp_path, log) -> None:

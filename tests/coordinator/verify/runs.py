@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
@@ -61,7 +61,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
         keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
         transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        FederationRun(transport, config, run, log, student, keys or CLEAR, pool=tree).run()
+        FederationRun(transport, config, run, log, student, keys or PLAINTEXT, pool=tree).run()
     finally:
         log.close()
     return folder

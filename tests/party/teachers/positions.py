@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, load_rows
+from consilium.data.private_rows import FileRows, Rows
 from consilium.party import node
 from consilium.protocol.schema import Schema
 
@@ -28,7 +28,7 @@ def divided_by_position() -> Iterator[None]:
     labels: list[np.ndarray] = []
 
     def load(path: Path, schema: Schema, rules: DataRules) -> Rows:
-        rows = load_rows(path, schema, rules)
+        rows = FileRows(path, rules).read(schema)
         labels[:] = [rows.y]
         return rows
 

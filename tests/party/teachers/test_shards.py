@@ -20,16 +20,15 @@ from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
 from consilium.models import network_training
 from consilium.models.teachers import train_many
-from consilium.party.home import PartyFile, Policy, open_home
+from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.teach import SECRET_BYTES, SECRET_FILE, own_secret, secret_if_there, simulated_secret, split
-from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
-from tests.federation import make_config, make_home, make_rows
+from tests.federation import make_config, make_home, make_rows, node_at
 from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
@@ -172,14 +171,14 @@ def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], *
     }
     tables = {"patient": {"column": "patient"}} if "patient" in more else {}
     (folder / "party.toml").write_text(tomli_w.dumps({"name": "p", "policy": policy, "teacher": teacher, **tables}))
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
     """What every teacher of the party makes of the same queries, to the last bit."""
     node.hello(hello(CONFIG))
     node.train(train(CONFIG))
-    teachers = load_teachers(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
+    teachers = node.teachers(CONFIG.digest()).teachers
     queries, _ = images(60, seed=99)
     return [teacher.predict_proba(queries) for teacher in teachers]
 
@@ -299,7 +298,7 @@ def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
 def set_table(folder: Path, **tables: Any) -> PartyNode:
     kept = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (folder / "party.toml").write_text(tomli_w.dumps({**kept, **tables}))
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
@@ -307,7 +306,7 @@ PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
 
 def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     folder = make_home(tmp_path / "home", "p")
-    assert refused(PartyNode(open_home(folder)).hello, hello(PATIENTS)) is Rule.UNIT
+    assert refused(node_at(folder).hello, hello(PATIENTS)) is Rule.UNIT
     assert set_table(folder, patient={"rows_are_patients": True}).hello(hello(PATIENTS)).party == "p"
     set_table(folder, patient={"rows_are_patients": True}).train(train(PATIENTS))
     # the table is taken away after the party enrolled and trained

@@ -11,16 +11,15 @@ import pytest
 from consilium.data.private_rows import Rows
 from consilium.models.keys import EstimatorSpec, TeacherKind
 from consilium.models.table import fit_teachers
-from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teach import vote
-from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
+from consilium.party.voting import Lot, TeacherSet, cast, class_scores, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
-from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
+from tests.federation import hello_of, make_home, make_relative, make_rows, node_at, vote_request
 from tests.party.test_node import refused
 from tests.specs import teacher_of
 
@@ -167,7 +166,7 @@ X = canonical_queries(make_rows(60, 5)[0], WIDTH)
 
 
 def party(folder: Path, **policy: Any) -> PartyNode:
-    return PartyNode(open_home(folder if folder.exists() else make_home(folder, "p", **policy)))
+    return node_at(folder if folder.exists() else make_home(folder, "p", **policy))
 
 
 def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_rows(tmp_path: Path) -> None:
@@ -176,12 +175,12 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
     request = CONFIG.train_request()
     node.train(request)
     digest = CONFIG.digest()
-    kept = load_teachers(node.home.teachers(digest), digest)
+    kept = node.teachers(digest)
     assert kept.thresholds is not None and kept.thresholds.shape == (1, 2)
     first = node.vote(vote_request(CONFIG, X)).choices
     again = party(tmp_path / "home")  # a new process: only the disk remembers
     again.train(request)
-    assert load_teachers(again.home.teachers(digest), digest).digest == kept.digest
+    assert again.teachers(digest).digest == kept.digest
     assert (again.vote(vote_request(CONFIG, X)).choices == first).all()
     assert (counted(first, 2) == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
 
