@@ -312,9 +312,13 @@ class FederationConfig(Federation):
         colluders = 0 if self.collection == "verified" else self.colluders
         return SumNoise(sigma, PARTS[self.collection], self.noise_shares, colluders)
 
-    @cached_property
+    @property
     def sum_noises(self) -> tuple[SumNoise, ...]:
         """The noise in the sums of each round; empty where there is none."""
+        return self._sum_noises
+
+    @cached_property
+    def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
         return tuple(self.sum_noise(step.scale) for step in steps)
 

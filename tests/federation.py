@@ -99,14 +99,16 @@ PATIENT = Timeouts(enrol=250, train=250, vote=250, secure=250, student=250)
 
 
 def make_config(**changes: Any) -> FederationConfig:
-    """A federation of at least 3 parties with Confident and seeded noise."""
+    """A federation of at least 3 parties with seeded noise: Confident on votes in plaintext, else GNMax."""
     x, _ = make_rows(200, 999)
+    hidden = changes.get("collection", "plaintext") != "plaintext"
     values: dict[str, Any] = {
         "name": "small",
         "rows": Schema.from_public_rows(FEATURES, CLASSES, x.astype(np.float64)),
         "minimum_parties": 3,
         "collection": "plaintext",
-        "mechanism": Confident(threshold=4, sigma1=2.0, sigma2=1.0),
+        "mechanism": GNMax(sigma=4.0) if hidden else Confident(threshold=4, sigma1=2.0, sigma2=1.0),
+        "noise_shares": {"verified": 1, "secure": 2}.get(changes.get("collection", ""), 0),
         "privacy": Privacy(unit=Unit.PARTY, delta=1e-5),
         "query_budget": QueryBudget(queries=100, answers=60),
         "timeouts": PATIENT,

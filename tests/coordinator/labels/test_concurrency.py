@@ -59,7 +59,7 @@ from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_rows
 folder = Path(sys.argv[1])
 config = shared_config(4000)
-ledger = Ledger(folder / "ledger.db", config.digest(), "{}")
+ledger = Ledger.of(folder / "ledger.db", config)
 service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, EventLog(folder / "e.jsonl"))
 x, _ = make_rows(3000, 1)
 first = service.ask(x[:10])
@@ -115,7 +115,7 @@ def test_a_ledger_without_write_permission_is_refused(tmp_path: Path) -> None:
 
 def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> None:
     config = shared_config(10)
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
         f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"

@@ -14,16 +14,16 @@ import pytest
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import Greeting, enrol, train
-from consilium.coordinator.collection.clear import PLAINTEXT, Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.admission import Greeting, SeenPositions, enrol, train
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import Privacy, QueryBudget
 from consilium.coordinator.events import EventLog, NotAnswered, read_events
-from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError
 from consilium.protocol.label_source import Unanswered
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.queries import query_ids
 from tests.federation import FakeTransport, drop, make_config, make_homes, make_rows, make_secure
 
 PARTIES = 4
@@ -50,23 +50,18 @@ class Federation:
         )
         self.log_path = folder / "events.jsonl"
         self.transport, self.log = FakeTransport(homes), EventLog(self.log_path)
-        self.ledger = Ledger(folder / "ledger.db", self.config.digest(), self.config.model_dump_json())
+        self.ledger = Ledger.of(folder / "ledger.db", self.config)
         greeting = Greeting(self.ledger.position)
         self.members = enrol(self.transport, self.config, self.ledger.id, self.log, greeting)
         self.members = train(self.transport, self.config, self.members, self.log).members
         self.kind = STAGE_OF[collection]
 
-        def voting(queries: np.ndarray, parties: Any) -> None:
-            if noted:
-                self.ledger.voted_on(query_ids(queries), parties)
-
-        self.sums = SumsOfRun(self.ledger, self.log, None)
-        standing = Standing(self.sums.position, None, voting=voting)
+        standing = Standing(self.ledger, seen=SeenPositions(folder / "seen.json"))
+        if not noted:
+            standing.voting = lambda queries, parties: None  # type: ignore[method-assign]
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
-        collector = NotedCollector(keys.collector(means), self.sums)
-        self.service = LabelService(
-            self.config, self.ledger, collector, lambda batch: SeededNoise(batch), PARTIES, self.log
-        )
+        noise = SeededNoise
+        self.service = LabelService(self.config, self.ledger, keys.collector(means), noise, PARTIES, self.log)
 
     def losing(self) -> None:
         """The next answers of two parties do not come."""

@@ -38,11 +38,12 @@ T = 100
 class Votes:
     """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
 
-    def __call__(self, queries, query_set, progress, phase=1):
-        teachers = T if len(queries) != 3 else T - 10
-        winner = (queries[:, 0] > 60).astype(int)
-        votes = np.full((len(queries), 2), teachers // 5)
-        votes[np.arange(len(queries)), winner] = teachers - teachers // 5
+    def collect(self, queries, sigma, progress):
+        rows = queries.rows
+        teachers = T if len(rows) != 3 else T - 10
+        winner = (rows[:, 0] > 60).astype(int)
+        votes = np.full((len(rows), 2), teachers // 5)
+        votes[np.arange(len(rows)), winner] = teachers - teachers // 5
         return Counts(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
 
     def settle(self):
@@ -55,7 +56,7 @@ def make(tmp_path: Path, log):
 
     def build(name="ledger.db", **changes):
         config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
-        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / name, config)
         ledgers.append(ledger)
         service = LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
         return config, ledger, service
