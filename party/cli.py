@@ -213,10 +213,8 @@ def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
 def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
     from consilium.sums.aggregators.proof import VoteGrid
     from consilium.sums.aggregators.uploads import upload_bytes
-    from consilium.sums.field import FIELD_16, FIELD_21
 
-    usual, larger = (upload_bytes(VoteGrid(count, classes, teachers, numbers)) for numbers in (FIELD_16, FIELD_21))
-    size = f"{usual} bytes ({larger} where counts reach beyond {FIELD_16.most_reach})"
+    size = f"{upload_bytes(VoteGrid(count, classes, teachers))} bytes"
     return f"({count}, {classes}) in two parts, {size}: uniform numbers, and a part sealed for another node"
 
 

@@ -22,7 +22,6 @@ from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
 from consilium.report.words import many
-from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
 from consilium.sums.aggregators.wire import GivenRecord
 from consilium.sums.roster import VerifiedRoster
 
@@ -198,10 +197,8 @@ def _record_of(place: int, batch: Batch, records: list[KeptRecord], recorded: Re
 
 def _check_halves(record: GivenRecord, files: Files, recorded: Recorded, roster: VerifiedRoster) -> None:
     """The totals that both were bound to."""
-    teachers = recorded.config.teachers_per_party
-    numbers = FIELDS[version_for(reach_of(roster.n, teachers, record.sigma))]
     try:
-        read_halves(files.folder, record, numbers)
+        read_halves(files.folder, record)
     except MalformedMessage as error:
         raise Contradiction(error.what) from None
 
