@@ -23,4 +23,5 @@ def _open(context: Context) -> AggregatorNode:
 
 
 ANSWERS: Mapping[type[WireModel], str] = {AggregatorRequest: "hello", OpenRequest: "open", LinkRequest: "link"}
-app = AnsweringNode("aggregator", _open, ANSWERS, TO_PARTIES, log).app()
+aggregator = AnsweringNode("aggregator", _open, ANSWERS, TO_PARTIES, log)
+app = aggregator.app()

@@ -80,7 +80,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     """
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    pool, spec = _pool(case), case.scenario.student
+    pool, spec = case.pool, case.scenario.student
     digest, classes = config.digest(), len(case.classes)
 
     def totals(rows: np.ndarray, ids: Sequence[str]) -> np.ndarray:
@@ -138,11 +138,6 @@ class Recorded:
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
-
-
-def _pool(case: Case) -> Pool:
-    tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
-    return Pool(case.dataset.features, case.pool_x, *tested, labels=case.known_labels)
 
 
 def load_own(run_dir: Path) -> Published:

@@ -12,11 +12,14 @@ from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.exchange import Failure, Member, no_answer
-from consilium.coordinator.collection.kept_votes import Keep
+from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
+from consilium.coordinator.collection.kept_votes import Keep, VotesSink
 from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.plaintext import OverFlower
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import Home, open_home
@@ -194,6 +197,19 @@ def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: An
         "start": "",
     }
     return VoteRequest(**{**fields, **changes})
+
+
+def counts_over(
+    transport: Transport,
+    config: FederationConfig,
+    members: list[Member],
+    queries: np.ndarray,
+    log: EventLog,
+    sink: VotesSink | None = None,
+) -> Counts:
+    """Plaintext votes of these parties. sink: gets each one's."""
+    sink_for = None if sink is None else lambda queries, classes: sink
+    return OverFlower(transport, config, members, standing(), log, sink_for).collect(Queries(queries), 0.0)
 
 
 class FakeTransport:

@@ -25,8 +25,7 @@ from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
-from consilium.simulations.engines.ray import OWN_RAY
-from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.manifest import charged_queries
 from consilium.simulations.progress import Tell, following, following_with
@@ -205,7 +204,7 @@ def simulate(
     scenario: str | Path | Scenario,
     *,
     seed: int = 0,
-    engine: Literal["local", "ray", "homes"] = "local",
+    engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,

@@ -27,9 +27,9 @@ from consilium.models.base import softmax
 from consilium.models.keys import TeacherKind
 from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
+from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed
 from consilium.simulations.metrics import leading_metric, row_scores
-from consilium.simulations.teach import DirectionSum, has_linear_scores
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)

@@ -16,9 +16,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.divide import federation_config
-from consilium.simulations.prepare import prepare_scenario
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.student.config import StudentSpec
 from tests.deploy.kits import plan_table, write_plan
 
 FEW = """
@@ -121,15 +119,6 @@ def test_rows_take_from_the_scenario_what_they_do_not_say(tmp_path: Path) -> Non
 def test_a_federation_that_cannot_be_found(tmp_path: Path, federation: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_plan(write_deployment(tmp_path, federation))
-
-
-def test_what_is_prepared_holds_the_students_settings(tmp_path: Path) -> None:
-    scenario = load_scenario(str(write_scenario(tmp_path)), [])
-    lines = prepare_scenario(scenario, 3, tmp_path / "prepared", "127.0.0.1:8765")
-    settings = tmp_path / "prepared" / "student.toml"
-    assert load(settings, StudentSpec) == scenario.student != StudentSpec()
-    (command,) = (line for line in lines if line.startswith("consilium student run"))
-    assert f"--config {settings} --seed 3" in command
 
 
 class TestKinds:

@@ -19,7 +19,6 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
-from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
@@ -111,7 +110,7 @@ def test_who_was_left_out_of_a_stage_is_named_with_the_first_reason(tmp_path: Pa
     tell_left_out(log, "train", {"basel": Failure("node crashed"), "zug": refused})
     tell_left_out(log, "vote", {"basel": Failure("malformed answer"), "aarau": Failure.of(Refusal(rule=Rule.POLICY))})
     log.close()
-    assert absent(Workspace(tmp_path)) == {"aarau": "refused: policy", "basel": "node crashed"}
+    assert absent(tmp_path) == {"aarau": "refused: policy", "basel": "node crashed"}
 
 
 def test_without_hand_labels_or_test_rows() -> None:
