@@ -67,12 +67,13 @@ def dry_run_command(
 
 
 @app.command("forget")
-def forget_command(home: HomeArgument) -> None:
+def forget_command(home: HomeArgument, output: FormatOption = Format.text) -> None:
     """Delete all teachers. What the party has given stays written down: a coordinator that comes again has it train."""
     from consilium.party.home import open_home
 
     with closing(open_home(home).remembered()) as store:
-        print(f"{store.forget_teachers()} sets of teachers deleted")
+        count = store.forget_teachers()
+    show(output, {"deleted": count}, [f"teachers of {count} federation{'' if count == 1 else 's'} deleted"])
 
 
 def _of_run(result: DryRun, home: Home, federation: FederationFile) -> tuple[list[str], dict[str, Any]]:

@@ -122,7 +122,7 @@ def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
     told: list[str] = []
     watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: PARTY.standing(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
-    with held(kit / "state" / "lock", "the party"):
+    with held(open_kit(kit).state / "lock", "the party"):
         found = consilium("status", kit, "--format", "json").json()
     assert found["connection"].startswith(f"{CONNECTED} (since ")
     assert (found["queries"], found["most_queries"], found["problem"]) == (0, 40, "")
