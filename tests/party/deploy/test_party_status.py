@@ -32,7 +32,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kit(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    kit = Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    assert open_kit(kit).state.exists()  # a start makes it
+    return kit
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
