@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, Interactive, LNMax
     from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     from consilium.coordinator.distinguish import audit_mechanism
-    from consilium.coordinator.verify import find_run, verify_run
+    from consilium.coordinator.verify import verify_run
     from consilium.models.published.model import load_model
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
@@ -54,7 +54,6 @@ __all__ = [
     "WhichShift",
     "__version__",
     "audit_mechanism",
-    "find_run",
     "load_model",
     "load_run",
     "load_scenario",
@@ -70,7 +69,7 @@ _MODULES = {
     "accounting.mechanisms": ("Confident", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
-    "coordinator.verify": ("find_run", "verify_run"),
+    "coordinator.verify": ("verify_run",),
     "models.published.model": ("load_model",),
     "protocol.errors": ("ConsiliumError",),
     "protocol.noise": ("SystemNoise",),

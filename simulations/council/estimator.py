@@ -240,7 +240,7 @@ class Council(ClassifierMixin, BaseEstimator):
                     )
             finally:
                 self._spending = before.with_run(charge, folder.path)
-        run = Run(folder.path, source)
+        run = Run(folder.path)
         folder.kept_by(run)
         self.run_ = run
         warn_of(run, in_python)

@@ -17,8 +17,8 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.verify.files import Contradiction
-from consilium.coordinator.verify.recorded import read_ledger
+from consilium.coordinator.verify.findings import Contradiction
+from consilium.coordinator.verify.ledger import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
 from consilium.protocol.label_source import Histograms
 from consilium.protocol.label_wire import HistogramReader, answers_from_wire, histogram_blocks

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from consilium.accounting.errors import AccountingError
-from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.errors import ConfigError, ConsiliumError, MalformedMessage
 
 
 class Verdict(StrEnum):
@@ -26,8 +26,6 @@ class Verdict(StrEnum):
     """As a crash leaves it, or a run that still goes on: no lie, and no proof either."""
     ABSENT = "not there"
     """Skipped, for the reason that is given."""
-    UNCHECKED = "cannot be checked"
-    """What it is held against lies outside the run, and is not there any more: no lie, and nothing that holds."""
 
 
 class Contradiction(ConsiliumError):
@@ -42,19 +40,16 @@ class Unfinished(ConsiliumError):
     """Not there yet, or broken off as a crash leaves it."""
 
 
-class Unchecked(ConsiliumError):
-    """What a claim is held against is not there."""
-
-
 class Absent(ConsiliumError):
     """Nothing to check, and nothing wrong with that."""
 
 
-_VERDICTS: dict[type[Exception], Verdict] = {
+_VERDICTS = {
     Damaged: Verdict.DAMAGED,
+    ConfigError: Verdict.DAMAGED,
+    MalformedMessage: Verdict.DAMAGED,
     Unfinished: Verdict.UNFINISHED,
     Absent: Verdict.ABSENT,
-    Unchecked: Verdict.UNCHECKED,
 }
 
 
@@ -68,9 +63,8 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """False for a contradiction, for a damaged file, and where a claim cannot be checked; a crash or a file that
-        need not be there is no lie."""
-        return self.verdict not in (Verdict.FAILS, Verdict.DAMAGED, Verdict.UNCHECKED)
+        """False for a contradiction and a damaged file; a crash, or a file that need not be there, is no lie."""
+        return self.verdict not in (Verdict.FAILS, Verdict.DAMAGED)
 
 
 def holds(findings: Iterable[Finding]) -> bool:
@@ -93,19 +87,14 @@ class Checks:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a parser's panic is no Exception; a text may quote what nobody may see
-            verdict, text = Verdict.DAMAGED, f"cannot be checked ({type(error).__name__})"
+            verdict, text = Verdict.DAMAGED, f"it cannot be read ({type(error).__name__})"
         self.findings.append(Finding(name, verdict, text))
 
 
 def agree(name: str, claimed: object, truth: object) -> None:
     """Raise Contradiction unless both are the same, in type too: `True` is no 1."""
-    if claimed != truth or (isinstance(claimed, bool) != isinstance(truth, bool)):
-        raise Contradiction(f"{name}: {_short(claimed)} is written, {_short(truth)} is right")
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    if claimed != truth or isinstance(claimed, bool) != isinstance(truth, bool):
+        raise Contradiction(f"{name}: {str(claimed)[:80]} is written, {str(truth)[:80]} is right")
 
 
 MOST_BYTES = 1 << 28
@@ -119,43 +108,28 @@ class Files:
     folder: Path
     finished: bool
 
-    def path(self, name: str) -> Path:
-        """Where the file is.
-
-        Raises
-        ------
-        Damaged : a finished run lacks it. Unfinished : it was not written yet.
-        """
-        path = self.folder / name
-        if not path.is_file():
-            raise Damaged(f"{name} is missing") if self.finished else Unfinished(f"{name} is not written yet")
-        return path
-
-    def broken(self, name: str, why: str) -> ConsiliumError:
-        """The error of a file that cannot be read: a crash may leave one, but only where the run did not finish."""
-        if self.finished:
-            return Damaged(f"{name} cannot be read: {why}")
-        return Unfinished(f"{name} cannot be read ({why}), as a crash while it is written leaves it")
+    def broken(self, what: str) -> ConsiliumError:
+        """The error of a file that is missing or cannot be read: a crash leaves one where the run did not finish."""
+        return Damaged(what) if self.finished else Unfinished(what)
 
     def content(self, name: str) -> bytes:
-        """The file as it is."""
-        path = self.path(name)
+        """The file as it is. Raises Damaged where a finished run lacks it, Unfinished where another one does."""
+        path = self.folder / name
         try:
             if path.stat().st_size > MOST_BYTES:
-                raise self.broken(name, f"it has more than {MOST_BYTES >> 20} MiB")
+                raise Damaged(f"{name} has more than {MOST_BYTES >> 20} MiB")
             return path.read_bytes()
+        except FileNotFoundError:
+            raise self.broken(f"{name} is missing") from None
         except OSError as error:
-            raise self.broken(name, f"{error.strerror}") from None
+            raise self.broken(f"{name} cannot be read: {error.strerror}") from None
 
     def object(self, name: str) -> dict[str, Any]:
         """A JSON object; a key that occurs twice is refused, since two readers may take different ones."""
-        content = self.content(name)
         try:
-            value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
-        except UnicodeDecodeError:
-            raise self.broken(name, "it is no text") from None
+            value = json.loads(self.content(name).decode("utf-8"), object_pairs_hook=_unique)
         except (ValueError, RecursionError):
-            raise self.broken(name, "it is empty" if not content.strip() else "it is no JSON") from None
+            raise self.broken(f"{name} is no JSON, or cut off") from None
         if not isinstance(value, dict):
             raise Damaged(f"{name} is no JSON object")
         return value
@@ -178,48 +152,3 @@ def entry(table: dict[str, Any], name: str, *keys: str) -> Any:
             raise Damaged(f"{name} has no {'.'.join(keys[:number])}")
         value = value[key]
     return value
-
-
-@dataclass
-class LoggedEvents:
-    """An event log. torn: lines that a crash broke off; altered: numbers of lines that no crash explains."""
-
-    events: list[dict[str, Any]] = field(default_factory=list)
-    torn: int = 0
-    altered: list[int] = field(default_factory=list)
-
-    def named(self, name: str) -> list[dict[str, Any]]:
-        """Those of one kind, in order."""
-        return [event for event in self.events if event["event"] == name]
-
-
-def read_events(content: bytes) -> LoggedEvents:
-    """Every line of an event log.
-
-    A process that dies leaves a line without its end; the process that goes on writes its own first line behind it.
-    """
-    events = LoggedEvents()
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        event = _event(line)
-        if event is not None:
-            events.events.append(event)
-        elif line and number == len(lines):
-            events.torn += 1
-        elif line:
-            after = _event(line[line.rfind(b'{"event"') :]) if line.rfind(b'{"event"') > 0 else None
-            if after is None:
-                events.altered.append(number)
-            else:
-                events.torn += 1
-                events.events.append(after)
-    return events
-
-
-def _event(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError):
-        return None
-    named = isinstance(value, dict) and isinstance(value.get("event"), str) and isinstance(value.get("at"), str)
-    return value if named else None
