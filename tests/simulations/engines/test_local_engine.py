@@ -27,7 +27,7 @@ from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.population.simulated import Population
-from consilium.simulations.said import Said
+from consilium.simulations.said import Heard
 from tests.simulations.methods.cases import SEED, few
 
 ROOT = Path(consilium.__file__).parents[1]
@@ -79,7 +79,7 @@ def small(*changes: str) -> Case:
     return make_case(few(CONFIDENT, "federation.query_budget={queries=20, answers=15}", *changes), SEED, 0.0)
 
 
-def run(case: Case, out: Path) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Said]]:
+def run(case: Case, out: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Heard]:
     """The coordinator's word, those that were left out, and what teachers said."""
     out.mkdir()
     with running_workers(2) as workers, LocalGrid(Population.of(case), workers) as grid:
@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_costs_no_party_and_no_label(
     assert (left_out, word["parties_counted"]) == ([], [len(case.parties)])
     labels = [pl.read_parquet(tmp_path / name / "labels.parquet") for name in ("alone", "killed")]
     assert labels[0].equals(labels[1])
-    assert {name: said.right for name, said in again.items()} == {name: said.right for name, said in heard.items()}
+    assert again.quality == heard.quality
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_only_who_ends_its_process_or_raises_is_left_out(tmp_path: Path, sabotag
         (third, "vote"): "refused: internal-error",
     }
     assert word["parties_counted"] == [len(case.parties) - 3]
-    assert set(heard) == set(case.parties) - {first}
+    assert set(heard.quality) == set(case.parties) - {first}
     assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
