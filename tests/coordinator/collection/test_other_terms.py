@@ -48,7 +48,8 @@ def left_over(sums: np.ndarray, members: list[Member], federation: str, x: np.nd
     votes = np.zeros_like(sums)
     for member in members[1:]:
         lot = Lot(member.party, federation, query_ids(x))
-        votes += np.eye(2, dtype=np.int64)[[lot.draw(0, row, np.arange(2)) for row in range(len(x))]]
+        drawn = lot.draw_all(0, np.arange(len(x)), np.ones((len(x), 2), dtype=bool))
+        votes += np.eye(2, dtype=np.int64)[drawn]
     return sums - votes
 
 

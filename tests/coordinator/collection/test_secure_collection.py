@@ -15,26 +15,25 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.party.voting import Lot
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import ThresholdNotMet
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, TWO_PHASES, Cluster, queries, told
-from tests.federation import FakeTransport, drop, make_config, make_relative
+from tests.federation import FakeTransport, cast, drop, make_config, make_relative
 
 pytestmark = pytest.mark.slow
 
 
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
-    from consilium.party.voting import Lot, cast, load_teachers
-
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
-        home, digest = made.transport.parties[index].home, made.config.digest()
-        trained = load_teachers(home.teachers(digest), digest)
-        total += cast(trained, made.config.rows.standardise(x), Lot(home.name, digest, query_ids(x)))
+        party, digest = made.transport.parties[index], made.config.digest()
+        lot = Lot(party.settings.name, digest, query_ids(x))
+        total += cast(party.teachers(digest), made.config.rows.standardise(x), lot)
     return total
 
 
