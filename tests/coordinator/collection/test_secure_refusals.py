@@ -33,7 +33,7 @@ def hello(made: Cluster, index: int = 0):
 
 
 def test_a_policy_that_asks_for_more_secrecy_is_kept(cluster) -> None:
-    made = cluster(policy={"collection": "distributed"})
+    made = cluster(policy={"collection": "secure"})
     with pytest.raises(Refused) as refused:
         hello(made)
     assert refused.value.refusal.rule is Rule.VOTES
@@ -89,7 +89,7 @@ def make_secure_elsewhere(made: Cluster) -> SecureKeys:
     ],
 )
 def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, rule) -> None:
-    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
+    made = cluster(collection="secure", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
     made.ready()
     x, _ = queries()
     values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
@@ -110,10 +110,10 @@ def test_secure_votes_are_counted_once_against_the_parties_own_limit(cluster) ->
         edit(home / "party.toml", "most_queries = 1000", "most_queries = 50")
     made.transport = FakeTransport(made.homes)
     collector = made.collector(members)
-    collector(*queries(40))
+    ask(collector, queries(40))
     with pytest.raises(ThresholdNotMet, match="masked"):
-        collector(*queries(11, 9))
-    collector(*queries(10, 10))
+        ask(collector, queries(11, 9))
+    ask(collector, queries(10, 10))
 
 
 def test_another_promise_than_at_the_first_hello_is_refused(cluster) -> None:
@@ -133,7 +133,7 @@ def test_keys_must_be_those_of_the_federation(cluster) -> None:
     with pytest.raises(ConfigError, match="the federation asks for"):
         make_secure_elsewhere(made).check(made.config)
     wide = made.config.model_copy(
-        update={"collection": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
+        update={"collection": "secure", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
     )
     with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
         made.keys.check(wide)

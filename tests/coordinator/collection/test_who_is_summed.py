@@ -24,7 +24,7 @@ SHARED = "query.sa_share"
 WITHOUT_P03 = ("p00", "p01", "p02", "p05", "p06")
 """p04 is of its block."""
 NOISY = {
-    "collection": "distributed",
+    "collection": "secure",
     "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=4),
     "query_budget": QueryBudget(queries=100, answers=100),
 }
@@ -34,7 +34,7 @@ NOISY = {
 def test_whoever_sends_rubbish_to_its_peers_is_left_out_at_once(cluster) -> None:
     """Before anybody votes, and by the coordinator's own check: no session is lost."""
     made = cluster(faults={(3, SHARED): with_array("ciphertexts", lambda matrix: matrix ^ 1)})
-    assert made.collector(made.ready())(*queries()).parties == WITHOUT_P03
+    assert ask(made.collector(made.ready()), queries()).parties == WITHOUT_P03
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
     assert reasons.pop("p04").startswith("of its block")
     assert reasons == {"p03": "its shares are not shares of what its advert is committed to"}
@@ -58,10 +58,10 @@ def test_whom_many_accuse_is_named_and_left_out(cluster) -> None:
     """In the same call: the session ends, the next one is without it, and it stays out."""
     made = cluster(faults={at: once(fault) for at, fault in ACCUSED.items()})
     members = made.ready()
-    assert made.collector(members)(*queries()).parties == WITHOUT_P03
+    assert ask(made.collector(members), queries()).parties == WITHOUT_P03
     assert [event["party"] for event in told(made, "excluded")] == ["p03"]
     made.transport.requests.clear()
-    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03  # a new process knows it too
+    assert ask(made.collector(members), queries(9, 9)).parties == WITHOUT_P03  # a new process knows it too
     assert 3 not in {node for node, _ in made.transport.requests}
 
 
@@ -72,7 +72,7 @@ def test_without_leaving_liars_out_one_message_ends_every_session(cluster, monke
     members = made.ready()
     for _ in range(2):
         with pytest.raises(ThresholdNotMet, match="share"):
-            made.collector(members)(*queries())
+            ask(made.collector(members), queries())
     assert not told(made, "excluded")
 
 
@@ -84,7 +84,7 @@ def test_of_a_session_that_failed_c_plus_two_accusers_are_believed_and_no_fewer(
     faults = {(index, SHARED): accuse if at < accusers else drop for at, index in enumerate(others)}
     made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()}, **NOISY)
     believed = accusers >= colluders + 2
-    parties = made.collector(made.ready())(*queries()).parties
+    parties = ask(made.collector(made.ready()), queries()).parties
     assert parties == tuple(f"p{i:02d}" for i in range(PARTIES) if i != 3 or not believed)
     assert [event["party"] for event in told(made, "excluded")] == ["p03"] * believed
 
@@ -93,7 +93,7 @@ def test_one_party_s_word_does_not_exclude_another(cluster) -> None:
     """One that accuses may lie itself: the others go on without it, and the accused is asked again."""
     made = cluster(faults={(0, "query.sa_masked"): accuse}, **NOISY)
     members = made.ready()
-    assert made.collector(members)(*queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
+    assert ask(made.collector(members), queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
     assert not told(made, "excluded")
 
 
@@ -105,7 +105,7 @@ def test_too_few_without_the_liars_is_the_end(cluster, monkeypatch) -> None:
 
     monkeypatch.setattr(Aggregation, "take", checked)
     with pytest.raises(BadShare):
-        made.collector(made.ready())(*queries())
+        ask(made.collector(made.ready()), queries())
     assert len(told(made, "stage")) == 2 + 1  # enrol, train, and one exchange
 
 
@@ -113,16 +113,16 @@ def test_of_whom_one_is_away_its_whole_block_is_left_out(cluster) -> None:
     """Blocks of three, two and two; p03 and p04 are one."""
     made = cluster()
     members = made.ready()
-    assert len(made.collector(members)(*queries()).parties) == PARTIES
+    assert len(ask(made.collector(members), queries()).parties) == PARTIES
     made.transport.faults |= {(3, SHARED): drop}
-    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03
+    assert ask(made.collector(members), queries(9, 9)).parties == WITHOUT_P03
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
     assert reasons["p04"] == "of its block not all are there: an exact sum has all of it, or nobody"
     made.transport.faults |= {(5, SHARED): drop}
     with pytest.raises(ThresholdNotMet, match="whole blocks: 3 parties are left, 5 are needed"):
-        made.collector(members)(*queries(9, 10))
+        ask(made.collector(members), queries(9, 10))
     made.transport.faults.clear()
-    assert len(made.collector(members)(*queries(9, 10)).parties) == PARTIES, "nothing was used up"
+    assert len(ask(made.collector(members), queries(9, 10)).parties) == PARTIES, "nothing was used up"
 
 
 def test_parties_refuse_a_part_of_a_block(cluster, monkeypatch) -> None:
@@ -132,7 +132,7 @@ def test_parties_refuse_a_part_of_a_block(cluster, monkeypatch) -> None:
     members = made.ready()
     made.transport.faults |= {(1, SHARED): drop}
     with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
-        made.collector(members)(*queries(9, 9))
+        ask(made.collector(members), queries(9, 9))
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
     assert reasons["p00"] == "refused: broken-block"
 
@@ -145,13 +145,13 @@ def test_a_history_that_cannot_be_used(cluster) -> None:
     for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
         path.write_text(content)
         with pytest.raises(ConfigError, match="sessions/history"):
-            made.collector(members)(*queries(9, 9))
+            ask(made.collector(members), queries(9, 9))
 
 
 def test_noisy_sums_may_differ_by_one_party(cluster) -> None:
     """What they tell together is charged."""
-    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
+    made = cluster(collection="secure", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
     members = made.ready()
-    made.collector(members)(*queries())
+    ask(made.collector(members), queries())
     made.transport.faults |= {(1, "query.sa_share"): drop}
-    assert len(made.collector(members)(*queries(9, 9)).parties) == PARTIES - 1
+    assert len(ask(made.collector(members), queries(9, 9)).parties) == PARTIES - 1
