@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from consilium.data.remedy import Faults, TableFault
 from consilium.data.texts import codes_among, written
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding, features_of
-from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
@@ -103,10 +103,6 @@ class TableSource(RowSource):
         whole += [fault for fault in faults if getattr(fault, "column", "") not in known]
         raise whole.error(self.places.whole, cure=True, python=self.name == MEMORY)
 
-    def with_all_classes(self) -> TableSource:
-        """The same, with the labels that occur as classes, whichever rows are public."""
-        return replace(self, classes=self.values)
-
     def _note_private(self, columns: Sequence[ColumnEncoding], doubts: Sequence[Doubt], faults: Faults) -> None:
         """Note what other rows have in a column that is one of numbers by the public ones."""
         import polars as pl
@@ -174,11 +170,6 @@ def meant(name: str, columns: list[str]) -> str:
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     return f"{hint}It has {', '.join(columns[:20])}{more}"
-
-
-def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:
-    """The raw features of the rows at these indices; None of a source that has none."""
-    return source.frame[rows] if isinstance(source, TableSource) else None
 
 
 @dataclass(frozen=True, kw_only=True)
