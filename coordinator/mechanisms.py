@@ -74,10 +74,8 @@ def _table_of(kind: type[Mechanism]) -> type[Frozen]:
 TABLES: dict[str, type[Frozen]] = {name: _table_of(kind) for name, kind in MECHANISMS.items()}
 
 
-def table_of(mechanism: Any) -> Any:
-    """The table that says this mechanism; what is none is left as it is."""
-    if not isinstance(mechanism, Mechanism):
-        return mechanism
+def table_of(mechanism: Mechanism) -> dict[str, Any]:
+    """The table that says this mechanism."""
     unsafe = {} if mechanism.private else {"unsafe_not_private": True}
     return {"name": mechanism.name, **mechanism.parameters(), **unsafe}
 
@@ -93,7 +91,8 @@ else:
     AnyMechanism = Annotated[
         Union[tuple(TABLES.values())],  # noqa: UP007
         Field(discriminator="name"),
-        BeforeValidator(table_of),
+        # a mechanism that is one already; whatever else it is, its table says what is wrong
+        BeforeValidator(lambda value: table_of(value) if hasattr(value, "parameters") else value),
         AfterValidator(_built),
         PlainSerializer(table_of),
     ]

@@ -30,6 +30,7 @@ MOST: dict[str, float] = {
     "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
+    "confidence": 1,
     "noise_shares": MOST_PARTIES,
     "gamma": 1e3,
     "sigma": 1e5,

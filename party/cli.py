@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,6 +91,15 @@ def dry_run_command(
     for line in result.own_code.lines(terms.teachers_per_party) if result.own_code else ():
         print(f"NOTE: {line}")
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
+
+
+@app.command("forget")
+def forget_command(home: HomeArgument) -> None:
+    """Delete all teachers. What the party has given stays written down: a coordinator that comes again has it train."""
+    from consilium.party.home import open_home
+
+    with closing(open_home(home).remembered()) as store:
+        print(f"{store.forget_teachers()} sets of teachers deleted")
 
 
 def _check_data(home: Home, terms: FederationFile, output: Format) -> None:

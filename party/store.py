@@ -248,6 +248,11 @@ class Store:
         self.execute("INSERT OR REPLACE INTO teachers VALUES (?, ?, ?)", federation, digest, content)
         self._teachers[federation] = replace(trained, digest=digest)
 
+    def forget_teachers(self) -> int:
+        """Delete those of all federations; how many had some."""
+        self._teachers.clear()
+        return len(self.execute("DELETE FROM teachers RETURNING federation"))
+
     def secret(self) -> bytes | None:
         """What decides which row is in which shard; None where none was made yet."""
         row = self.one("SELECT secret FROM secret")

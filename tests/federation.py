@@ -12,11 +12,14 @@ from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.exchange import Failure, Member, no_answer
-from consilium.coordinator.collection.kept_votes import Keep
+from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
+from consilium.coordinator.collection.kept_votes import Keep, VotesSink
 from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.plaintext import OverFlower
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import Home, open_home
@@ -130,7 +133,8 @@ def make_relative(**changes: Any) -> FederationConfig:
     plain = make_config(**changes)
     pool = canonical_queries(make_rows(200, 999)[0], len(FEATURES))
     reference = draw_reference(pool, plain.rows, voting_rule.reference)
-    return FederationConfig(**{**dict(plain), "voting_rule": voting_rule, "reference": reference_text(reference)})
+    fields = {name: getattr(plain, name) for name in FederationConfig.model_fields}
+    return FederationConfig(**{**fields, "voting_rule": voting_rule, "reference": reference_text(reference)})
 
 
 def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:
@@ -187,6 +191,19 @@ def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: An
         "start": "",
     }
     return VoteRequest(**{**fields, **changes})
+
+
+def counts_over(
+    transport: Transport,
+    config: FederationConfig,
+    members: list[Member],
+    queries: np.ndarray,
+    log: EventLog,
+    sink: VotesSink | None = None,
+) -> Counts:
+    """Plaintext votes of these parties. sink: gets each one's."""
+    sink_for = None if sink is None else lambda queries, classes: sink
+    return OverFlower(transport, config, members, standing(), log, sink_for).collect(Queries(queries), 0.0)
 
 
 class FakeTransport:

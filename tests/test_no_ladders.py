@@ -11,10 +11,9 @@ import pytest
 
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import MECHANISMS
-from consilium.coordinator.mechanisms import MECHANISMS as ALL_MECHANISMS
 from tests.rooms import ROOMS, ROOT
 
-CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *MECHANISMS.values(), *ALL_MECHANISMS)}
+CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *MECHANISMS.values())}
 NAMES = set(MECHANISMS)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.party.masked_session import PartySession
+from consilium.party.store import Store
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
@@ -77,8 +78,12 @@ class Federation:
 
     def party(self, name: str, **changes) -> PartySession:
         """A new process of this party: nothing but its files lives on."""
-        values = {"store": self.folder / f"{name}.db", "identity": self.identities[name], "roster": self.roster}
+        values = {"store": self.store(name), "identity": self.identities[name], "roster": self.roster}
         return PartySession(**{**values, **changes}, party=name)
+
+    def store(self, name: str) -> Store:
+        """Its file, opened anew."""
+        return Store(self.folder / f"{name}.db", durable=False)
 
     def terms(self, **changes) -> MaskedTerms:
         """A new session's terms."""

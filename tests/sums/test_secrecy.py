@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from consilium.party.sum_store import SessionStore
+from consilium.party.sum_store import Sessions
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.errors import BadShare, ThresholdNotMet
@@ -46,10 +46,9 @@ def masked_votes(federation: Federation, machine, name: str) -> np.ndarray:
 
 def memory_of(federation: Federation, name: str, sid: bytes) -> dict:
     """What a colluder knows: its own file."""
-    with SessionStore(federation.folder / f"{name}.db").transaction() as tx:
-        session = tx.session(sid)
-        assert session is not None
-        return session.memory
+    session = Sessions(federation.store(name)).session(sid)
+    assert session is not None
+    return session.memory
 
 
 @pytest.fixture
@@ -218,13 +217,13 @@ class TestNothingInPrint:
             )
             texts += messages
             texts += [repr(machine), repr(machine._state), repr(federation.party("party-000"))]
-            with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-                session = tx.session(machine.terms.sid_bytes)
-                texts += [repr(session), repr(tx), repr(tx.answered(machine.terms.sid_bytes, machine.stage))]
-                assert session is not None
-                secrets = {name: value for name, value in session.memory.items() if name != "keys"}  # these are public
-                for value in secrets.values():
-                    found += [value] if isinstance(value, bytes) else [row.tobytes() for row in np.atleast_2d(value)]  # type: ignore[arg-type]
+            kept = Sessions(federation.store("party-000"))
+            session = kept.session(machine.terms.sid_bytes)
+            texts += [repr(session), repr(kept), repr(kept.answered(machine.terms.sid_bytes, machine.stage))]
+            assert session is not None
+            secrets = {name: value for name, value in session.memory.items() if name != "keys"}  # these are public
+            for value in secrets.values():
+                found += [value] if isinstance(value, bytes) else [row.tobytes() for row in np.atleast_2d(value)]  # type: ignore[arg-type]
             for reply in replies.values():
                 assert isinstance(reply, WireModel)
                 for name in ("shares", "ciphertexts", "y"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from consilium.coordinator.distinguish import GameSetup, audit_mechanism
 from consilium.coordinator.distinguish.audit import build_mechanism
 from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair
-from consilium.coordinator.draw import Drawn
+from consilium.coordinator.draw import Collect, Drawn, draw
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise
 
@@ -36,27 +35,29 @@ COIN = GameSetup(queries=1, runs=2_000, delta=1e-9, classes=2)
 TIE = Pair("tie", np.array([[5, 4]]), np.array([[4, 5]]))
 
 
-@dataclass
-class Leaks:
+@dataclass(frozen=True)
+class Leaks(Mechanism):
     """Says 0 under (5, 4) with probability `high`, under (4, 5) with probability `low`; else 1."""
 
-    high: float
-    low: float
-    needs_probabilities: bool = False
+    title = "a coin"
 
-    def count_sigma(self, parties: int) -> float:
-        return 0.0
+    high: float = 0.0
+    low: float = 0.0
 
-    def describe(self) -> str:
-        return "a coin"
+    def __post_init__(self) -> None:
+        """Its parameters are no scales of noise."""
 
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        uniform = stats.norm.cdf(noise.gaussian(1e5, (len(votes),)) / 1e5)
-        return Drawn.from_teachers((uniform >= np.where(votes[:, 0] > 4, self.high, self.low)).astype(np.int64))
+
+@draw.register
+def _(mechanism: Leaks, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+    votes = collect(1, None).votes
+    uniform = stats.norm.cdf(noise.gaussian(1e5, (len(votes),)) / 1e5)
+    said = uniform >= np.where(votes[:, 0] > 4, mechanism.high, mechanism.low)
+    return Drawn(said.astype(np.int64), np.zeros(len(votes), dtype=bool))
 
 
 def coin(high: float, low: float) -> Mechanism:
-    return cast(Mechanism, Leaks(high, low))
+    return Leaks(high, low)
 
 
 class HalfTheNoise(SeededNoise):

@@ -72,7 +72,7 @@ class Federation:
 
     def answered(self) -> list[int]:
         """Of each party, how many queries it has answered."""
-        return [node.spend.answered_in(self.config.digest()) for node in self.transport.parties.values()]
+        return [node.store.answered_in(self.config.digest(), 1) for node in self.transport.parties.values()]
 
 
 @pytest.fixture(params=["plaintext", "secure"])

@@ -220,7 +220,7 @@ def test_hostile_reference_rows_are_refused(tmp_path: Path, case: str) -> None:
     hello, request = with_reference(HOSTILE[case])
     node.hello(hello)
     assert refused(node.train, request) is Rule.MALFORMED
-    assert not node.home.teachers(CONFIG.digest()).exists()
+    assert refused(node.teachers, CONFIG.digest()) is Rule.NOT_TRAINED
 
 
 @pytest.mark.parametrize("voting_rule", [TopRule(), RelativeRule(shares=(0.25, 0.25, 0.5))])
