@@ -29,13 +29,12 @@ from consilium.accounting.guarantees import Kind
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, LNMax
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.draw import Drawn
+from consilium.coordinator.draw import Drawn, draw, exact
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
 from consilium.models import keys
 from consilium.models.base import Represent, Shares
 from consilium.models.table import fit_teachers
-from consilium.party.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -131,8 +130,8 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
         teacher = fit_teachers(place.scenario.federation.teacher, own, [np.arange(len(rows))], [place.seed], classes)
-        on_pool += vote(teacher, pool, classes)
-        told = vote(teacher, test, classes)
+        on_pool += np.eye(classes, dtype=np.int64)[teacher[0].predict(pool)]
+        told = np.eye(classes, dtype=np.int64)[teacher[0].predict(test)]
         on_test += told
         right.append(float((told.argmax(axis=1) == place.truth).mean()))
     found = Votes(on_pool, on_test, float(np.mean(right)))
@@ -192,7 +191,8 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
         chosen = queries(place, row)
-        drawn = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries))
+        noise = SeededNoise(10_000 * place.seed + row.queries)
+        drawn = draw(row.mechanism, exact(asked.pool[chosen]), noise, room=len(chosen))
         labels = drawn.labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
@@ -218,7 +218,7 @@ def shares(drawn: Drawn, votes: np.ndarray, mechanism: AnyMechanism) -> Shares |
     if drawn.counts is None:
         return None
     teachers = votes.sum(axis=1)
-    sigma = mechanism.count_sigma(int(teachers.max()))
+    sigma = mechanism.count_sigma
     return Shares(drawn.counts / teachers[:, None], sigma / teachers)
 
 

@@ -18,7 +18,7 @@ from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes, c
 from consilium.party.home import PartySettings, check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
-from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, unanswered
+from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
@@ -112,7 +112,7 @@ class PartyNode:
         seeds = simulated_seeds(request.seed, name) if seeded else np.random.SeedSequence()
         parts = split(rows.identities, request.teachers, secret)
         check_shards(self.settings.policy, min(len(part) for part in parts))
-        teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
+        teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, states_of(seeds, len(parts)))
         if failed := not_fitted(teachers):
             log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, len(parts))
         self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))

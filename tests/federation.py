@@ -24,6 +24,7 @@ from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import Home, open_home
 from consilium.party.node import PartyNode
+from consilium.party.voting import Lot, TeacherSet, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import (
@@ -95,6 +96,11 @@ def node_at(home: Path | Home) -> PartyNode:
     """The party whose home this is, as its process opens it."""
     opened = home if isinstance(home, Home) else open_home(home)
     return PartyNode(opened.settings(), opened.rows(), opened.store())
+
+
+def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
+    """One vote of each teacher on each query, int64 (queries, classes)."""
+    return counted(votes_of_teachers(trained, x, lot).T, len(trained.schema.classes))
 
 
 PATIENT = Timeouts(enrol=250, train=250, vote=250, secure=250, student=250)

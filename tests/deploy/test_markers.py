@@ -38,7 +38,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
 from consilium.party.store import Store
-from consilium.party.teach import vote
+from consilium.protocol.choices import counted
 from consilium.protocol.config_files import load
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import TlsFiles
@@ -303,7 +303,8 @@ def exact_votes(out: Path, name: str, pool: Path) -> np.ndarray:
     where = {query_id: index for index, query_id in enumerate(query_ids(queries))}
     trained = Store(out / f"party-{name}" / "state" / "party.db").teachers(config.digest())
     asked = queries[[where[query_id] for query_id in batch.query_ids]]
-    return vote(trained.teachers, trained.schema.standardise(asked), len(CLASSES))
+    said = np.array([teacher.predict(trained.schema.standardise(asked)) for teacher in trained.teachers])
+    return counted(said.T, len(CLASSES))
 
 
 def outside(out: Path, folder: Path, name: str) -> dict[str, bytes]:

@@ -52,7 +52,7 @@ def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> N
     party, (x, _) = member(tmp_path), make_rows(30, 1)
     party.vote(vote(x))
     done = consilium("party", "forget", tmp_path / "home")
-    assert done.stdout == "1 sets of teachers deleted\n"
+    assert done.stdout == "teachers of 1 federation deleted\n"
     with pytest.raises(Refused, match="not-trained"):
         party.vote(vote(x))
     assert party.store.answered() == 30

@@ -100,7 +100,7 @@ LIES: dict[str, tuple[Tamper, str]] = {
     "a view for a table": (view, LEDGER),
     # the ledger, with all hashes computed anew
     "another sigma, rechained": (
-        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":300.0')"),
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')"),
         CHARGES,
     ),
     "abstentions with labels, rechained": (
@@ -217,7 +217,7 @@ class TestCrashes:
         found = self.state(crashed)
         assert found["run: finished"] is found[CLAIMS] is Verdict.UNFINISHED
         assert found[LEDGER] is found[LABELS] is Verdict.HOLDS
-        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":300.0')")(crashed)
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')")(crashed)
         assert CHARGES in wrong(findings(crashed))  # a lie before the close is one
 
     def test_while_it_serves(self, crashed: Path) -> None:

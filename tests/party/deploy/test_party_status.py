@@ -32,7 +32,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kit(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    kit = Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    assert open_kit(kit).state.exists()  # a start makes it
+    return kit
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
@@ -122,7 +124,7 @@ def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
     told: list[str] = []
     watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: PARTY.standing(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
-    with held(kit / "state" / "lock", "the party"):
+    with held(open_kit(kit).state / "lock", "the party"):
         found = consilium("status", kit, "--format", "json").json()
     assert found["connection"].startswith(f"{CONNECTED} (since ")
     assert (found["queries"], found["most_queries"], found["problem"]) == (0, 40, "")
