@@ -48,6 +48,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     check, recorded = run.checks.check, run.recorded
     check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, run.finished))
     check(f"{MANIFEST}: status", lambda: _status(run.files))
+    run.look_at_student(run.files)
     if recorded is not None:
         check(f"{SUMMARY}: epsilon", lambda: _summary(run))
         check(f"{REPORT_DATA}: epsilon", lambda: _report(run, recorded))
