@@ -21,7 +21,6 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.results import command_of, table
-from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import divide
@@ -75,8 +74,10 @@ def seconds(scenario: Scenario, rows: Dataset) -> tuple[float, float, list[str]]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         summary = run_scenario("stroke", scenario, "local", 0, out, source=rows)
-    towards = [promised_to_student(scenario.federation), promised(scenario.federation)]
-    return time.monotonic() - start, summary["seconds"]["vote"], [epsilon_text(each.epsilon) for each in towards]
+    privacy = summary["privacy"]
+    towards = [privacy["epsilon_guaranteed"], privacy.get("epsilon_nodes")]
+    told = ["none" if epsilon is None else epsilon_text(epsilon) for epsilon in towards]
+    return time.monotonic() - start, summary["seconds"]["vote"], told
 
 
 def main(arguments: list[str] | None = None) -> None:

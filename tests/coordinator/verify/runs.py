@@ -1,4 +1,4 @@
-"""A run of three wards from their kits, in one process; and what a crash or a liar makes of it."""
+"""A run of three wards from their kits, in one process; and what a crash or a liar makes of that or a simulated one."""
 
 from __future__ import annotations
 
@@ -6,77 +6,60 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from consilium.coordinator.collection.clear import CLEAR
-from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified import VerifiedKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import GENESIS, batch_hash
-from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
+from consilium.coordinator.verify import Finding, verify_run
 from consilium.protocol.config_files import load
-from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.pool import PoolTree
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
 from consilium.student.run import run_student
-from consilium.sums.roster import Roster, VerifiedRoster
-from tests.deploy.kits import PARTIES, SECOND, STUDENT, make_kits, write_pool
+from tests.deploy.kits import PARTIES, make_kits, write_pool
 from tests.federation import FakeTransport
-from tests.verified.small import TwoKinds
 
 Tamper = Callable[[Path], object]
 SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
 
 
 def kit_run(folder: Path, **changes: Any) -> Path:
-    """A closed run in a coordinator's kit: returns `folder`, with kits/coordinator and student in it."""
+    """A closed run in a coordinator's kit, of plaintext votes: returns `folder`, with kits/coordinator and student in
+    it."""
     kits = make_kits(folder, **changes)
     config = load(kits / "coordinator" / "federation.json", FederationConfig)
     run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     run.mkdir(parents=True)
-    tree, rows = None, write_pool(folder / "public.npz", count=20)
-    if config.public is not None:
-        tree, rows = PoolTree.load(kits / "coordinator" / "public.npy"), kits / f"student-{STUDENT}" / "public.npz"
-    pool = load_pool(rows)
-    coordinator = kits / "coordinator"
-    keys: SecureKeys | VerifiedKeys | None = None
-    if config.collection in ("secure", "distributed"):
-        keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
+    pool = load_pool(write_pool(folder / "public.npz", count=20))
     log = EventLog(run / "events.jsonl")
 
     def student(source) -> None:
         run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
 
-    homes = [kits / f"party-{name}" for name in PARTIES]
-    transport = FakeTransport(homes)
-    if config.collection == "verified":
-        identity, sealing = Identity.load(coordinator / "identity.pem"), SealingKey.load(coordinator / "sealing.pem")
-        keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
-        transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        FederationRun(transport, config, run, log, student, keys or CLEAR, pool=tree).run()
+        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
+        FederationRun(transport, config, run, log, student, PLAINTEXT).run()
     finally:
         log.close()
     return folder
 
 
 def run_of(folder: Path) -> Path:
-    """The run in it."""
-    return next((folder / "kits" / "coordinator" / "state").glob("run-*"))
+    """The run in it, or that it is."""
+    return next((folder / "kits" / "coordinator" / "state").glob("run-*"), folder)
 
 
 def findings(folder: Path) -> list[Finding]:
     """Of the run in the kit, and of its student."""
-    run = verify_run(find_run(folder / "kits" / "coordinator"))
-    if run.recorded is None:
-        return run.findings
-    return run.findings + verify_student(folder / "student", run.recorded, run.guarantees.get("guarantee")).findings
+    student = folder / "student"
+    found = verify_run(folder / "kits" / "coordinator", [student]).findings
+    return [replace(finding, check=finding.check.removeprefix(f"{student}/")) for finding in found]
 
 
 def wrong(found: list[Finding]) -> list[str]:
@@ -131,10 +114,11 @@ def rechain(path: Path) -> None:
 
 
 def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
-    """Changes one JSON file, whose name is given from the folder of the run."""
+    """Changes one JSON file, whose name is given from the folder of the run, or of the student."""
 
     def apply(folder: Path) -> None:
         path = run_of(folder) / name
+        path = path if path.exists() else folder / "student" / name
         content = json.loads(path.read_text())
         change(content)
         path.write_text(json.dumps(content))
@@ -145,6 +129,7 @@ def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
 def flip_label(folder: Path) -> None:
     """Another label of the student's first answered query."""
     path = folder / "labels.parquet"
+    path = path if path.exists() else folder / "student" / "labels.parquet"
     frame = pl.read_parquet(path)
     names = sorted(set(frame["label"].drop_nulls().to_list()))
     labels = frame["label"].to_list()
