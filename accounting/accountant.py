@@ -150,17 +150,13 @@ class Accountant:
         least = np.sum([_at_least(part, self._orders) for parts in self._parts for part in parts or ()], axis=0)
         return rdp_to_epsilon(np.broadcast_to(least, self._orders.shape), self._orders, delta).epsilon < epsilon
 
-    def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
-        """The least of them, with the words for how it was found. Which are tried depends on no vote.
-
-        numerical : also backward induction, which takes up to a second for noise that was not asked about before.
-        """
-        bounds = [
+    def least_worst_case_epsilon(self, delta: float) -> tuple[EpsilonBound, str]:
+        """The least of them, with the words for how it was found. Which are tried depends on no vote."""
+        bounds = (
             (self.pure_worst_case_epsilon, "epsilons of pure privacy added"),
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
-        ]
-        if numerical:
-            bounds.append((self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"))
+            (self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"),
+        )
         best, words = EpsilonBound(math.inf, math.nan), _BY_CURVES
         for bound, how in bounds:
             epsilon = bound(delta)
@@ -173,17 +169,16 @@ class Accountant:
         return best, words
 
     def data_dependent_epsilon(self, delta: float) -> EpsilonBound:
-        """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
+        """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it. Where the papers' bound was
+        given, it may be above the worst case, and holds."""
         total = np.zeros(self._orders.size)
-        for secret, worst in zip(self._secrets, self._worst(), strict=True):
-            # never above the worst case; rounding in a sum of many terms may put it there
-            total += worst if secret is None else np.minimum(secret, worst)
+        for event, secret in zip(self._events, self._secrets, strict=True):
+            total += event.worst_case_rdp(self._orders) if secret is None else secret
         return rdp_to_epsilon(total, self._orders, delta)
 
-    def guarantee(self, delta: float, kind: Kind, *, numerical: bool = True) -> Guarantee:
+    def guarantee(self, delta: float, kind: Kind) -> Guarantee:
         """The epsilon together with everything that it means.
 
-        numerical : see ``least_worst_case_epsilon``.
         kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
         out.
 
@@ -198,7 +193,7 @@ class Accountant:
                 "an accountant holds no sanitised value. Make one with consilium.accounting.sanitise.release."
             )
         # what holds for all data holds for these too, so the worst case may stand for either
-        bound, words = self.least_worst_case_epsilon(delta, numerical=numerical)
+        bound, words = self.least_worst_case_epsilon(delta)
         at_hand = self.data_dependent_epsilon(delta) if kind is Kind.DATA_DEPENDENT else bound
         if at_hand.epsilon <= bound.epsilon and at_hand is not bound:
             bound, words = at_hand, _BY_CURVES

@@ -37,14 +37,14 @@ def _released(events: Iterable[ReleaseEvent]) -> Accountant:
     return accountant
 
 
-def worst_case(events: Iterable[ReleaseEvent], delta: float, *, numerical: bool = True) -> Guarantee:
-    """The worst case of all these releases together; ``numerical`` as in ``Accountant.least_worst_case_epsilon``.
+def worst_case(events: Iterable[ReleaseEvent], delta: float) -> Guarantee:
+    """The worst case of all these releases together.
 
     Raises
     ------
     AccountingError : they cannot be charged at this delta.
     """
-    return _released(events).guarantee(delta, Kind.WORST_CASE, numerical=numerical)
+    return _released(events).guarantee(delta, Kind.WORST_CASE)
 
 
 def as_histograms(events: Iterable[ReleaseEvent], delta: float) -> float:

@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -147,44 +147,17 @@ def batch_hash(
 ) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, under the ledger's
     secret: parties see it, and could try votes out."""
-    return chain_link([salt, previous, seq, moment, event, parties, _plain(rows), list(left_over)])
+    plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+    return chain_link([salt, previous, seq, moment, event, parties, plain, list(left_over)])
 
 
-_WITHOUT_SPACES = json.JSONEncoder(separators=(",", ":"))
-
-
-def chain_link(value: Iterable[Any]) -> str:
-    """SHA-256 (hex) of a list as JSON without spaces.
-
-    An iterator among its elements is a list as well, of which one element at a time is in memory.
-
-    >>> chain_link(["a", iter([[1, 2], [3, 4]])]) == chain_link(["a", [[1, 2], [3, 4]]])
-    True
-    """
-    digest = hashlib.sha256()
-    for part in _json_parts(iter(value)):
-        digest.update(part.encode())
-    return digest.hexdigest()
-
-
-def _json_parts(elements: Iterator[Any]) -> Iterator[str]:
-    yield "["
-    for number, element in enumerate(elements):
-        if number:
-            yield ","
-        if isinstance(element, Iterator):
-            yield from _json_parts(element)
-        else:
-            yield _WITHOUT_SPACES.encode(element)
-    yield "]"
+def chain_link(value: Sequence[Any]) -> str:
+    """SHA-256 (hex) of a list as JSON without spaces."""
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
 
 
 def _of_queries(query_ids: Sequence[str]) -> str:
     return canonical_digest(list(query_ids))
-
-
-def _plain(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
-    return ([cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows)
 
 
 class Ledger:

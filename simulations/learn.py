@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -25,6 +22,7 @@ from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.node.progress import CURVES, stage
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -113,7 +111,7 @@ def by_labels(learner: CurveLearner, answered: ReleasedAnswers) -> dict[str, Any
 def by_epsilon(
     learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
 ) -> dict[str, Any]:
-    """metric, delta and points: epsilon (promised, with the whole query budget used up; see `_epsilon`), times (as much
+    """metric, delta and points: epsilon (promised, with the whole query budget used up), times (as much
     noise as the run's), and value, interval and draws.
 
     `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
@@ -161,18 +159,9 @@ def _with_noise(config: FederationConfig, times: float) -> tuple[float, Federati
         return None
     changed = config.model_copy(update={**plain, "mechanism": config.mechanism.with_noise(amount)})
     try:
-        return _epsilon(changed), changed
-    except AccountingError:
+        return promised(changed).epsilon, changed
+    except ConfigError:
         return None
-
-
-def _epsilon(config: FederationConfig) -> float:
-    """Promised, without the bound that takes seconds. The promise itself where histograms are released; where
-    labels are, up to 11% above it at delta 1e-5 and 32% at 1e-3 (`python -m benchmarks quick_bound`)."""
-    accountant = Accountant(DEFAULT_ORDERS)
-    for event in config.promised_events():
-        accountant.commit(event)
-    return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=False)[0].epsilon
 
 
 def _drawn(

@@ -94,7 +94,7 @@ EVENTS: list[ReleaseEvent] = [
 def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> None:
     accountant = Accountant()
     accountant.commit(event)
-    charged = accountant.guarantee(1e-5, Kind.WORST_CASE, numerical=False).epsilon
+    charged = accountant.guarantee(1e-5, Kind.WORST_CASE).epsilon
     assert charged * (1 - 1e-12) <= as_histograms([event], 1e-5) < math.inf
     assert as_histograms([event, event], 1e-5) > as_histograms([event], 1e-5)
 
