@@ -47,7 +47,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     pool = load_pool(rows)
     coordinator = kits / "coordinator"
     keys: SecureKeys | VerifiedKeys | None = None
-    if config.collection in ("secure", "distributed"):
+    if config.collection == "secure":
         keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
     log = EventLog(run / "events.jsonl")
 
