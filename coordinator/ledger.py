@@ -3,8 +3,9 @@
 One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
 chained by SHA-256 to the batch before. Beside it, table `evidence` keeps the votes of each query, where they decide
-what is charged at them, with the student's prediction: the file is secret, and readable by its owner only. The chain ends with the closing, if there is one:
-after it nothing is charged any more. A study's ledger is in memory: nobody has to believe it later.
+what is charged at them, with the student's prediction: the file is secret, and readable by its owner only. The chain
+ends with the closing, if there is one: after it nothing is charged any more. A study's ledger is in memory: nobody has
+to believe it later.
 """
 
 from __future__ import annotations
