@@ -19,7 +19,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
 from tests.command_line import consilium
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
+from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, write_data, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
