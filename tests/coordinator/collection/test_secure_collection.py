@@ -280,9 +280,9 @@ def test_who_comes_back_between_both_phases_is_enrolled_again(tmp_path, log) -> 
     made.transport.faults.clear()
     collector(x[:9], query_set_hash(x[:9]), phase=2)
     collector.settle()
-    answered = [party.spend.answered() for party in made.transport.parties.values()]
+    answered = [party.store.answered() for party in made.transport.parties.values()]
     assert answered == [20, 9, 20, 20, 20, 20, 20]
-    of_this = [party.spend.answered_in(made.config.digest()) for party in made.transport.parties.values()]
+    of_this = [party.store.answered_in(made.config.digest(), 1) for party in made.transport.parties.values()]
     assert of_this == answered
     assert len(made.ready()) == PARTIES
 
@@ -295,10 +295,10 @@ def test_queries_of_a_second_phase_that_no_first_one_had_count_too(tmp_path, log
     collector = made.collector(made.ready())
     collector(*queries(40, 3))
     collector.settle()
-    assert {party.spend.answered() for party in made.transport.parties.values()} == {40}
+    assert {party.store.answered() for party in made.transport.parties.values()} == {40}
     if given:
         collector(*queries(40, 4), phase=2)
-        assert {party.spend.answered() for party in made.transport.parties.values()} == {80}
+        assert {party.store.answered() for party in made.transport.parties.values()} == {80}
         return
     with pytest.raises(ThresholdNotMet):
         collector(*queries(40, 4), phase=2)
