@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from consilium.aggregator.home import AggregatorHome
-from consilium.aggregator.policy import KeptRules, check_terms, release_of, sigma_of
+from consilium.aggregator.policy import KeptRules, check_terms, noise_of, release_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.protocol.digests import canonical_digest
@@ -158,15 +158,9 @@ class AggregatorNode:
         check_terms(self.home.policy, agreed, self.home.roster(), sums.other_promises(terms.federation))
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-        sigma = sigma_of(release_of(agreed.promise), terms.phase)
-        if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
+        if terms.noise != noise_of(release_of(agreed.promise), terms.phase):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        if not terms.are_of(agreed.digest()):
-            raise Refused(Rule.TERMS, detail="those who give to this exact sum were enrolled with other terms")
         return agreed
-
-    def _rules(self, sums: GivenSums, roster: VerifiedRoster, agreed: Terms, ids: list[str]) -> KeptRules:
-        return KeptRules(sums, self.home.policy, roster, agreed, ids)
 
     def _restored(
         self, sums: GivenSums, roster: VerifiedRoster, terms: VerifiedTerms, known: OpenSession
@@ -185,7 +179,7 @@ class AggregatorNode:
         ids: list[str],
         state: bytes | None,
     ) -> Helper:
-        rules = [self._rules(sums, roster, agreed, ids)]
+        rules = [KeptRules(sums, self.home.policy, agreed, ids)]
         noise = self._noise(terms, agreed)
         return Helper(terms, roster, self.home.sealing().private(), rules, noise, state=state)
 
@@ -209,7 +203,7 @@ class AggregatorNode:
             queries=terms.queries,
             accepted=tuple(map(helper.roster.place, helper.accepted)),
             left_out=len(helper.left_out),
-            sigma=terms.helper_sigma,
+            sigma=terms.sigma,
             phase=terms.phase,
             session=terms.ctx.hex(),
             commitment=helper.commitments[0],

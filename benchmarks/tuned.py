@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.results import Rows, table
-from consilium.coordinator.mechanisms import Confident
+from consilium.accounting.mechanisms import Confident
 from consilium.models import evidence
 from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve
@@ -32,7 +32,7 @@ from consilium.models.tabular import LinearTrainer
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.embedded import load_stroke
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
@@ -81,7 +81,7 @@ def digest(name: str) -> int:
 
 def development() -> Source:
     """The trial's patients in development hospitals."""
-    whole = load_stroke()
+    whole = load_dataset("stroke")
     rows = np.isin(whole.owner, [each for each in np.unique(whole.owner) if is_development(int(each))])
     return replace(whole, x=whole.x[rows], y=whole.y[rows], owner=whole.owner[rows])
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from consilium.coordinator.collection.clear import CLEAR, VoteKeys
 from consilium.coordinator.collection.exchange import FlowerTransport, Transport
+from consilium.coordinator.collection.means import VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
@@ -44,7 +45,7 @@ def keys_of(context: Context, collection: CollectionMode) -> VoteKeys:
     """Roster and keys from the files that the run config names. Raises ConfigError."""
     match collection:
         case "plaintext":
-            return CLEAR
+            return PLAINTEXT
         case "verified":
             roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
             return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))

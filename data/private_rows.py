@@ -372,6 +372,32 @@ class MemoryRows(_Source):
     path = Path("rows in memory")
     arrays = True
 
+    def read(self, schema: Schema) -> Rows:
+        """See `RowSource`."""
+        rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
+        return super().read(schema) if rows is None else rows
+
+    def _plain(self, schema: Schema) -> Rows | None:
+        """The same rows at a fraction of the time, of a table in which nothing is mapped, missing or wrong; else None.
+        Of thousands of simulated parties nearly all have one."""
+        rules, known = self.rules, {name: place for place, name in enumerate(schema.classes)}
+        if rules.columns or rules.lacks or rules.label.classes or rules.patient.column:
+            return None
+        if rules.missing.codes or rules.label.missing_codes or {"x", "y", "features", "classes"} - self.table.keys():
+            return None
+        x, labels = self.table["x"], self.table["y"]
+        places = np.array([known.get(str(name), -1) for name in self.table["classes"]])
+        if x.dtype.kind not in "fiu" or x.ndim != 2 or labels.dtype.kind not in "iu" or labels.shape != x.shape[:1]:
+            return None
+        if tuple(self.table["features"]) != schema.features or not len(x) or not np.isfinite(x).all():
+            return None
+        if labels.min() < 0 or labels.max() >= len(places) or (y := places[labels]).min() < 0:
+            return None
+        x = x.astype(np.float64)
+        whose = of_rows(x, y)
+        _standardise(x, schema, rules.keep_missing)
+        return Rows(x, y, whose, schema)
+
     def digest(self) -> str:
         """See `RowSource`."""
         digest = hashlib.sha256()

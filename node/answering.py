@@ -51,7 +51,6 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.InconsistentView: Rule.INCONSISTENT_VIEW,
     errors.Replay: Rule.REPLAY,
     errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
-    errors.BrokenBlock: Rule.BROKEN_BLOCK,
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
     SumTooLarge: Rule.OVERFLOW_RISK,

@@ -6,7 +6,7 @@ case composes over federations. Where the parties add the noise, what is charged
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -29,18 +29,20 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreed:
-    """The terms of an enrolment, as they are parsed once for many messages and parties."""
+    """The terms of an enrolment, as they are parsed once for many messages and parties. most: queries, by the round."""
 
     terms: Terms
     promise: Promise
     pool: PoolTerms | None
+    most: Mapping[int, int]
 
 
 @lru_cache(maxsize=8)
 def agreed_in(text: str) -> Agreed:
     """Of the terms as a store has them. Raises Refused for a promise or pool that is none."""
     terms = Terms.model_validate_json(text)
-    return Agreed(terms, promise_of(terms), pool_of(terms))
+    promise = promise_of(terms)
+    return Agreed(terms, promise, pool_of(terms), {round: promise.most(round) for round in (1, 2)})
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class Account:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
             known = replace(known, terms=text, ledger=known.ledger or request.ledger)
             _check_position(known, request.position)
-            if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
-                raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
+            _check_start(known, tokens)
             if tokens:
                 known = replace(known, enrolled=len(tokens), enrolled_token=tokens[-1])
             self.store.keep_federation(known)
@@ -111,16 +112,17 @@ class Account:
             coordinator has enrolled the party since.
         """
         with self.store.transaction():
-            known = self.store.federation(federation)
-            _check_position(known, position)
-            if start and known.enrolled_token and start != known.enrolled_token:
-                raise Refused(Rule.SECOND_COORDINATOR)
-            if known.enrolled:
-                known = replace(known, voted=known.enrolled, voted_token=known.enrolled_token)
-            moved = replace(known, batch=position.batch, head=position.head, asked=position.batch + 1)
-            self.store.keep_federation(moved)
+            self.store.keep_federation(_followed(self.store.federation(federation), position, start))
 
-    def charge(self, agreed: Agreed, teachers: str, ids: Sequence[str], policy: Policy, round: int = 1) -> None:
+    def charge(
+        self,
+        agreed: Agreed,
+        teachers: str,
+        ids: Sequence[str],
+        policy: Policy,
+        round: int = 1,
+        asked: tuple[LedgerPosition, str] | None = None,
+    ) -> None:
         """Count the queries that were not counted before, or refuse the whole request.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
@@ -130,33 +132,35 @@ class Account:
         Parameters
         ----------
         ids : query ids, hex, all different.
+        asked : to `follow` at the same time.
 
         Raises
         ------
         Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
-            or the promise is not the one that was given before.
+            or the promise is not the one that was given before. And as `follow`.
         """
-        federation, most = agreed.terms.federation, agreed.promise.most(round)
+        federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.most[round]
         queries = query_keys(tuple(ids))
         if len(queries) < len(ids):
             raise Refused(Rule.MALFORMED, detail="a query stands twice in one request")
         with self.store.transaction():
-            known = self.store.federation(federation)
-            if known.promise not in ("", agreed.terms.promise):
+            before = self.store.federation(federation)
+            known = _followed(before, *asked) if asked else before
+            if known.promise not in ("", promise):
                 raise Refused(Rule.PROMISE)
             new = further = queries
             for answered_in, together in self.store.answers_of(teachers):
                 answered = _separate(together)
                 further = further - answered
                 new = new - answered if answered_in == round else new
-            asked = self.store.answered_in(federation, round) + len(new)
-            if asked > most:
-                raise Refused(Rule.PROMISE, limit=most, requested=asked)
+            here = self.store.answered_in(federation, round) + len(new)
+            if here > most:
+                raise Refused(Rule.PROMISE, limit=most, requested=here)
             if further and (ever := self.store.answered() + len(further)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
-            check_within((*self.store.other_promises(federation), agreed.terms.promise), policy)
-            if not known.promise:
-                self.store.keep_federation(replace(known, promise=agreed.terms.promise))
+            check_within((*self.store.other_promises(federation), promise), policy)
+            if before != (known := replace(known, promise=promise)):
+                self.store.keep_federation(known)
             if new:
                 self.store.give(federation, teachers, round, b"".join(sorted(new)), len(further))
 
@@ -170,6 +174,21 @@ def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
 @lru_cache(maxsize=2)
 def _separate(together: bytes) -> frozenset[bytes]:
     return frozenset(together[place : place + 32] for place in range(0, len(together), 32))
+
+
+def _followed(known: Federation, position: LedgerPosition, start: str) -> Federation:
+    """See `Account.follow`."""
+    _check_position(known, position)
+    if start and known.enrolled_token and start != known.enrolled_token:
+        raise Refused(Rule.SECOND_COORDINATOR)
+    moved = replace(known, batch=position.batch, head=position.head, asked=position.batch + 1)
+    return replace(moved, voted=known.enrolled, voted_token=known.enrolled_token) if known.enrolled else moved
+
+
+def _check_start(known: Federation, tokens: Sequence[str]) -> None:
+    """Refused (SECOND_COORDINATOR) where the last of these starts does not go on from the one that votes went to."""
+    if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
+        raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
 
 
 def _check_position(known: Federation, position: LedgerPosition) -> None:

@@ -19,9 +19,8 @@ from consilium.party.expectation import check_is_accepted
 from consilium.party.home import STORE, open_home
 from consilium.party.node import PartyNode
 from consilium.party.store import LastAnswer
-from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
-from consilium.protocol.refusals import Refusal, Refused
+from consilium.protocol.refusals import Refusal
 from consilium.sums.aggregators.wire import UploadRequest
 from consilium.sums.masks.messages import (
     AdvertiseRequest,
@@ -67,7 +66,7 @@ def _note(context: Context, request: WireModel, refusal: Refusal | None) -> None
     facts = {name: getattr(request, name) for name in ("federation", "late") if hasattr(request, name)}
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     answer = LastAnswer(moment, "" if refusal is None else f"refused: {refusal}", **facts)
-    with suppress(Refused, ConsiliumError):
+    with suppress(Exception):
         folder = home_folder(context)
         if folder in _opened:
             node = _opened[folder][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +17,12 @@ from consilium.accounting.units import Unit
 from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows, there
 from consilium.models.keys import TeacherSpec
-from consilium.models.table import check_teacher, fit_teachers
+from consilium.models.table import check_teacher
 from consilium.party.home import Home, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.store import SECRET_BYTES, Store
-from consilium.party.teach import OwnCodeTrial, simulated_secret, split, try_again
-from consilium.party.voting import Lot, TeacherSet, check_reference, thresholds_of, votes_of_teachers
+from consilium.party.teach import OwnCodeTrial, make, simulated_secret, split, states_of, try_again
+from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -77,12 +77,6 @@ class FederationFile(_Part):
         self.reference_rows()
         return self
 
-    @property
-    def exact_sums(self) -> bool:
-        """Whether sums leave without noise: verified ones where neither aggregators nor mechanism add it."""
-        noisy = self.noise_shares > 0 or self.mechanism.name.startswith("distributed")
-        return self.collection == "secure" or (self.collection == "verified" and not noisy)
-
     def reference_rows(self) -> np.ndarray:
         """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
@@ -135,23 +129,20 @@ def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyChe
     """
     settings, refusals = home.file, []
     policy = settings.policy or Policy(allowed_classes=federation.rows.classes)
-    try:
-        if settings.policy is not None:
-            check_terms(policy, _terms(federation), federation.exact_sums)
-    except Refused as error:
-        refusals.append(f"the policy would refuse this federation: {error}")
-    try:
-        check_teacher(home.teacher or federation.teacher, federation.rows)
-    except Refused as error:
-        refusals.append(f"the teacher would be refused: {error}")
-    try:
-        check_reference(federation.voting_rule, federation.rows, federation.reference_rows())
-    except Refused as error:
-        refusals.append(f"the voting rule would be refused: {error}")
-    try:
-        check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
-    except Refused as error:
-        refusals.append(f"training would be refused: {error}")
+    unit = federation.privacy.unit if federation.privacy else Unit.PARTY
+    asked: dict[str, Callable[[], object]] = {
+        "the policy would refuse this federation": lambda: settings.policy and check_terms(policy, _terms(federation)),
+        "the teacher would be refused": lambda: check_teacher(home.teacher or federation.teacher, federation.rows),
+        "the voting rule would be refused": lambda: check_reference(
+            federation.voting_rule, federation.rows, federation.reference_rows()
+        ),
+        "training would be refused": lambda: check_unit(unit, settings.rules),
+    }
+    for what, checked in asked.items():
+        try:
+            checked()
+        except Refused as error:
+            refusals.append(f"{what}: {error}")
     if not there(home.data_file):
         raise PathError(f"{home.data_file} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
@@ -171,34 +162,25 @@ def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyChe
     return rows, PartyCheck(report, tuple(refusals), unused)
 
 
-def dry_run(rows: Rows, home: Home, federation: FederationFile, queries: np.ndarray | None = None) -> DryRun:
-    """Train the teachers and vote; nothing is kept.
-
-    queries: (n, features) in the schema's order; made up from the schema's public statistics where None.
-
-    Raises
-    ------
-    DataError : the queries are no rows of the schema. ConsiliumError : training failed.
-    """
+def dry_run(rows: Rows, home: Home, federation: FederationFile) -> DryRun:
+    """Train the teachers and vote on made-up queries; nothing is kept. Raises ConsiliumError: training failed."""
     schema, count = federation.rows, federation.teachers_per_party
-    if queries is None:
-        queries = made_up_queries(schema, min(federation.query_budget.queries, MADE_UP))
-    queries = canonical_queries(queries, len(schema.features))
+    queries = canonical_queries(
+        made_up_queries(schema, min(federation.query_budget.queries, MADE_UP)), len(schema.features)
+    )
     with contained("training"), closing(Store.in_memory()) as store:
         start = time.perf_counter()
         parts = split(rows.identities, count, _secret(home, federation)[0])
-        seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
-        spec = home.teacher or federation.teacher
-        seen = rows.represented(schema, parts)
-        teachers = fit_teachers(spec, seen, parts, seeds, len(schema.classes))
-        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
-        store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", teachers, limits))
+        spec, seeds = home.teacher or federation.teacher, states_of(np.random.SeedSequence(), count)
+        made = make(rows, schema, spec, federation.voting_rule, federation.reference_rows(), parts, seeds)
+        store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", *made))
         trained = time.perf_counter()
         kept = Store.in_memory(store.content()).teachers(NOWHERE)  # as a later process finds them
-        lot = Lot(home.name, NOWHERE, query_ids(queries))
-        choices = packed(votes_of_teachers(kept, schema.inputs(queries), lot), len(schema.classes))
+        inputs = schema.inputs(queries)
+        votes = votes_of_teachers(kept, inputs, Lot(home.name, NOWHERE, query_ids(queries)))
+        choices = packed(votes, len(schema.classes))
         voted = time.perf_counter()
-        own_code = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
+        own_code = try_again(rows.represented(schema, parts), spec, parts, seeds, made[0], inputs)
     reply = VoteReply(party=home.name, query_set=query_set_hash(queries), choices=choices)
     return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own_code)
 

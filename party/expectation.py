@@ -21,9 +21,9 @@ from consilium.node.acceptance import (
 from consilium.node.checks import refused_is_wrong
 from consilium.node.limits import events_of
 from consilium.party.account import Account
-from consilium.party.home import LIMITS, Home, Policy, has_exact_sums
+from consilium.party.home import LIMITS, Home, Policy
 from consilium.party.promise import epsilon, promise_of
-from consilium.protocol.messages import EXACT_SUMS, Terms
+from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
@@ -46,8 +46,7 @@ def _disclosed(terms: Terms) -> Disclosure:
     promise = promise_of(terms)
     events = events_of(terms.student) if terms.student else promise.events
     kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
-    in_sums = promise.release.mechanism.noise_by_parties and terms.collection != "plaintext"
-    return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
+    return Disclosure(kind, terms.collection)
 
 
 def student_epsilon(terms: Terms, policy: Policy) -> float | None:
@@ -108,13 +107,11 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     with closing(home.remembered()) as store:
         past = Account(store).past(terms.federation)
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
-    exact, privacy = has_exact_sums(terms), federation.privacy
+    privacy = federation.privacy
     columns = tuple(name for name in federation.columns if name not in home.file.lacks)
     may_miss = tuple(name for name in federation.may_miss if name in columns)
     requested: dict[str, Any] = {
         "collection": terms.collection,
-        "exact_sums": exact,
-        "open_queries": terms.collection in EXACT_SUMS and not terms.public,
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,
@@ -144,9 +141,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines,
-        guarantees=guarantees(
-            privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
-        ),
+        guarantees=guarantees(privacy, terms.collection, nodes if student is None else student, nodes, neighbouring),
         facts={
             **names,
             **past_in_words(len(past.promises), past.elsewhere, epsilon(past.promises, counted_by), together, by),

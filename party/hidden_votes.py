@@ -123,30 +123,22 @@ def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
     Refused : it is not. ConfigError : no usable roster.
     """
     agreed, policy = voter.agreed(terms.federation), voter.settings.policy
-    kind, enrolled = type(terms), agreed.terms
-    if kind is not SESSIONS.get(ROSTERS.get(enrolled.collection)):
-        raise Refused(Rule.VOTES, detail=f"{kind.__name__} in a federation of {enrolled.collection} votes")
+    enrolled, kind = agreed.terms, "secure" if isinstance(terms, MaskedTerms) else "verified"
+    if kind != enrolled.collection:
+        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {enrolled.collection} votes")
     check_own_roster(voter.settings, enrolled)
     if terms.roster != enrolled.roster:
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
     if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
         raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
     noise = agreed.promise.noise(terms.phase)
-    if isinstance(terms, MaskedTerms):
-        fits = noise == (terms.sigma, terms.noise_shares)
-    else:
-        fits = noise is not None and terms.leader_sigma == terms.helper_sigma == noise.sigma
-    if not fits:
+    if noise is None or terms.noise != noise:
         raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
     most = min(agreed.promise.most(terms.phase), policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
     voter.account.follow(terms.federation, terms.position)
     return agreed
-
-
-SESSIONS = {Roster: MaskedTerms, VerifiedRoster: VerifiedTerms}
-"""The terms of a session, by the kind of roster."""
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted,
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import pool_of
 from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import NodeFile, NodePolicy, events_of
+from consilium.node.limits import NodeFile, NodePolicy
 from consilium.party.store import Store
 from consilium.protocol.config_files import load, read_table
 from consilium.protocol.identity import Identity
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.messages import EXACT_SUMS, CollectionMode, Terms
+from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster, load_roster
 
@@ -45,21 +45,20 @@ class Policy(NodePolicy):
     least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
     collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
-        "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own). Or
-        "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
-        together, where the others rely on the other parties, so that a party that wants it says so.
+        or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
+        hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
+        parties, so that a party that wants it says so.
     """
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
     least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)
-    collection: CollectionMode = "distributed"
+    collection: CollectionMode = "secure"
 
 
 ALLOWED_VOTES: Mapping[CollectionMode, frozenset[CollectionMode]] = {
     "plaintext": frozenset(get_args(CollectionMode)),
-    "secure": frozenset({"secure", "distributed"}),
-    "distributed": frozenset({"distributed"}),
+    "secure": frozenset({"secure"}),
     "verified": frozenset({"verified"}),
 }
 """By `Policy.collection`, the ways in which votes may be collected."""
@@ -75,15 +74,13 @@ LIMITS: Mapping[str, Limit] = {
         _less_secret,
         {
             "plaintext": "The coordinator learns every vote of this party, with no epsilon towards it.",
-            "secure": "The coordinator learns exact sums of votes, with no epsilon towards it; with all the other"
-            " parties of a sum it would learn this party's votes.",
-            "distributed": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
+            "secure": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
             " of the other parties do not work with it.",
             "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
             " party's votes, and alone neither, whatever other parties do.",
         },
     ),
-    **{key: COMMON[key] for key in ("exact_sums", "open_queries", "unit", "neighbouring", "delta", "most_epsilon")},
+    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon")},
     "most_queries": COMMON["most_queries"],
     "most_teachers": Limit(
         "teachers, each with a vote",
@@ -146,27 +143,14 @@ class PartyFile(NodeFile[Policy]):
         )
 
 
-def check_terms(policy: Policy, terms: Terms, exact: bool | None = None) -> None:
-    """Raise Refused if the policy does not let the party serve in a federation with these terms.
-
-    exact: whether sums leave without noise, where the terms do not hold the promise that says it.
-    """
+def check_terms(policy: Policy, terms: Terms) -> None:
+    """Raise Refused if the policy does not let the party serve in a federation with these terms."""
     policy.check_simulation(terms)
     if sorted(terms.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
     check_votes_mode(policy, terms.collection)
-    policy.check_exact_sums(has_exact_sums(terms) if exact is None else exact)
-    if terms.collection in EXACT_SUMS and not terms.public and not policy.open_queries:
-        raise Refused(Rule.POOL, detail=f"{terms.collection} votes on queries that were not fixed beforehand")
     pool_of(terms)
-
-
-def has_exact_sums(terms: Terms) -> bool:
-    """Whether sums without noise leave by these terms. Refused (MALFORMED) if their promise is none."""
-    if terms.collection != "verified":
-        return terms.collection in EXACT_SUMS
-    return not all(event.mechanism.noise_by_parties for event in events_of(terms.promise))
 
 
 def check_votes_mode(policy: Policy, collection: CollectionMode) -> None:

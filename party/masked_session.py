@@ -39,6 +39,7 @@ from consilium.sums.masks.messages import (
     advert_parts,
     consistency_parts,
     masked_parts,
+    self_commitment,
     set_digest,
 )
 from consilium.sums.masks.party import (
@@ -53,13 +54,12 @@ from consilium.sums.masks.party import (
     checked_votes,
     mask,
     matrix,
-    no_noise,
     noise_share,
     open_shares,
     secret,
     share_secrets,
 )
-from consilium.sums.masks.shares import new_mask_key, new_scalar, share_bytes
+from consilium.sums.masks.shares import mask_private, new_seed
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest, pack_message, unpack_message
 from consilium.sums.roster import Roster
@@ -131,7 +131,7 @@ class PartySession:
                     self._sessions.erase(session.sid)
 
     def advertise(self, request: AdvertiseRequest, accept: Accept) -> AdvertiseReply:
-        """Stage 0: an X25519 key and the points of three secrets, signed, if the terms are acceptable.
+        """Stage 0: two X25519 keys and the hash of b, signed, if the terms are acceptable.
 
         `accept` is asked before anything is made. Earlier sessions of the same federation are superseded: what they
         still hold is erased.
@@ -159,19 +159,12 @@ class PartySession:
             for other in self._sessions.live():
                 if other.federation == terms.federation:
                     self._sessions.erase(other.sid)
-            cipher = new_private()
-            (pair, mask_point), (b, self_point), (z, blind_point) = new_mask_key(), new_scalar(), new_scalar()
-            keys = public_of(cipher) + mask_point + self_point + blind_point
-            reply = AdvertiseReply(
-                sid=sid,
-                party=self._me,
-                cipher_key=public_of(cipher),
-                mask_point=mask_point,
-                self_point=self_point,
-                blind_point=blind_point,
-                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx, self._me, keys)),
-            )
-            memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
+            cipher, mask_seed, b = new_private(), new_seed(), new_seed()
+            commitment = self_commitment(terms.ctx, self._me, b)
+            keys = public_of(cipher) + public_of(mask_private(mask_seed)) + commitment
+            signature = self._identity.sign(ADVERT, *advert_parts(terms.ctx, self._me, keys))
+            reply = AdvertiseReply(sid=sid, party=self._me, keys=keys, signature=signature)
+            memory: Memory = {"b": b, "mask_seed": mask_seed, "cipher": cipher, "keys": keys}
             self._sessions.begin(
                 StoredSession(
                     sid,
@@ -188,14 +181,14 @@ class PartySession:
             return reply
 
     def share(self, request: ShareRequest) -> ShareReply:
-        """Stage 1: shares of b, of the mask key and of a blinder, sealed for each peer in U1, and the proof of them.
+        """Stage 1: shares of b and of the mask key, sealed for each peer in U1.
 
         Raises
         ------
         ThresholdNotMet : |U1| < t.
         InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
         BadSignature : an advert does not verify under the pinned key.
-        BadKey : a key is of low order, not in canonical form, or used twice.
+        BadKey : a key is of low order, or used twice.
         StageOrder : not the stage that is due, or the session is over.
         """
 
@@ -206,10 +199,8 @@ class PartySession:
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
-        """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
-        session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
-        before stage 4.
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf) -> MaskedReply:
+        """Stage 2: the masked votes y, once per session.
 
         `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
         again.
@@ -219,6 +210,7 @@ class PartySession:
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
+        BadShare : what a peer sealed for this party cannot be used.
         StageOrder : not the stage that is due, or the session is over.
         Refused : from `votes_on`, or what it gave has the wrong form.
         """
@@ -229,12 +221,12 @@ class PartySession:
             ids = ids_of(queries)
             self._sessions.check_unanswered(terms, ids)
             ctx = terms.ctx
-            memory_after, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
+            memory_after, pairs = open_shares(self._roster, self._me, ctx, memory, request)
             values = checked_votes(votes_on(queries), terms) + noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
-            parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y, complaints)
+            parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y)
             signature = self._identity.sign(MASKED, *parts)
-            reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, signature=signature)
             return reply, {**memory_after, "queries": ids}
 
         return self._serve(Stage.MASKED, request, MaskedReply, compute)

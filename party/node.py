@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +18,7 @@ from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes, c
 from consilium.party.home import PartySettings, check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
-from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, unanswered
+from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
@@ -27,6 +26,7 @@ from consilium.protocol.messages import (
     VOTE_DTYPE,
     HelloReply,
     HelloRequest,
+    LedgerPosition,
     Terms,
     TrainReply,
     TrainRequest,
@@ -43,19 +43,16 @@ from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
 log = logging.getLogger("consilium.party")
 
 
-@dataclass(frozen=True)
 class PartyNode:
-    """One party, open for as long as its settings stay: what they allow of a federation is looked at once."""
+    """One party, open for as long as its settings stay: what they allow of a federation is looked at once.
 
-    settings: PartySettings
-    rows: RowSource
-    store: Store
-    _agreed: dict[str, Agreed] = field(default_factory=dict, init=False, repr=False)
+    account: what it may give, and has given.
+    """
 
-    @property
-    def account(self) -> Account:
-        """What the party may give, and has given."""
-        return Account(self.store)
+    def __init__(self, settings: PartySettings, rows: RowSource, store: Store) -> None:
+        self.settings, self.rows, self.store = settings, rows, store
+        self.account = Account(store)
+        self._agreed: dict[str, Agreed] = {}
 
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name and number of teachers, if the policy lets the party serve; Refused otherwise.
@@ -115,7 +112,7 @@ class PartyNode:
         seeds = simulated_seeds(request.seed, name) if seeded else np.random.SeedSequence()
         parts = split(rows.identities, request.teachers, secret)
         check_shards(self.settings.policy, min(len(part) for part in parts))
-        teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
+        teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, states_of(seeds, len(parts)))
         if failed := not_fitted(teachers):
             log.warning("[teacher] %s cannot be fitted to %d of %d shards", spec.title, failed, len(parts))
         self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))
@@ -140,20 +137,13 @@ class PartyNode:
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
-        with self.store.transaction():
-            self.account.follow(request.federation, request.position, request.start)
-            voting = self._charge(query_set, agreed, 1)
-        choices = packed(self._votes(*voting), len(agreed.terms.classes))
+        votes = self._charged(query_set, agreed, 1, (request.position, request.start))
+        choices = packed(votes, len(agreed.terms.classes))
         return VoteReply(party=self.settings.name, query_set=request.query_set, choices=choices)
 
     def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int = 1) -> np.ndarray:
-        """Votes uint16 (queries, classes), after they were charged. Secret.
-
-        Raises
-        ------
-        Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
-        """
-        votes = self._votes(*self._charge(query_set, agreed, round))
+        """Votes uint16 (queries, classes), after they were charged. Secret. Raises as `_charged`."""
+        votes = self._charged(query_set, agreed, round)
         return counted(votes.T, len(agreed.terms.classes)).astype(VOTE_DTYPE)
 
     def agreed(self, federation: str) -> Agreed:
@@ -173,23 +163,26 @@ class PartyNode:
         check_terms(self.settings.policy, terms)
         check_promised_unit(terms, self.settings.rules)
 
-    def _charge(self, query_set: QuerySet, agreed: Agreed, round: int) -> tuple[TeacherSet, np.ndarray, Lot]:
-        """Count the queries, and give what votes on them are made of. Raises Refused."""
+    def _charged(
+        self, query_set: QuerySet, agreed: Agreed, round: int, asked: tuple[LedgerPosition, str] | None = None
+    ) -> np.ndarray:
+        """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
+
+        Raises
+        ------
+        Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
+        """
         policy, federation = self.settings.policy, agreed.terms.federation
-        for rule, most in ((Rule.PROMISE, agreed.promise.most(round)), (Rule.MOST_QUERIES, policy.most_queries)):
+        for rule, most in ((Rule.PROMISE, agreed.most[round]), (Rule.MOST_QUERIES, policy.most_queries)):
             if len(query_set.queries) > most:
                 raise Refused(rule, limit=most, requested=len(query_set.queries))
-        trained = self.teachers(federation)
+        trained = self.store.teachers(federation)
         queries, ids = checked_queries(query_set.queries, query_set.query_set, len(trained.schema.features))
         if agreed.pool is not None and not proves(agreed.pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.account.charge(agreed, trained.digest, ids, policy, round)
+        self.account.charge(agreed, trained.digest, ids, policy, round, asked)
         inputs = query_inputs(trained.schema, queries, query_set.query_set)
-        return trained, inputs, Lot(self.settings.name, federation, ids)
-
-    def _votes(self, trained: TeacherSet, inputs: np.ndarray, lot: Lot) -> np.ndarray:
-        """The class that each teacher votes for, int64 (teachers, queries). Secret."""
-        votes = votes_of_teachers(trained, inputs, lot)
+        votes = votes_of_teachers(trained, inputs, Lot(self.settings.name, federation, ids))
         if silent := unanswered(trained.teachers):
             why = ", ".join(sorted(silent))
             log.warning("[teacher] teachers had no answer of their own to %d questions: %s", silent.total(), why)

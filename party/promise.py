@@ -8,7 +8,7 @@ digit. Any list that could be read in two ways is refused."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,14 +25,6 @@ from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.releases import AT_MOST, ReleaseKind
-
-NOISE_IN_SUMS: Mapping[CollectionMode, frozenset[bool]] = {
-    "plaintext": frozenset({False}),
-    "secure": frozenset({False}),
-    "distributed": frozenset({True}),
-    "verified": frozenset({False, True}),
-}
-"""Whether a release of votes that are collected so may be, or has to be, one whose noise is in the sums."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ class Promise:
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
-def parse_promise(text: str, collection: CollectionMode, teachers: int, simulation: bool) -> Promise:
+def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promise:
     """The promise of a federation with this mode and number of teachers.
 
     Raises
@@ -93,10 +85,10 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     events = events_of(text)
     promise = Promise.of(events)
     release = promise.release
-    if release.mechanism.noise_by_parties and collection != "plaintext" and promise.closing is not None:
-        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
     by_parties = release.mechanism.noise_by_parties
-    if by_parties not in NOISE_IN_SUMS[collection] and not (by_parties and simulation and collection == "plaintext"):
+    if by_parties and promise.closing is not None:
+        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
+    if by_parties != (collection != "plaintext"):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
     if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
@@ -112,7 +104,7 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
 
 def promise_of(terms: Terms) -> Promise:
     """The promise of these terms. Raises Refused as `parse_promise`."""
-    return parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
+    return parse_promise(terms.promise, terms.collection, terms.teachers)
 
 
 def epsilon(promises: Iterable[str], policy: Policy, *, rough: bool = False) -> float:

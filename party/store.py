@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn, Self
 
@@ -180,8 +181,8 @@ class Store:
 
     def federation(self, federation: str) -> Federation:
         """By its digest; an empty one where nothing is known of it."""
-        row = self.one(f"SELECT {_COLUMNS} FROM federations WHERE federation = ?", federation)
-        return Federation(*row) if row else Federation(federation)
+        rows = self.execute(f"SELECT {_COLUMNS} FROM federations WHERE federation = ?", federation)
+        return Federation(*rows[0]) if rows else Federation(federation)
 
     def keep_federation(self, federation: Federation) -> None:
         """In place of what was known."""
@@ -191,7 +192,7 @@ class Store:
     def other_promises(self, federation: str) -> tuple[str, ...]:
         """Of all other federations that votes were given in."""
         rows = self.execute("SELECT promise FROM federations WHERE federation != ? AND promise != ''", federation)
-        return tuple(promise for (promise,) in rows)
+        return tuple(chain.from_iterable(rows))
 
     def inherit(self, inheritance: Inheritance) -> None:
         """Take over what the party's patients cost under names before; again does nothing."""
@@ -204,12 +205,9 @@ class Store:
 
     def answered(self, but: str = "") -> int:
         """Queries ever answered, each once for the same teachers; but for those of this federation."""
-        rows = self.execute(
-            "SELECT (SELECT COALESCE(SUM(inherited), 0) FROM federations)"
-            " + (SELECT COALESCE(SUM(further), 0) FROM given WHERE federation != ?)",
-            but,
-        )
-        return rows[0][0]
+        inherited = "SELECT COALESCE(SUM(inherited), 0) FROM federations"
+        further = "SELECT COALESCE(SUM(further), 0) FROM given WHERE federation != ?"
+        return self.execute(f"SELECT ({inherited}) + ({further})", but)[0][0]
 
     def answered_in(self, federation: str, round: int) -> int:
         """Queries answered in this round of this federation."""
@@ -226,11 +224,11 @@ class Store:
 
     def teachers(self, federation: str) -> TeacherSet:
         """Of an earlier lesson. Refused (NOT_TRAINED) if there are none, or what was written is damaged."""
-        row = self.one("SELECT digest FROM teachers WHERE federation = ?", federation)
-        if row is None:
+        rows = self.execute("SELECT digest FROM teachers WHERE federation = ?", federation)
+        if not rows:
             raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: nothing was trained for this federation")
         known = self._teachers.get(federation)
-        if known is None or known.digest != row[0]:
+        if known is None or known.digest != rows[0][0]:
             known = self._teachers[federation] = self._read_teachers(federation)
         return known
 
@@ -249,6 +247,11 @@ class Store:
         digest = hashlib.sha256(content).hexdigest()
         self.execute("INSERT OR REPLACE INTO teachers VALUES (?, ?, ?)", federation, digest, content)
         self._teachers[federation] = replace(trained, digest=digest)
+
+    def forget_teachers(self) -> int:
+        """Delete those of all federations; how many had some."""
+        self._teachers.clear()
+        return len(self.execute("DELETE FROM teachers RETURNING federation"))
 
     def secret(self) -> bytes | None:
         """What decides which row is in which shard; None where none was made yet."""

@@ -67,8 +67,10 @@ class Kept:
 
 
 def _session(row: tuple) -> StoredSession:
-    *known, state, started, descriptor, memory = row
-    return StoredSession(*known, SessionStatus(state), started, descriptor, unpack(memory) if memory else {})
+    sid, federation, query_set, rounds, state, started, descriptor, memory = row
+    return StoredSession(
+        sid, federation, query_set, rounds, SessionStatus(state), started, descriptor, unpack(memory) if memory else {}
+    )
 
 
 @dataclass(frozen=True)

@@ -37,19 +37,6 @@ def unanswered(teachers: Sequence[Teacher]) -> Counter[str]:
     return silent
 
 
-def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
-    """One vote of each teacher on each query.
-
-    `x` is float (queries, inputs), see `Schema.inputs`; the votes are int64 (queries, classes), each row summing to
-    len(teachers).
-    """
-    votes = np.zeros((len(x), classes), dtype=np.int64)
-    rows = np.arange(len(x))
-    for teacher in teachers:
-        votes[rows, teacher.predict(x)] += 1
-    return votes
-
-
 def make(
     rows: Rows,
     schema: Schema,
@@ -57,16 +44,20 @@ def make(
     voting_rule: VotingRule,
     reference: np.ndarray,
     parts: Sequence[np.ndarray],
-    seeds: np.random.SeedSequence,
+    seeds: Sequence[int],
 ) -> tuple[list[Teacher], np.ndarray | None]:
     """One teacher for each of `parts` (row indices int64), and their thresholds (`party.voting`).
 
     `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the voting rule needs
     none.
     """
-    states = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
-    teachers = fit_teachers(spec, rows.represented(schema, parts), parts, states, len(schema.classes))
+    teachers = fit_teachers(spec, rows.represented(schema, parts), parts, seeds, len(schema.classes))
     return teachers, thresholds_of(teachers, schema, voting_rule, reference)
+
+
+def states_of(seeds: np.random.SeedSequence, count: int) -> list[int]:
+    """A seed for each of so many estimators."""
+    return [int(seed.generate_state(1)[0]) for seed in seeds.spawn(count)]
 
 
 def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:

@@ -21,7 +21,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
-from consilium.protocol.choices import counted
 from consilium.protocol.errors import DataError
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
@@ -118,11 +117,6 @@ class Lot:
     federation: str
     query_ids: Sequence[str]
 
-    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
-        """One of the classes `equal` int64 (several,), for a query by its position."""
-        drawn = hashlib.sha256(self.head(teacher) + self.tail(query))
-        return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
-
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
         """The same for each of `queries` int64 (ties,), of the classes where `equal` bool (ties, classes) is."""
         return draw_lots([self], np.zeros(len(queries), dtype=np.int64), np.full(len(queries), teacher), queries, equal)
@@ -139,7 +133,7 @@ class Lot:
 def draw_lots(
     lots: Sequence[Lot], which: np.ndarray, teachers: np.ndarray, queries: np.ndarray, equal: np.ndarray
 ) -> np.ndarray:
-    """What `Lot.draw` gives for many ties at a time, int64 (ties,).
+    """One of the equal classes for each of many ties, int64 (ties,).
 
     lots: of parties that were asked the same queries. which, teachers, queries: of each tie, int (ties,), the lot by
     its position. equal: bool (ties, classes), at least one of each.
@@ -151,11 +145,8 @@ def draw_lots(
     heads = {pair: lots[pair // most].head(pair % most) for pair in set(pairs)}
     tails = {query: lots[0].tail(query) for query in set(places)}
     digests = [hashlib.sha256(heads[pair] + tails[query]).digest() for pair, query in zip(pairs, places, strict=True)]
-    words = np.frombuffer(b"".join(digests), dtype=">u4").reshape(-1, 8).astype(np.uint64)
-    several, number = equal.sum(axis=1).astype(np.uint64), np.zeros(len(equal), dtype=np.uint64)
-    for word in words.T:  # the remainder of 256 bits, 32 at a time
-        number = ((number << np.uint64(32)) | word) % several
-    chosen = equal.cumsum(axis=1) > number[:, None].astype(np.int64)
+    drawn = np.frombuffer(b"".join(digests), dtype=">u8")[::4]  # of 64 bits: no class is favoured by more than 2^-54
+    chosen = equal.cumsum(axis=1) > (drawn % equal.sum(axis=1).astype(np.uint64)).astype(np.int64)[:, None]
     return chosen.argmax(axis=1)
 
 
@@ -223,14 +214,6 @@ def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.nd
             for index, (teacher, limits) in enumerate(zip(trained.teachers, trained.thresholds, strict=True))
         ]
     )
-
-
-def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
-    """One vote of each teacher on each query, int64 (queries, classes); each row sums to the number of teachers.
-
-    Arguments as those of `votes_of_teachers`. Secret.
-    """
-    return counted(votes_of_teachers(trained, x, lot).T, len(trained.schema.classes))
 
 
 def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import PATTERN, kept_votes
+from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import epsilon_by_query, promised
@@ -405,7 +405,7 @@ def _answers(run_dir: Path, config: FederationConfig, batches: list[Batch]) -> _
         shares = Shares.of_labels(labels, drawn, config.label_step(parties, parties * config.teachers_per_party))
         return _Answers(ReleasedAnswers(rows, labels, shares), queries)
     noisy = {
-        query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)
+        query: (counts / total, config.released_sigma(batch.parties) / total)
         for batch in batches
         if batch.counts is not None
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)

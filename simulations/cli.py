@@ -20,7 +20,7 @@ from consilium.simulations.data_check import app as data_app
 from consilium.simulations.shipped import DEFAULT, Shipped, completing
 
 if TYPE_CHECKING:
-    from consilium.coordinator.verify import Finding
+    pass
 
 
 SIMULATE = "On one machine"
@@ -208,16 +208,21 @@ def report(
 def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
     from consilium.coordinator.verify import holds
-    from consilium.simulations.audit import audit_path
+    from consilium.simulations.audit import audit_path, is_simulated
 
-    audited = audit_path(path, students)
-    findings, sound = audited.findings, holds(audited.findings)
-    verdict = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
-    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in findings]
+    run = audit_path(path, students)
+    sound, kind = holds(run.findings), "simulation" if is_simulated(path) else "deployed"
+    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in run.findings]
     show(
         output,
-        {**verdict, "findings": [asdict(finding) for finding in findings]},
-        [*lines, _conclusion(findings, audited.finished)],
+        {
+            "path": str(path),
+            "kind": kind,
+            "finished": run.finished,
+            "holds": sound,
+            "findings": [asdict(finding) for finding in run.findings],
+        },
+        [*lines, _conclusion(sound, run.finished)],
     )
     if not sound:
         raise typer.Exit(1)
@@ -229,16 +234,12 @@ _VERDICTS = {
     "unreadable or altered": "ALTERED",
     "unfinished": "unfinished",
     "not there": "skipped",
-    "cannot be checked": "no data",
 }
 """Words of a terminal for `coordinator.verify.Verdict`."""
 
 
-def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
-    against = {finding.verdict for finding in findings if not finding.holds}
-    if against == {"cannot be checked"}:
-        return "nothing speaks against the run, but its data are not there: put them back to check all of it"
-    if against:
+def _conclusion(sound: bool, finished: bool) -> str:
+    if not sound:
         return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 

@@ -192,21 +192,9 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 def clear_votes(scenario: Scenario) -> Scenario:
     """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
-    promised the same; where the noise is in the sums, a check has more noise than here.
-
-    Raises
-    ------
-    ConfigError : a mechanism whose noise others add.
-    """
-    if scenario.federation.mechanism.noise_by_parties:
-        raise ConfigError(
-            f'federation.collection = "{scenario.federation.collection}" with {scenario.federation.mechanism.name}'
-            " has noise in"
-            " its sums already, and a study draws it anew",
-            'Set federation.collection = "plaintext" and a mechanism of the coordinator: the same noise costs the same',
-        )
+    promised the same; where the noise is in the sums, a check has more noise than here."""
     return scenario.model_copy(
-        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext", "exact_sums": False})}
+        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext"})}
     )
 
 
@@ -259,8 +247,5 @@ def federation_config(
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
         noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        public=public.pool(dataset, partition).terms(federation.public_least_distance)
-        if scenario.pool_is_fixed
-        else None,
         reference=reference,
     )

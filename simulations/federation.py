@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.exchange import Failure, Steps, Transport, stream, tell_left_out
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
@@ -65,7 +65,7 @@ class SimulatedFederation:
             run_student(_Recorded(source), self.pool, self.student, run_dir, self.seed, Recorder(log))
 
         with closing(log), telling_failure(run_dir, log):
-            keys = CLEAR if identities is None else identities.keys
+            keys = PLAINTEXT if identities is None else identities.keys
             FederationRun(transport, self.config, run_dir, log, student, keys, pool=self.tree).run()
             return ask_teachers(transport, self.config.digest(), self.questions, log)
 

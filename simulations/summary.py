@@ -74,7 +74,7 @@ def run_warnings(
     spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
     the rows.
     """
-    tested, histograms = card["test"], config.mechanism.count_sigma(config.givers(summary["parties"])) > 0
+    tested, histograms = card["test"], config.mechanism.count_sigma > 0
     reached = StudentFacts(
         in_place=InPlace(histograms, config.voting_rule.relative, bool(spec.prevalence)),
         constant=card["model"]["kind"] == CONSTANT,

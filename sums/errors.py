@@ -37,7 +37,7 @@ class RosterMismatch(SecAggError):
 
 
 class UnsafeSession(SecAggError):
-    """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
+    """A session whose terms the roster does not allow: too little noise per party."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "Change the terms of the session; this node gives nothing under these")
@@ -88,18 +88,6 @@ class AlreadyAnswered(SecAggError):
         )
 
 
-class BrokenBlock(SecAggError):
-    """An exact sum with a part of a block of parties in it, or a party whose block is not what it was
-    (`sums.roster`). Nothing is used up."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(
-            message,
-            "Sum whole blocks. One that lost somebody, or of which somebody has a new key, is never whole again:"
-            " collect votes with noise in the sums, which has no such rule",
-        )
-
-
 class StageOrder(SecAggError):
     """A stage that is not the next one, or a session that is unknown or over."""
 
@@ -118,19 +106,6 @@ class BadShare(SecAggError):
         self.party, self.parties = party, tuple(parties)
         advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
         super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
-
-
-class BadSum(SecAggError):
-    """The exact sum does not have the votes that honest parties give: somebody voted falsely, no one can tell who.
-
-    Honest votes have no part in whether this is raised.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            "rows of a secure sum do not have the number of votes that its parties give",
-            "Ask again: nothing was used up. If it stays so, collect votes as verified, where false ones are named",
-        )
 
 
 class ThresholdNotMet(SecAggError):

@@ -18,11 +18,11 @@ import numpy as np
 import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, exchange
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.mechanisms import GNMax
 from consilium.party.home import PartyFile
 from consilium.protocol.choices import fault
 from consilium.protocol.config_files import load
@@ -213,7 +213,7 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
         source.ask(pool[:20])
 
     try:
-        collect = keys if roster else CLEAR
+        collect = keys if roster else PLAINTEXT
         FederationRun(transport, config, folder, log, student, collect, pool=tree).run()
     finally:
         log.close()

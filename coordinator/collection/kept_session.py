@@ -29,13 +29,13 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing, write_private
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
 from consilium.sums.aggregators.leader import ShownFault
 from consilium.sums.aggregators.sealing import HelperKeys
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import GivenRecord, ids_digest, open_record
 from consilium.sums.errors import BadLink, SecAggError
+from consilium.sums.field import Field
 from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import VerifiedRoster
 
@@ -194,7 +194,7 @@ class GivenRecords:
             queries=terms.queries,
             accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
-            sigma=terms.helper_sigma,
+            sigma=terms.sigma,
             phase=terms.phase,
             session=terms.ctx.hex(),
             commitment=result.leader.commitment(terms.ctx, leads=True).hex(),

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -23,7 +21,8 @@ from consilium.coordinator.collection.exchange import (
 )
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
-from consilium.coordinator.collection.secure import check_digest, check_enough
+from consilium.coordinator.collection.means import Collecting, Standing
+from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -32,9 +31,8 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
+from consilium.sums.aggregators.half import VerifiedSum
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import MOST_BATCH
 from consilium.sums.aggregators.sealing import HelperKeys
@@ -60,7 +58,6 @@ from consilium.sums.errors import (
     SecAggError,
     ThresholdNotMet,
 )
-from consilium.sums.masks.machine import everybody, whole_blocks
 from consilium.sums.roster import VerifiedRoster
 
 Reply = TypeVar("Reply", bound=WireModel)
@@ -203,15 +200,11 @@ class VerifiedKeys:
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
-    exact ones have enough parties.
-    """
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
     event = config.node_event(0, 0)
-    if not config.noise_in_sums:
-        check_enough(roster, roster.least_accepted)
     drawn = [event.party_noise(phase) for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
+    reach = reach_of(roster.n, config.teachers_per_party, sigma)
     if reach > MOST_REACH:
         raise ConfigError(
             f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
@@ -253,18 +246,18 @@ class VerifiedCollector(SumCollector):
         self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise where the mechanism has it.
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """The sum over the parties whose votes are votes, with both aggregators' noise.
 
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, BrokenBlock, VerifiedError : there
-            is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
-            `aggregator.jsonl` is damaged; the session is kept.
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, VerifiedError : there is no sum;
+            nothing is used up unless the second aggregator gave its half. MalformedMessage : `aggregator.jsonl` is
+            damaged; the session is kept.
         """
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
-        session = KeptSession(self._begin(query_set, phase))
+        session = KeptSession(self._begin(queries))
         self._finished.append(session.forget)
         resumed, self._fewer = session.begun, False
         self._refused: set[str] = set()
@@ -272,14 +265,13 @@ class VerifiedCollector(SumCollector):
             try:
                 if not session.begun:
                     fresh = new_private()
-                    sigma, key = self._giver_noise(phase).sigma, public_of(fresh).hex()
-                    terms = self._new_terms(
-                        VerifiedTerms, queries, phase, leader_key=key, leader_sigma=sigma, helper_sigma=sigma
-                    )
+                    drawn, key = self._giver_noise(sigma).sigma, public_of(fresh).hex()
+                    terms = self._new_terms(VerifiedTerms, queries, leader_key=key, sigma=drawn)
                     session.begin(terms, self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
-                return self._histogram(self._sum(session, queries, query_set, progress, phase))
+                result = self._sum(session, queries, progress)
+                return self._counts(result.sums, result.accepted, sigma)
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
@@ -295,19 +287,17 @@ class VerifiedCollector(SumCollector):
                 resumed = False
         raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
 
-    def _sum(
-        self, session: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
-    ) -> VerifiedSum:
+    def _sum(self, session: KeptSession, queries: Queries, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
         self._fewer = False
         terms, signature = session.terms(self._keys.roster)
-        if terms.query_set != query_set or terms.federation != self._config.digest():
+        if terms.query_set != queries.hash or terms.federation != self._config.digest():
             raise ConfigError(f"{session.folder} is of other queries", "The session is begun anew")
-        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries)
+        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries.rows)
         begin = {
             "terms": terms.canonical(),
             "signature": signature,
-            "queries": queries,
+            "queries": queries.rows,
             "places": places,
             "proof": proof,
         }
@@ -317,7 +307,7 @@ class VerifiedCollector(SumCollector):
         chosen, keys = session.chosen(), self._helper_keys(session, terms, opened.keys.tobytes())
         if chosen is None:
             self._collect(session, terms, begin, keys, progress)
-            chosen = sorted(self._choose(terms, session.places()))
+            chosen = self._enough(session.places())
             session.choose(chosen)
         leader = self._leader(session, terms, keys)
         if not leader.closed:
@@ -328,8 +318,7 @@ class VerifiedCollector(SumCollector):
             question = leader.ask()
         reply = self._link(sid, question)
         result = leader.finish(reply.content.tobytes())
-        ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, terms, ids, result)
+        self._records.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
     def _helper_keys(self, session: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
@@ -372,16 +361,14 @@ class VerifiedCollector(SumCollector):
                 session.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
-    def _choose(self, terms: VerifiedTerms, there: list[int]) -> frozenset[int]:
-        """Who is summed of those that answered."""
+    def _enough(self, there: list[int]) -> list[int]:
+        """Those that answered. Raises ThresholdNotMet."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
             present = {*there}
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
-        refused = {roster.place(name) for name in self._refused}
-        choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody
-        return frozenset(choose(there))
+        return there
 
     def _check(self, session: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
@@ -408,10 +395,9 @@ class VerifiedCollector(SumCollector):
             self._fewer = True
 
     def _leader(self, session: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
-        rules = [WholeBlocks(self._keys.roster)]
         private, noise = self._keys.sealing.private(), self._noise(terms)
         size, fresh = _batch_size(terms), session.fresh()
-        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=session.leader())
+        return Leader(terms, self._keys.roster, private, fresh, keys, noise, size, state=session.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))
@@ -426,10 +412,6 @@ class VerifiedCollector(SumCollector):
             return SystemNoise()
         parts = [seed, "coordinator's half", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
-
-    def _histogram(self, result: VerifiedSum) -> Counts:
-        votes = len(result.accepted) * self._config.teachers_per_party
-        return Counts(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
 
 
 def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:

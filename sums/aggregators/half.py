@@ -16,15 +16,15 @@ import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
 from consilium.sums.aggregators.sealing import Link
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import HelperPart
 from consilium.sums.agreement import public_of
-from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, UnsafeSession, VoteFault
+from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
+from consilium.sums.field import Field
 from consilium.sums.packing import Value, unpack
-from consilium.sums.roster import AggregatorEntry, VerifiedRoster, check_whole
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 
 
 @dataclass(frozen=True)
@@ -42,40 +42,30 @@ class Half:
 
 @dataclass(frozen=True)
 class VerifiedSum:
-    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. clipped: bool (queries,),
-    rows of an exact sum that no votes give and that were made to fit. accepted: names of those whose votes are in it.
+    """sums: int64 (queries, classes), with both aggregators' noise. accepted: names of those whose votes are in it.
     left_out: why, by name; who sent nothing is in neither. leader, helper: the halves that it is of."""
 
     sums: np.ndarray = field(repr=False)
-    clipped: np.ndarray = field(repr=False)
     accepted: tuple[str, ...]
     left_out: dict[str, VoteFault]
     leader: Half
     helper: Half
 
 
-def add_up(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
-    """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give.
+def add_up(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndarray:
+    """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give, int64.
 
-    tail: how far noise may carry a count; 0 for an exact sum.
+    tail: how far noise may carry a count.
 
     An aggregator can move a count to wherever it likes, also to the edge of what is possible. If that were an error, it
     would tell whether the honest count was below a number of its choice. So nothing is raised: the map goes round the
     field, is the identity where counts can be, and is nowhere steeper than one for one. One vote moved then moves each
     count by one at most, which is what the mechanisms' noise is sized for.
-
-    Returns
-    -------
-    int64 (queries, classes), and bool (queries,): rows of an exact sum that were changed, or whose total is not that of
-    the parties' votes. A noisy row may have any total.
     """
     around, width = (one.astype(np.int64) + other + tail) % field.prime, votes + 2 * tail
     half = field.most_reach
     counts = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
-    clipped = (
-        (counts != around).any(axis=1) | (counts.sum(axis=1) != votes) if tail == 0 else np.zeros(len(counts), bool)
-    )
-    return counts - tail, clipped
+    return counts - tail
 
 
 class AggregatorRule(Protocol):
@@ -89,24 +79,6 @@ class AggregatorRule(Protocol):
 
     def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """The total is about to be given."""
-
-
-class WholeBlocks:
-    """A sum that is exact for one of the aggregators is over whole blocks of parties (`sums.roster`)."""
-
-    def __init__(self, roster: VerifiedRoster) -> None:
-        self._roster = roster
-
-    def admit(self, terms: VerifiedTerms) -> None:
-        """See `AggregatorRule`."""
-
-    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """Raises BrokenBlock."""
-        if min(terms.leader_sigma, terms.helper_sigma) == 0:
-            check_whole(self._roster.blocks, accepted)
-
-    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """See `AggregatorRule`."""
 
 
 BATCH, CHECKED, ASKED, GIVEN = 1, 2, 3, 4
@@ -132,13 +104,13 @@ class VoteAggregator:
     fresh : its own private X25519 key of this session's link and the other one's public key; None where they are
         deleted, so that nothing is opened any more.
     rules : what it refuses on its own.
-    noise : where its noise comes from; needed where the session has noise of this aggregator.
+    noise : where its noise comes from.
     leads : whether it is the leader.
 
     Raises
     ------
     RosterMismatch : the key is not the one in the roster, or the session is of another roster.
-    UnsafeSession : noise is asked for and there is no source. BadKey : a key is of low order.
+    BadKey : a key is of low order.
     """
 
     def __init__(
@@ -148,16 +120,13 @@ class VoteAggregator:
         private: bytes,
         fresh: tuple[bytes, bytes] | None,
         rules: Sequence[AggregatorRule],
-        noise: NoiseSource | None,
+        noise: NoiseSource,
         leads: bool,
     ) -> None:
         terms.check(roster)
         mine, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
         if public_of(private).hex() != mine.x25519_pk:
             raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
-        self._sigma = terms.leader_sigma if leads else terms.helper_sigma
-        if self._sigma > 0 and noise is None:
-            raise UnsafeSession("the session has noise of this aggregator, which has no source of noise")
         self.terms, self.roster = terms, roster
         self._rules, self._noise = tuple(rules), noise
         self._secrets = None if fresh is None else _secrets(private, other, fresh, terms, leads)
@@ -228,8 +197,7 @@ class VoteAggregator:
         for rule in self._rules:
             rule.remember(self.terms, summed)
         total = self._total.astype(np.int64)
-        if self._sigma > 0 and self._noise is not None:
-            total += self._noise.gaussian(self._sigma, total.shape)
+        total += self._noise.gaussian(self.terms.sigma, total.shape)
         self._half = Half(secrets.token_bytes(NONCE_BYTES), self._field.to_wire(total))
         return self._half
 

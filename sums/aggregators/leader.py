@@ -22,7 +22,6 @@ from consilium.sums.aggregators.half import (
     CHECKED,
     FAULT_CODES,
     GIVEN,
-    AggregatorRule,
     VerifiedSum,
     VoteAggregator,
     add_up,
@@ -92,15 +91,14 @@ class Leader(VoteAggregator):
         private: bytes,
         fresh: bytes,
         keys: HelperKeys,
-        rules: Sequence[AggregatorRule] = (),
-        noise: NoiseSource | None = None,
+        noise: NoiseSource,
         batch_size: int = BATCH_SIZE,
         *,
         state: bytes | None = None,
     ) -> None:
         if public_of(fresh).hex() != terms.leader_key:
             raise RosterMismatch("the session has another key of the leader than this node")
-        super().__init__(terms, roster, private, (fresh, keys.link), rules, noise, leads=True)
+        super().__init__(terms, roster, private, (fresh, keys.link), (), noise, leads=True)
         self._keys = keys
         if not 1 <= batch_size <= MOST_BATCH:
             raise ValueError(f"batch_size {batch_size} must be from 1 to {MOST_BATCH}")
@@ -111,9 +109,7 @@ class Leader(VoteAggregator):
         self._question = b""  # sealed, once the sum is asked for: the same bytes get the same answer
         self.shown: dict[str, ShownFault] = {}
         """Of those who lied, by name, what shows it. Of others who are left out only the two aggregators know why."""
-        if state is None:
-            self._admit()
-        else:
+        if state is not None:
             self._restore(state)
 
     @property
@@ -222,7 +218,7 @@ class Leader(VoteAggregator):
 
         Raises
         ------
-        StageOrder : uploads wait. ThresholdNotMet : too few are accepted. Others : what the leader's rules raise.
+        StageOrder : uploads wait. ThresholdNotMet : too few are accepted.
         """
         if self._waiting:
             raise StageOrder(f"{len(self._waiting)} uploads wait for the helper")
@@ -245,8 +241,8 @@ class Leader(VoteAggregator):
         question = body_digest(self._question_body(mine.commitment(self.terms.ctx, leads=True)))
         other = read_given(self._link.open(GIVEN, reply), self.terms.grid, question)
         votes = len(self._places()) * self.terms.teachers
-        sums, clipped = add_up(self._field, mine.total, other.total, votes, self.terms.tail)
-        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), mine, other)
+        sums = add_up(self._field, mine.total, other.total, votes, self.terms.tail)
+        return VerifiedSum(sums, self.accepted, dict(self.left_out), mine, other)
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""

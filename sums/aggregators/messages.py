@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from consilium.protocol.identity import digest
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half
 from consilium.sums.aggregators.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, opening_elements
 from consilium.sums.aggregators.sealing import KEY_BYTES
 from consilium.sums.aggregators.uploads import PART_BYTES
 from consilium.sums.errors import SHOWN, BadLink, VoteFault
+from consilium.sums.field import Field
 
 MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""

@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from consilium.protocol.identity import derive, digest
-from consilium.sums.aggregators.field import FIELD_16, Field, from_wire, is_base
+from consilium.sums.field import FIELD_16, Field, from_wire, is_base
 
 MOST_ROWS = 2**24
 """Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as `FIELD_21` adds up without a reduction."""

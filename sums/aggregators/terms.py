@@ -13,12 +13,12 @@ from pydantic import model_validator
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import MOST_ROWS, VERSION, VoteGrid
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import OtherVersion, SumTooLarge, UnsafeSession
+from consilium.sums.field import FIELD_16, FIELD_21, Field
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import TAIL, SessionTerms, Sigma
+from consilium.sums.terms import TAIL, SessionTerms
 
 MOST_CELLS = 2**28
 """Elements of one share, half a gigabyte, or a whole one: a bound of what a message may ask of a node."""
@@ -31,14 +31,12 @@ class VerifiedTerms(SessionTerms):
     """Terms of one session, see `SessionTerms`; each of the votes is proved.
 
     version: by which field its sums are (`FIELDS`): the smallest into half of which they fit. leader_key: the leader's
-    X25519 key of this session's link to the helper, made for it, hex. leader_sigma, helper_sigma: standard deviation of
-    the noise that each aggregator adds to one count of its total; 0.0 for none.
+    X25519 key of this session's link to the helper, made for it, hex. sigma: standard deviation of the noise that each
+    aggregator adds to one count of its total.
     """
 
     version: Literal[2, 3] = 2
     leader_key: Hash
-    leader_sigma: Sigma = 0.0
-    helper_sigma: Sigma = 0.0
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
@@ -49,8 +47,7 @@ class VerifiedTerms(SessionTerms):
 
     @classmethod
     def _follows(cls, roster: SumRoster, teachers: int, others: Mapping[str, Any]) -> dict[str, Any]:
-        sigmas = others.get("leader_sigma", 0.0), others.get("helper_sigma", 0.0)
-        return {"version": version_for(reach_of(roster.n, teachers, *sigmas))}
+        return {"version": version_for(reach_of(roster.n, teachers, others["sigma"]))}
 
     @classmethod
     def _label(cls, content: bytes) -> str:
@@ -72,7 +69,7 @@ class VerifiedTerms(SessionTerms):
         """
         super().check(roster)
         check_order(bytes.fromhex(self.leader_key), "the leader")
-        reach = reach_of(roster.n, self.teachers, self.leader_sigma, self.helper_sigma)
+        reach = reach_of(roster.n, self.teachers, self.sigma)
         if reach > self.field.most_reach:
             raise SumTooLarge(reach, self.field.most_reach)
         if self.version != version_for(reach):
@@ -90,14 +87,14 @@ class VerifiedTerms(SessionTerms):
         return FIELDS[self.version]
 
     @property
-    def exact(self) -> bool:
-        """Whether neither aggregator adds noise."""
-        return self.leader_sigma == self.helper_sigma == 0
+    def noise(self) -> tuple[float, int]:
+        """See `SessionTerms.noise`: each aggregator adds the whole."""
+        return self.sigma, 1
 
     @property
     def tail(self) -> int:
         """How far noise may carry a count."""
-        return tail_of(self.leader_sigma, self.helper_sigma)
+        return tail_of(self.sigma)
 
     @cached_property
     def grid(self) -> VoteGrid:
@@ -105,18 +102,18 @@ class VerifiedTerms(SessionTerms):
         return VoteGrid(self.queries, self.classes, self.teachers, self.field)
 
 
-def tail_of(leader_sigma: float, helper_sigma: float) -> int:
+def tail_of(sigma: float) -> int:
     """How far both aggregators' noise may carry a count: nine standard deviations."""
-    return math.ceil(TAIL * math.hypot(leader_sigma, helper_sigma))
+    return math.ceil(TAIL * math.sqrt(2) * sigma)
 
 
-def reach_of(parties: int, teachers: int, leader_sigma: float, helper_sigma: float) -> int:
+def reach_of(parties: int, teachers: int, sigma: float) -> int:
     """How many different values a count of a sum may have: votes, and noise on both sides. At most MOST_REACH.
 
-    >>> reach_of(1_000, 2, 0.0, 0.0), reach_of(1_000, 2, 3.0, 4.0)
-    (2000, 2090)
+    >>> reach_of(1_000, 2, 3.0)
+    2078
     """
-    return parties * teachers + 2 * tail_of(leader_sigma, helper_sigma)
+    return parties * teachers + 2 * tail_of(sigma)
 
 
 def version_for(reach: int) -> int:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
-from consilium.sums.aggregators.field import KEY_BYTES, from_wire
 from consilium.sums.aggregators.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -37,6 +36,7 @@ from consilium.sums.aggregators.sealing import SignedKey, seal_once, unseal_once
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.agreement import TAG_BYTES, Agreement, public_of
 from consilium.sums.errors import NotVotes, RosterMismatch, VoteFault
+from consilium.sums.field import KEY_BYTES, from_wire
 from consilium.sums.roster import VerifiedRoster
 
 _BOUND = struct.Struct(">B32sI32s32s32s32s")

@@ -154,7 +154,7 @@ class TestKinds:
         ("mnist-writers", 0.399),
         ("pneumonia", 0.995),
         ("stroke", 0.799),
-        ("stroke-distributed", 0.799),
+        ("stroke-secure", 0.799),
     ],
 )
 def test_the_shipped_scenarios_promise_what_they_say(name: str, epsilon: float) -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms import AnyMechanism, GNMax
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.summary import absent, run_warnings, stage_seconds

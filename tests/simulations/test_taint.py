@@ -19,7 +19,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.accounting.events import Mechanism
+from consilium.coordinator.draw import Drawn
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
 from consilium.simulations.population.simulated import Population

@@ -13,10 +13,10 @@ from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators import leader
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, add_up
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.errors import StageOrder, VerifiedError
+from consilium.sums.field import Field
 from tests import federation
 from tests.verified.small import SECOND, VerifiedSmall, made, make_aggregators, queries_of
 

@@ -17,7 +17,6 @@ from consilium.data.private_rows import FileRows, Rows
 from consilium.models.table import fit_teachers
 from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
-from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -75,8 +74,7 @@ def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
     """Bit for bit what the rows give by themselves."""
     config, queries = make_config(), make_rows(30, 5)[0]
     folder = home_of(tmp_path / "whole")
-    home = open_home(folder)
-    rows = FileRows(home.data_file).read(config.rows)
+    rows = FileRows(folder / "data.npz").read(config.rows)
     bare = Rows(config.rows.standardise(make_rows(40, 0)[0]), rows.y)
     (alone,) = fit_teachers(config.teacher, bare, [np.arange(40)], [0], 2)
     (teacher,) = fit_teachers(config.teacher, rows, [np.arange(40)], [0], 2)
@@ -127,7 +125,7 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
         party.train(config.train_request())
     assert caught.value.refusal.rule is Rule.SCHEMA
     assert "pres" not in json.dumps(caught.value.refusal.model_dump(mode="json"))
-    rows, report = check(load(folder / "party.toml", PartyFile), folder, federation_of(tmp_path, config))
+    rows, report = check(open_home(folder), federation_of(tmp_path, config))
     assert rows is None
     assert len(report.faults) == count
 
@@ -138,8 +136,7 @@ def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: 
     teacher = {"model": "estimator", "factory": "tests.strangers:SeesMissing", "missing": keep}
     folder = home_of(tmp_path / "home", ("drowsy", "age"), teacher=teacher, missing={"rule": "refuse"}, **LACKS)
     votes(folder, make_config(), make_rows(30, 5)[0])
-    home = open_home(folder)
-    (trained,) = load_teachers(home.teachers(make_config().digest()), make_config().digest()).teachers
+    (trained,) = node_at(folder).teachers(make_config().digest()).teachers
     assert trained.trained.estimator.missing_ == missing  # pyright: ignore
 
 

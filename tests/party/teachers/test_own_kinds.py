@@ -125,7 +125,7 @@ class TestPickled:
                 own_teachers(spec, rows_of())
             return
         with pytest.raises(ConsiliumError) as caught:
-            open_home(folder)
+            node_at(folder)
         assert caught.value.exit_code == 2
 
     @pytest.mark.parametrize("content", [b"\x80\x04garbage"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consilium.sums.aggregators import terms
-from consilium.sums.aggregators.field import Field
+from consilium.sums.field import Field
 
 
 @pytest.fixture(params=terms.FIELDS, ids=[f"modulo {numbers.prime}" for numbers in terms.FIELDS.values()])

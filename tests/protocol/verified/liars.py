@@ -10,7 +10,6 @@ import numpy as np
 
 from consilium.protocol.identity import Identity
 from consilium.sums.aggregators import uploads
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.proof import (
     SPACE,
     Challenge,
@@ -26,6 +25,7 @@ from consilium.sums.aggregators.sealing import seal_once
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import HelperPart, Upload
 from consilium.sums.agreement import public_of
+from consilium.sums.field import Field
 from tests.protocol.verified.federation import VerifiedFederation
 
 

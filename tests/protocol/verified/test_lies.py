@@ -15,10 +15,10 @@ from consilium.protocol.identity import Identity
 from consilium.sums.aggregators import helper as helper_module
 from consilium.sums.aggregators import leader as leader_module
 from consilium.sums.aggregators import uploads as uploads_module
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.sealing import place_key
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.errors import VoteFault
+from consilium.sums.field import Field
 from tests.marks import third
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 from tests.protocol.verified.liars import PROOFS, Forger, fitted, one_hot, true_squares, zero_proof

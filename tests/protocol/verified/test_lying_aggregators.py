@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import ASKED, BATCH, CHECKED, FAULT_CODES, add_up, fault_code
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.messages import body_digest, read_checked, write_asked, write_batch, write_checked
@@ -17,6 +16,7 @@ from consilium.sums.aggregators.sealing import Link, place_key
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.agreement import new_private
 from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, VerifiedError, VoteFault
+from consilium.sums.field import Field
 from tests.protocol.verified.federation import VerifiedFederation, collect, helper_link, leader_link, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
 

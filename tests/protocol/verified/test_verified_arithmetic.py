@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.protocol.messages import MOST_CLASSES
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import (
     MOST_ROWS,
     Challenge,
@@ -29,6 +28,7 @@ from consilium.sums.aggregators.proof import (
     reading_point,
     soundness_error,
 )
+from consilium.sums.field import FIELD_16, FIELD_21, Field
 from tests.protocol.verified.liars import random_elements, true_squares
 
 BOTH = pytest.mark.parametrize("field", [FIELD_16, FIELD_21], ids=["of 16 bits", "of 21 bits"])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.sums.aggregators.field import Field, from_wire
 from consilium.sums.aggregators.proof import (
     Opener,
     ProofShare,
@@ -23,6 +22,7 @@ from consilium.sums.aggregators.proof import (
 )
 from consilium.sums.aggregators.sealing import place_key
 from consilium.sums.aggregators.uploads import Upload
+from consilium.sums.field import Field, from_wire
 from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link
 
 pytestmark = pytest.mark.usefixtures("numbers")

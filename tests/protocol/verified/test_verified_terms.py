@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21
 from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
 from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
 from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
@@ -22,6 +21,7 @@ from consilium.sums.aggregators.uploads import Upload, VoteClient
 from consilium.sums.agreement import Agreement, new_private, public_of
 from consilium.sums.curve import SMALL_ORDER
 from consilium.sums.errors import BadSignature, NotVotes, OtherVersion, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.field import FIELD_16, FIELD_21
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 

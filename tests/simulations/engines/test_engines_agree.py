@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.collection.clear import kept_votes
+from consilium.coordinator.collection.kept_votes import kept_votes
 from consilium.protocol.queries import query_ids
 from consilium.simulations.audit import audit_path
 from consilium.simulations.divide import make_case
