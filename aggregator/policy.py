@@ -101,7 +101,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
 
 @dataclass(frozen=True)
 class KeptRules:
-    """An `AggregatorRule` in the transaction of one message: what it remembers is on disk before the half is sent.
+    """`HelperRules` in the transaction of one message: what it remembers is on disk before the half is sent.
 
     A query is in one sum of each phase. The query budget is the promise's, and the policy's.
     ids: of the session's queries, which this aggregator has seen.
@@ -125,12 +125,9 @@ class KeptRules:
         if ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
-    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """As `admit`, since another session may have given its half meanwhile."""
+    def remember(self, terms: VerifiedTerms) -> None:
+        """As `admit`, since another session may have given its half meanwhile; and charge it."""
         self.admit(terms)
-
-    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """The half is about to be given."""
         self.sums.charge(terms.federation, terms.phase, self.ids, _phases(terms))
 
 

@@ -29,7 +29,7 @@ from consilium.accounting.guarantees import Kind
 from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, LNMax
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.draw import Drawn
+from consilium.coordinator.draw import Drawn, draw, exact
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
 from consilium.models import keys
@@ -191,7 +191,8 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
         chosen = queries(place, row)
-        drawn = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries))
+        noise = SeededNoise(10_000 * place.seed + row.queries)
+        drawn = draw(row.mechanism, exact(asked.pool[chosen]), noise, room=len(chosen))
         labels = drawn.labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
@@ -217,7 +218,7 @@ def shares(drawn: Drawn, votes: np.ndarray, mechanism: AnyMechanism) -> Shares |
     if drawn.counts is None:
         return None
     teachers = votes.sum(axis=1)
-    sigma = mechanism.count_sigma(int(teachers.max()))
+    sigma = mechanism.count_sigma
     return Shares(drawn.counts / teachers[:, None], sigma / teachers)
 
 

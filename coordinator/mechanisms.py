@@ -36,8 +36,10 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 SCALES = ("sigma", "sigma1", "sigma2", "gamma")
 """Parameters that say how much noise there is; with a larger gamma there is less."""
-_SIGMA = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False, description="of the noise, in votes")]
-"""Parameter of the discrete Gaussian on one number. The upper limit bounds the memory of seeded noise."""
+MOST_SIGMA = 1e5
+"""In votes: it bounds the memory of seeded noise."""
+_SIGMA = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False, description="of the noise, in votes")]
+"""Parameter of the discrete Gaussian on one number."""
 _KEYS: Mapping[str, Any] = {
     **dict.fromkeys(SCALES[:3], _SIGMA),
     "gamma": Annotated[

@@ -35,7 +35,7 @@ from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
-from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge
+from consilium.sums.errors import AggregatorsDisagree, BadLink, SecAggError, SumTooLarge
 from consilium.sums.masks.messages import REQUESTS
 
 DOCTOR = "Run `consilium doctor` in the kit"
@@ -56,7 +56,6 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     SumTooLarge: Rule.OVERFLOW_RISK,
     BadLink: Rule.BAD_SIGNATURE,
     AggregatorsDisagree: Rule.INCONSISTENT_VIEW,
-    OtherVersion: Rule.VERSION,
 }
 """The rule that the coordinator learns of an error; the text stays in the node's log."""
 

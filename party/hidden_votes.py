@@ -26,7 +26,6 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.aggregators.wire import UploadReply, UploadRequest, as_array
@@ -236,8 +235,8 @@ class VerifiedVotes:
                 if tried >= MOST_SESSIONS:
                     detail = "so many sessions on the same queries"
                     raise Refused(Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail=detail)
-                key = SignedKey(request.helper_key, request.helper_signature)
-                client = VoteClient(terms, roster, settings.name, identity, key)
+                key, signature = request.helper_key, request.helper_signature
+                client = VoteClient(terms, roster, settings.name, identity, key, signature)
                 query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
                 upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.phase))
                 answer = Kept(digest, upload)

@@ -27,6 +27,7 @@ from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
+from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
@@ -35,6 +36,7 @@ from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
+    Metric,
     area_interval,
     drawn_intervals,
     leading_metric,
@@ -47,9 +49,9 @@ from consilium.simulations.metrics import (
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
-from consilium.simulations.said import ALIKE, ONE_CLASS, Alone, Said
+from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
+from consilium.simulations.vote import vote_shares
 from consilium.student.config import StudentSpec
 
 
@@ -82,12 +84,12 @@ _QUIET = (ONE_CLASS, ALIKE)
 def baselines(
     run_dir: Path,
     case: Case,
-    heard: Mapping[str, Said],
+    heard: Heard,
     epsilon: float,
     progress: Progress = no_progress,
     descending: Pending | None = None,
 ) -> Compared:
-    """All that a student is compared with. heard: what the teachers of each party said that trained some.
+    """All that a student is compared with. heard: what its teachers said.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
@@ -99,25 +101,18 @@ def baselines(
     descending: private gradient descent over the parties that the coordinator names, where it was begun already.
     """
     config, names, test_y = case.config, case.classes, case.test_y
-    recorder, quality, alone = VoteRecorder(case), [], _Alone(test_y)
-    reasons: Counter[str] = Counter()
-    parties = [party for party in case.parties if party in heard]
-    for party in parties:
-        recorder.add(heard[party])
-        if (of_party := heard[party].alone) is not None:
-            alone.add(of_party)
-            reasons.update(of_party.failures)
-            rows = len(case.partition.parties[party])
-            quality.append(PartyQuality(party, rows, of_party.accuracy, of_party.auc))
-    ensemble = recorder.ensemble() if parties else None
-    plurality = np.zeros((len(test_y), len(names)))
-    if ensemble is not None:
-        plurality = plurality_shares(case, ensemble.test, case.test_x, config.digest(), parties)
+    parties = [party for party in case.parties if party in heard.quality]
+    quality = [
+        PartyQuality(party, len(case.partition.parties[party]), of_party.accuracy, of_party.auc)
+        for party in parties
+        for of_party in (heard.quality[party],)
+    ]
+    alone = heard.parts()
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
     privacy = config.privacy
     promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-    averages = averages_of(case, promise, ensemble, len(parties))
+    averages = averages_of(case, promise, _directions(heard, parties, config.teachers_per_party))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
@@ -139,24 +134,23 @@ def baselines(
         "mean_teacher": {
             "accuracy": _mean(_accuracies(quality)),
             "auc": _mean(_aucs(quality)),
-            "intervals": alone.intervals(),
+            "intervals": _intervals(alone, test_y),
         },
         "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
         **of_rivals,
-        "plurality": _judged(plurality, test_y, names),
+        "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
-    votes: dict[str, np.ndarray] = {}
-    if ensemble is not None and ensemble.pool.cast.shape[2]:
-        rows = np.arange(len(case.pool_x))
-        totals = ensemble.pool.totals(rows, parties, config.digest(), case.pool_ids, len(names))
-        votes = dict(zip(case.pool_ids, totals, strict=True))
+    votes = dict(zip(case.pool_ids, heard.votes["pool"], strict=True)) if len(heard.votes["pool"]) else {}
     metric = leading_metric(test_y, len(names))
     scores = {
         name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
     }
+    reasons = Counter[str]()
+    for of_party in heard.quality.values():
+        reasons.update(of_party.failures)
     failures = counted_failures(reasons, len(parties) * config.teachers_per_party)
-    return Compared(measured, quality, alone.means(), scores, votes, failures)
+    return Compared(measured, quality, alone, scores, votes, failures)
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -190,35 +184,23 @@ def recorded_votes(run_dir: Path) -> dict[str, np.ndarray]:
     return votes
 
 
-class _Alone:
-    """What one party has by itself on each test row, in the mean over the parties."""
+def _directions(heard: Heard, parties: Sequence[str], teachers: int) -> DirectionSum | None:
+    """Of these parties, in their order; None where some party's teachers have none."""
+    summed = DirectionSum()
+    for party in parties:
+        if (direction := heard.directions[party]) is None:
+            return None
+        summed.add(direction, teachers)
+    return summed
 
-    def __init__(self, y: np.ndarray) -> None:
-        self._y = y
-        self._sums: dict[str, np.ndarray] = {}
-        self._parties: dict[str, int] = {}
 
-    def add(self, party: Alone) -> None:
-        """What one party has."""
-        self._count("accuracy", party.right)
-        if party.ranked is not None:
-            self._count("auc", party.ranked)
-
-    def _count(self, metric: str, scores: np.ndarray) -> None:
-        self._sums[metric] = self._sums.get(metric, 0.0) + scores.astype(np.float64)
-        self._parties[metric] = self._parties.get(metric, 0) + 1
-
-    def means(self) -> dict[str, np.ndarray]:
-        """float64 (test,) by metric."""
-        return {metric: total / self._parties[metric] for metric, total in self._sums.items()}
-
-    def intervals(self) -> dict[str, Any]:
-        """Over test rows, of the mean over these very parties."""
-        means, counts = self.means(), np.bincount(self._y)
-        return {
-            "accuracy": mean_interval(means["accuracy"]) if "accuracy" in means else None,
-            "auc": area_interval(means["auc"], int(counts[counts > 0].min())) if "auc" in means else None,
-        }
+def _intervals(parts: Mapping[Metric, np.ndarray], y: np.ndarray) -> dict[str, Any]:
+    """Over test rows, of the mean over these very parties. parts: see `Heard.parts`."""
+    counts = np.bincount(y)
+    return {
+        "accuracy": mean_interval(parts["accuracy"]) if "accuracy" in parts else None,
+        "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
+    }
 
 
 def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
@@ -268,10 +250,10 @@ MOST_SENT = 100_000_000
 
 
 def analyse(
-    run_dir: Path, case: Case, heard: Mapping[str, Said], progress: Progress = no_progress, begin: Begin = when_wanted
+    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
 ) -> Analysis:
-    """Read the finished run of a case and compare it with what the simulation knows. heard: what the teachers of each
-    party said. begin: does what takes long."""
+    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
+    said. begin: does what takes long."""
     config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()

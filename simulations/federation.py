@@ -24,7 +24,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder
-from consilium.simulations.said import Questions, Said, SaidReply, SaidRequest
+from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest
 from consilium.simulations.vote import questions_of
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool
@@ -53,8 +53,8 @@ class SimulatedFederation:
         questions = questions_of(case, sets, scores=False, alone=True)
         return cls(config, case.parties, case.pool, case.scenario.student, case.seed, tree, questions)
 
-    def run(self, transport: Transport, run_dir: Path) -> dict[str, Said]:
-        """Enrol, train, answer the student, close; then what the teachers of each party that trained say.
+    def run(self, transport: Transport, run_dir: Path) -> Heard:
+        """Enrol, train, answer the student, close; then what the teachers say.
 
         Writes what `FederationRun.run` and `run_student` write, and the event log. Raises what they raise.
         """
@@ -67,23 +67,23 @@ class SimulatedFederation:
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
             FederationRun(transport, self.config, run_dir, log, student, keys, pool=self.tree).run()
-            return heard(transport, self.config.digest(), self.questions, log)
+            return ask_teachers(transport, self.config.digest(), self.questions, log)
 
 
-def heard(transport: Transport, federation: str, questions: Questions, log: EventLog) -> dict[str, Said]:
-    """By party, what its teachers of this federation say. Nodes without any are left out; those that were lost are
-    named in the log."""
+def ask_teachers(transport: Transport, federation: str, questions: Questions, log: EventLog) -> Heard:
+    """What all teachers of this federation say. Nodes without any are left out; those that were lost are named in the
+    log."""
     nodes = transport.nodes()
     request = SaidRequest.of(federation, questions)
-    answers, lost = dict[str, Said](), dict[str, Failure]()
+    heard, lost = Heard(questions), dict[str, Failure]()
     steps = Steps(log, BASELINES, len(nodes))
     for node, reply in stream(transport, dict.fromkeys(nodes, request), SaidReply, PATIENCE, steps):
         if isinstance(reply, SaidReply):
-            answers[reply.party] = reply.said
+            heard.add(reply.party, reply.said)
         elif reply.silent:
             lost[f"node {node}"] = reply
     tell_left_out(log, BASELINES, lost)
-    return answers
+    return heard
 
 
 class _Recorded:

@@ -20,7 +20,7 @@ from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import noise_scales
+from consilium.coordinator.mechanisms import MOST_SIGMA
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
@@ -144,7 +144,7 @@ def _why_not(config: FederationConfig, queries: int) -> str:
         return "nothing was asked"
     if mechanism.needs_probabilities:
         return "the mechanism takes what the student thought while it asked"
-    if not mechanism.private or not noise_scales(mechanism.name):
+    if not mechanism.private:
         return "the mechanism has no noise that could be changed"
     return ""
 
@@ -156,10 +156,10 @@ def _with_noise(config: FederationConfig, times: float) -> tuple[float, Federati
     if times == 1:
         return promised(config).epsilon, config.model_copy(update=plain)
     label = config.mechanism.label_noise
-    if label is None:
+    amount = 0.0 if label is None else times / label.scale if label.law == "laplace" else times * label.scale
+    if not 0 < amount <= MOST_SIGMA:
         return None
-    amount = 1 / label.scale if label.law == "laplace" else label.scale
-    changed = config.model_copy(update={**plain, "mechanism": config.mechanism.with_noise(amount * times)})
+    changed = config.model_copy(update={**plain, "mechanism": config.mechanism.with_noise(amount)})
     try:
         return _epsilon(changed), changed
     except AccountingError:

@@ -37,7 +37,7 @@ from consilium.simulations.population.parties import check_own_teachers, teacher
 from consilium.simulations.population.simulated import Population
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.said import Said
+from consilium.simulations.said import Heard
 from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.summary import (
     data_facts,
@@ -221,7 +221,7 @@ def _votes(case: Case) -> int:
 
 def _run_engine(
     order: Order, federation: SimulatedFederation, population: Population, run_dir: Path, workers: list[Worker]
-) -> dict[str, Said]:
+) -> Heard:
     if order.engine == "ray":
         return run_ray(federation, population, run_dir, run_dir / WORK, order.ray)
     with LocalGrid(population, workers) as grid:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +18,14 @@ from consilium.models.keys import TeacherKind
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.node import PartyNode
-from consilium.party.voting import Latest, TeacherSet, query_inputs, votes_of_teachers
+from consilium.party.voting import Decides, Latest, Lot, TeacherSet, query_inputs, votes_of_teachers
+from consilium.protocol.choices import add_choices, choice_dtype
 from consilium.protocol.digests import Hash
 from consilium.protocol.messages import PartyName, WireModel
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.schema import Schema
 from consilium.simulations.linear_teachers import class_probabilities, directions, linear_scores
-from consilium.simulations.metrics import judged_area
+from consilium.simulations.metrics import Metric, judged_area
 
 SETS = ("pool", "test", "home")
 
@@ -54,7 +55,8 @@ class TieLog:
 class Questions:
     """rows: canonical float32 (rows, features) of each of `SETS`, none of a set that is left out. test_y: true classes
     int64 (test,). scores: whether each party's score of each test row is wanted, which is four times as much as its
-    votes. alone: whether `Alone` is. linear: the kind of all teachers, None where they are of several.
+    votes. alone: whether what one party has by itself is. linear: the kind of all teachers, None where they are of
+    several.
     """
 
     schema: Schema
@@ -79,42 +81,45 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What one party has by itself, in the mean over its teachers. accuracy, auc: on the test rows. right, ranked:
-    float32 (test,), each row's part in them. auc, ranked: None where there is none. failures: why teachers tell no rows
-    apart, or had no answer."""
+class Quality:
+    """What one party has by itself on the test rows, in the mean over its teachers; auc: None where there is none.
+    failures: why teachers tell no rows apart, or had no answer."""
 
     accuracy: float
     auc: float | None
-    right: np.ndarray = field(repr=False)
-    ranked: np.ndarray | None = field(repr=False)
     failures: Counter[str] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Said:
-    """All of it is secret. cast, ties: of each set, uint (teachers, rows), the class that each teacher is for, and
-    which were equal. score: float32 (test,), of two classes the mean probability of the second; (0,) where it is not
-    wanted. home: float32 (own, classes), mean probabilities of the party's own held-out rows. right: accuracy on the
-    test rows of the classes that teachers find most probable. direction: float64 (inputs, classes), see `directions`;
-    None where teachers have none."""
+    """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. lots: what
+    decided between those that were equal. score: float32 (test,), of two classes the mean probability of the second;
+    (0,) where it is not wanted. home: float32 (own, classes), mean probabilities of the party's own held-out rows.
+    right: accuracy on the test rows of the classes that teachers find most probable. direction: float64 (inputs,
+    classes), see `directions`; None where teachers have none. quality, parts: where they are wanted; each test row's
+    part in its figures, float32 (test,) by metric."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
-    ties: dict[str, TieLog] = field(repr=False)
+    lots: dict[str, Decides] = field(repr=False)
     score: np.ndarray = field(repr=False)
     home: np.ndarray = field(repr=False)
     right: float = field(repr=False)
     direction: np.ndarray | None = field(repr=False)
-    alone: Alone | None = field(repr=False)
+    quality: Quality | None = field(repr=False)
+    parts: dict[Metric, np.ndarray] = field(repr=False)
 
 
-def said(questions: Questions, trained: TeacherSet, own: np.ndarray) -> Said:
-    """Of one party's teachers. own: which of the rows `home` are the party's, int64."""
+LotOf = Callable[[Sequence[str]], Decides]
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+def said(questions: Questions, trained: TeacherSet, lot: LotOf = TieLog, own: np.ndarray = NOBODY) -> Said:
+    """Of one party's teachers. lot: of the ids of a set's rows. own: which of the rows `home` are the party's."""
     classes, inputs, teachers = len(questions.schema.classes), questions.inputs, trained.teachers
-    cast, ties, kind = dict[str, np.ndarray](), dict[str, TieLog](), vote_type(classes)
+    cast, kind = dict[str, np.ndarray](), choice_dtype(classes)
+    lots = {name: lot(questions.ids[name]) for name in SETS}
     for name, x in inputs.items():
-        ties[name] = TieLog(questions.ids[name])
-        votes = votes_of_teachers(trained, x, ties[name]) if len(x) else np.zeros((len(teachers), 0))
+        votes = votes_of_teachers(trained, x, lots[name]) if len(x) else np.zeros((len(teachers), 0))
         cast[name] = votes.astype(kind)
     asked = questions.alone or classes == 2 or trained.thresholds is not None
     on_test = [class_probabilities(teacher, inputs["test"], classes) for teacher in teachers] if asked else []
@@ -126,20 +131,10 @@ def said(questions: Questions, trained: TeacherSet, own: np.ndarray) -> Said:
     home = np.zeros((0, classes))
     if len(own):
         home = np.mean([class_probabilities(teacher, inputs["home"][own], classes) for teacher in teachers], axis=0)
-    return Said(
-        cast,
-        ties,
-        score,
-        home.astype(np.float32),
-        float(np.mean([(likeliest == questions.test_y).mean() for likeliest in top])),
-        _direction(questions, teachers, max(x.shape[1] for x in inputs.values())),
-        _alone(teachers, on_test, questions.test_y) if questions.alone else None,
-    )
-
-
-def vote_type(classes: int) -> type[np.unsignedinteger]:
-    """Of the numbers of so many classes."""
-    return np.uint8 if classes <= 256 else np.uint16
+    right = float(np.mean([(likeliest == questions.test_y).mean() for likeliest in top]))
+    direction = _direction(questions, teachers, max(x.shape[1] for x in inputs.values()))
+    quality, parts = _quality(teachers, on_test, questions.test_y) if questions.alone else (None, {})
+    return Said(cast, lots, score, home.astype(np.float32), right, direction, quality, parts)
 
 
 def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) -> np.ndarray | None:
@@ -151,18 +146,54 @@ def _direction(questions: Questions, teachers: Sequence[Teacher], width: int) ->
     return directions(np.stack(known)[:, :-1]).mean(axis=0) if len(known) == len(teachers) else None
 
 
-def _alone(teachers: Sequence[Teacher], on_test: Sequence[np.ndarray], y: np.ndarray) -> Alone:
+def _quality(
+    teachers: Sequence[Teacher], on_test: Sequence[np.ndarray], y: np.ndarray
+) -> tuple[Quality, dict[Metric, np.ndarray]]:
     right = [of_one.argmax(axis=1) == y for of_one in on_test]
     areas = [area for area in (judged_area(of_one, y) for of_one in on_test) if area is not None]
-    reasons = Counter(map(failure, teachers, on_test))
-    del reasons[""]
-    return Alone(
-        float(np.mean([of_one.mean() for of_one in right])),
-        float(np.mean([auc for auc, _ in areas])) if areas else None,
-        np.mean(right, axis=0).astype(np.float32),
-        np.mean([scores for _, scores in areas], axis=0).astype(np.float32) if areas else None,
-        reasons,
-    )
+    failures = Counter(map(failure, teachers, on_test))
+    del failures[""]
+    accuracy = float(np.mean([of_one.mean() for of_one in right]))
+    parts: dict[Metric, np.ndarray] = {"accuracy": np.mean(right, axis=0).astype(np.float32)}
+    if not areas:
+        return Quality(accuracy, None, failures), parts
+    parts["auc"] = np.mean([scores for _, scores in areas], axis=0).astype(np.float32)
+    return Quality(accuracy, float(np.mean([auc for auc, _ in areas])), failures), parts
+
+
+class Heard:
+    """What the teachers of a run's parties say, added up as it comes. Sums are of whole numbers: the same to the digit
+    in whatever order parties answer.
+
+    votes: of each set, int64 (rows, classes). quality, directions: by party, see `Said`.
+    """
+
+    def __init__(self, questions: Questions) -> None:
+        classes = len(questions.schema.classes)
+        self.votes = {name: np.zeros((len(x), classes), dtype=np.int64) for name, x in questions.rows.items()}
+        self.quality: dict[str, Quality] = {}
+        self.directions: dict[str, np.ndarray | None] = {}
+        self._parts: dict[Metric, np.ndarray] = {}
+        self._parties = Counter[Metric]()
+
+    def add(self, party: str, answer: Said) -> None:
+        """Of one party."""
+        for name, cast in answer.cast.items():
+            add_choices(self.votes[name], cast.T)
+        if answer.quality is not None:
+            self.quality[party] = answer.quality
+        self.directions[party] = answer.direction
+        for metric, part in answer.parts.items():
+            whole = np.rint(part.astype(np.float64) * PARTS_OF_ONE).astype(np.int64)
+            self._parts[metric] = self._parts.get(metric, 0) + whole
+            self._parties[metric] += 1
+
+    def parts(self) -> dict[Metric, np.ndarray]:
+        """Each test row's part in a figure, in the mean over the parties that have it: float64 (test,) by metric."""
+        return {metric: total / (PARTS_OF_ONE * self._parties[metric]) for metric, total in self._parts.items()}
+
+
+PARTS_OF_ONE = 2**30
 
 
 ONE_CLASS = "its rows have one class"
@@ -215,9 +246,9 @@ def said_reply(node: PartyNode, request: SaidRequest) -> SaidReply:
     none."""
     content = request.questions
     _, questions = _questions.get(id(content), lambda: (content, pickle.loads(content.tobytes())))
-    trained = node.teachers(request.federation)
-    answer = said(questions, trained, np.zeros(0, dtype=np.int64))
-    return SaidReply(party=node.settings.name, content=_bytes(answer))
+    party, federation = node.settings.name, request.federation
+    answer = said(questions, node.teachers(federation), partial(Lot, party, federation))
+    return SaidReply(party=party, content=_bytes(replace(answer, lots={})))
 
 
 def _bytes(value: Any) -> np.ndarray:

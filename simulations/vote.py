@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from consilium.party.voting import Lot, TeacherSet, draw_lots
+from consilium.protocol.choices import choice_dtype
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum
-from consilium.simulations.said import SETS, Questions, Said, TieLog, said, vote_type
+from consilium.simulations.said import SETS, Questions, Said, TieLog, said
 from consilium.simulations.teach import teach
 
 _NONE = np.zeros(0, dtype=np.int32)
@@ -113,7 +114,7 @@ class TeacherVotes:
         tied = np.zeros((len(counts), classes), dtype=bool)
         tied[np.repeat(np.arange(len(counts)), counts), _joined([lot.equal for lot in lots])] = True
         return cls(
-            np.stack(cast).astype(vote_type(classes), copy=False),
+            np.stack(cast).astype(choice_dtype(classes), copy=False),
             np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
             _joined([lot.teacher for lot in lots]),
             _joined([lot.row for lot in lots]),
@@ -180,7 +181,7 @@ def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
     recorder, questions = VoteRecorder(case), questions_of(case)
     for index, trained in teachers:
         own = np.flatnonzero(case.home_party == index)
-        recorder.add(said(questions, trained, own), own)
+        recorder.add(said(questions, trained, own=own), own)
     return recorder.ensemble()
 
 
@@ -215,7 +216,8 @@ class VoteRecorder:
         """Of the next party. own: as in `said`."""
         for name in SETS:
             self._cast[name].append(answer.cast[name])
-            self._ties[name].append(answer.ties[name])
+            if isinstance(ties := answer.lots[name], TieLog):
+                self._ties[name].append(ties)
         self._scores.append(answer.score)
         self._own_home[own] = answer.home
         self._right.append(answer.right)

@@ -142,7 +142,6 @@ class VoteFault(StrEnum):
     COMMITMENT = "commitment"
     NOT_FOR_US = "not-for-us"
     FALSE_VOTES = "false-votes"
-    OTHER_KEY = "other-key"
 
 
 FAULTS: dict[VoteFault, str] = {
@@ -155,11 +154,8 @@ FAULTS: dict[VoteFault, str] = {
     VoteFault.COMMITMENT: "is bound to other shares than it sent",
     VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
     VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
-    VoteFault.OTHER_KEY: "sealed its part for another key than the helper's of this session",
 }
 """What a reader is told after the party's name."""
-SHOWN = frozenset({VoteFault.NOT_FOR_US, VoteFault.COMMITMENT})
-"""What the helper says of a sealed part, it shows: by the private key of that party's place in that session."""
 
 
 class VerifiedError(SecAggError):
@@ -191,14 +187,6 @@ class BadLink(VerifiedError):
         super().__init__(message, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
 
 
-class TooManyWaiting(VerifiedError):
-    """As many uploads as may wait for the helper are waiting. Nothing was taken."""
-
-    def __init__(self, waiting: int, limit: int) -> None:
-        self.waiting, self.limit = waiting, limit
-        super().__init__(f"{waiting} uploads wait for the helper, at most {limit} may", "Send the batch, then go on")
-
-
 class AggregatorsDisagree(VerifiedError):
     """The two aggregators do not take the same parties for accepted. Nothing is given.
 
@@ -212,15 +200,6 @@ class AggregatorsDisagree(VerifiedError):
             f"Telephone whoever runs {at_fault}: it does not run this program"
             if at_fault
             else "Start a new session; if it stays so, one of the two does not run this program",
-        )
-
-
-class OtherVersion(VerifiedError):
-    """The other node speaks another version of verified votes."""
-
-    def __init__(self, message: str, version: object, known: int) -> None:
-        super().__init__(
-            f"{message} is of version {version}, this node knows {known}", "Install one version at all nodes"
         )
 
 

@@ -1,21 +1,14 @@
-"""The two fields of verified votes: integers modulo a prime, an extension of them, and elements from a key.
+"""Integers modulo a prime, an extension of them, and elements from a key: of verified votes, and of shared seeds.
 
-| | prime | extension modulo | elements of it | most that a count may reach |
-|---|---|---|---|---|
-| `FIELD_16` | 65,521, the largest of 16 bits | X^8 - 17 | about 2^128 | 32,760 |
-| `FIELD_21` | 2,097,131 = 2^21 - 21 | X^7 - 2 | about 2^147 | 1,048,565 |
-
-X^k - c is irreducible modulo p if every prime factor of k divides the order e of c, but not (p - 1) / e, and 4 divides
-p - 1 where it divides k (Lidl and Niederreiter, Finite Fields, theorem 3.75). For k = 8 that is so since 17 is no
-square modulo 65,521 and 4 divides 65,520. For k = 7 it is so since 7 divides 2,097,130 and 2 is no seventh power modulo
-2,097,131, the largest prime of 21 bits before which stands a multiple of 7. Six coefficients would leave an extension
-of 2^126: too few for 10,000 rows, of which a false proof would pass with a probability of 2^-119.
-Challenges come from the extension, so that a false proof fits them by chance less than once in 2^120 times.
+The prime is 2,097,131 = 2^21 - 21, the largest of 21 bits before which stands a multiple of 7. The extension is modulo
+X^7 - 2, which is irreducible since 7 divides p - 1 and 2 is no seventh power modulo p (Lidl and Niederreiter, Finite
+Fields, theorem 3.75); it has about 2^147 elements. Challenges come from it, so that a false proof fits them by chance
+less than once in 2^120 times; six coefficients would leave 2^126 elements, and 10,000 rows a chance of 2^-119.
 
 Arrays are float64 and reduced late: sums of products are exact below 2^53, and matrix products of floats are what
-processors do fastest. A reduced number is at most (p + 1) / 2 in size: 32,761, so that 2^23 products of two can be
-added before the next reduction; or 1,048,566, so that it is 8,192 of them, or 4,096 where one of the two is below the
-prime and not reduced. A proof has at most 8,192 lines and 2,048 points (`proof.MOST_ROWS`).
+processors do fastest. A reduced number is at most 1,048,566 in size, so that 8,192 products of two can be added
+before the next reduction, or 4,096 where one of the two is below the prime and not reduced. A proof has at most 8,192
+lines and 2,048 points (`proof.MOST_ROWS`).
 """
 
 from __future__ import annotations
@@ -109,7 +102,7 @@ class Field:
     def write(self, values: np.ndarray) -> bytes:
         """Numbers below the prime, any shape, -> the bytes of a message: `wire_bytes` each, little-endian.
 
-        >>> FIELD_21.write(np.array([1, 2_097_130], dtype=np.uint32)).hex()
+        >>> FIELD.write(np.array([1, 2_097_130], dtype=np.uint32)).hex()
         '010000eaff1f'
         """
         flat = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1, 1)
@@ -147,7 +140,7 @@ class Field:
     def inverses(self, count: int) -> np.ndarray:
         """int64 (count + 1,): 0, then the inverses of 1 to `count`, which is below the prime.
 
-        >>> (FIELD_16.inverses(3)[1:] * [1, 2, 3] % FIELD_16.prime).tolist()
+        >>> (FIELD.inverses(3)[1:] * [1, 2, 3] % FIELD.prime).tolist()
         [1, 1, 1]
         """
         return np.array([0, *(pow(number, -1, self.prime) for number in range(1, count + 1))], dtype=np.int64)
@@ -251,7 +244,5 @@ def is_base(element: np.ndarray) -> bool:
     return not element[1:].any()
 
 
-FIELD_16 = Field(65_521, 8, 17, np.dtype("<u2"), np.dtype("<u4"), 2)
-"""Of all sessions whose sums fit into half of it."""
-FIELD_21 = Field(2_097_131, 7, 2, np.dtype("<u4"), np.dtype("<i8"), 3)
-"""Of larger ones: a million votes, and room for their noise."""
+FIELD = Field(2_097_131, 7, 2, np.dtype("<u4"), np.dtype("<i8"), 3)
+"""A million votes fit into half of it, and room for their noise."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -16,7 +15,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from consilium.protocol.digests import Hash
-from consilium.protocol.errors import ConsiliumError, MalformedMessage
+from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
 from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.models import Derived, Strict
@@ -94,15 +93,10 @@ class SessionTerms(Derived, Strict):
             classes=classes,
             teachers=teachers,
             **position.model_dump(),
-            **{**cls._follows(roster, teachers, others), **others},
+            **others,
         )
         terms.check(roster)
         return terms
-
-    @classmethod
-    def _follows(cls, roster: SumRoster, teachers: int, others: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields that follow from the roster and from others, where these do not say them."""
-        return {}
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: SumRoster) -> Self:
@@ -110,24 +104,14 @@ class SessionTerms(Derived, Strict):
 
         Raises
         ------
-        BadSignature, OtherVersion : not signed by the roster's coordinator; signed as that version does it.
+        BadSignature : not signed by the roster's coordinator.
         MalformedMessage : not the canonical bytes of terms. Others : see `check`.
         """
-        if not verify(roster.coordinator_key, signature, cls._label(content), content):
-            raise cls._unsigned(content)
+        if not verify(roster.coordinator_key, signature, cls.SIGNED_AS, content):
+            raise BadSignature("the coordinator", "terms of the session")
         terms = cls.parse(content)
         terms.check(roster)
         return terms
-
-    @classmethod
-    def _label(cls, content: bytes) -> str:
-        """What these bytes are signed as, if they are terms."""
-        return cls.SIGNED_AS
-
-    @classmethod
-    def _unsigned(cls, content: bytes) -> ConsiliumError:
-        """What is wrong with bytes that the coordinator has not signed."""
-        return BadSignature("the coordinator", "terms of the session")
 
     @classmethod
     def parse(cls, content: bytes) -> Self:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.accounting.events import Mechanism
-from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.distinguish.bounds import Scores
-from consilium.coordinator.draw import Drawn, draw
+from consilium.coordinator.draw import Drawn, draw, exact
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -77,8 +76,8 @@ def _blocks(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, nois
     for start in range(0, runs, most):
         size = min(most, runs - start)
         probabilities = None if pair.probabilities is None else np.tile(pair.probabilities, (size, 1))
-        counts = Counts(np.tile(votes, (size, 1)), (), int(votes[0].sum()))
-        drawn = draw(mechanism, lambda *_, of=counts: of, noise, room=len(counts.votes), probabilities=probabilities)
+        tiled = np.tile(votes, (size, 1))
+        drawn = draw(mechanism, exact(tiled), noise, room=len(tiled), probabilities=probabilities)
         noisy = None if drawn.counts is None else drawn.counts.reshape(size, *votes.shape)
         yield Drawn(drawn.labels.reshape(size, -1), drawn.reinforced.reshape(size, -1), noisy)
 

@@ -6,7 +6,6 @@ from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptR
 from consilium.coordinator.ledger import Batch
 from consilium.coordinator.verify.findings import Contradiction, Files
 from consilium.coordinator.verify.ledger import Recorded
-from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
 from consilium.sums.roster import VerifiedRoster
 
 
@@ -39,8 +38,7 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     noise = config.node_event(0, 0).party_noise(1)
     sigma = 0.0 if noise is None else noise.sigma
     for place, batch in enumerate(recorded.batches, 1):
-        record = _signed(f"batch {place}", batch, records, sigma).record
-        read_halves(folder, record, FIELDS[version_for(reach_of(roster.n, config.teachers_per_party, sigma))])
+        read_halves(folder, _signed(f"batch {place}", batch, records, sigma).record)
     signed = f"{len(recorded.batches)} of {len(records)} signed sums"
     return f"{signed}, each with noise of the second aggregator, sigma {sigma:g}"
 

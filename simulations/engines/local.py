@@ -162,24 +162,27 @@ class _Pinned:
 
         def count(reply: Message) -> None:
             nonlocal done
-            take(reply)
             done += 1
+            if done == len(messages):  # who leaves now need not kill it
+                self._is_busy(False)
+            take(reply)
 
         self._do(Task(answer, (messages,)), count)
         return done
 
     def _do(self, task: Task, take: Take) -> None:
         """Until the task, or the worker, has ended."""
-        with self._lock:
-            if self._closed:
-                return
-            self._busy = True
         worker = self._workers[self._place]
-        if worker.begin(task):
+        if self._is_busy(True) and worker.begin(task):
             while isinstance(told := worker.heard(), tuple):
                 take(*told)
+        self._is_busy(False)
+
+    def _is_busy(self, busy: bool) -> bool:
+        """Say so; whether it may be."""
         with self._lock:
-            self._busy = False
+            self._busy = busy
+            return not self._closed
 
     def _make_again(self) -> None:
         """Another worker with these parties, as far as messages were answered."""

@@ -23,7 +23,7 @@ from consilium.simulations.engines.process import search_path
 from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.population.simulated import Population
-from consilium.simulations.said import Said
+from consilium.simulations.said import Heard
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
@@ -66,7 +66,7 @@ OWN_RAY = RaySpec()
 
 def run_ray(
     federation: SimulatedFederation, population: Population, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY
-) -> dict[str, Said]:
+) -> Heard:
     """Run the federation to its end; what its teachers say. work: a new folder for this alone.
 
     Raises

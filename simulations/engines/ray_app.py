@@ -20,7 +20,7 @@ from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.population.simulated import Population
-from consilium.simulations.said import Said
+from consilium.simulations.said import Heard
 
 FOLDER, RUN_DIR = "folder", "run-dir"
 """Keys of the run configuration."""
@@ -47,7 +47,7 @@ def lay_out(folder: Path, federation: SimulatedFederation, population: Populatio
     population.save(folder)
 
 
-def heard_in(folder: Path) -> dict[str, Said]:
+def heard_in(folder: Path) -> Heard:
     """What `main` left there."""
     return pickle.loads((folder / HEARD).read_bytes())
 

@@ -66,9 +66,9 @@ class SessionState:
     those of ADVERTISE, U2 of SHARE, U3 of MASKED.
 
     terms: the descriptor. invited: who was asked at all. stage: the one that is due; None when the sum is there.
-    held: uint8. Of ADVERTISE keys and signature, (160,); of SHARE ciphertexts, (|U1| - 1, 92), and of MASKED the bytes
+    held: uint8. Of ADVERTISE keys and signature, (160,); of SHARE ciphertexts, (|U1| - 1, 132), and of MASKED the bytes
     of y, both forgotten when U3 is closed, since who is in the sum is chosen then; of CONSISTENCY signatures on U3; of
-    UNMASK shares, (|U2|, 32), forgotten with the masks.
+    UNMASK shares, (|U2|, 52), forgotten with the masks.
     total: sum of all y of U3, in the ring. dropped: reason by party by stage. sums: int64 (queries, classes), at the
     end, as they came out of the ring.
     """

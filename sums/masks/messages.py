@@ -118,7 +118,7 @@ class ShareRequest(SessionMessage):
 
 
 class ShareReply(SessionMessage):
-    """ciphertexts: sealed shares of b and of the mask key's seed, uint8 (|U1| - 1, 92), in the order of U1 without the
+    """ciphertexts: sealed shares of b and of the mask key's seed, uint8 (|U1| - 1, 132), in the order of U1 without the
     sender."""
 
     kind: ClassVar[str] = "query.sa_share"
@@ -190,7 +190,7 @@ class UnmaskRequest(SessionMessage):
 
 
 class UnmaskReply(SessionMessage):
-    """One share per party of U2, in order: uint8 (|U2|, 32). Never printed."""
+    """One share per party of U2, in order: uint8 (|U2|, 52). Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
     party: Index

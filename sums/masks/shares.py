@@ -1,7 +1,7 @@
-"""Secrets in shares (Shamir 1979), all of a party's at once: each is 16 uniform numbers of `FIELD_16`, and each number
+"""Secrets in shares (Shamir 1979), all of a party's at once: each is 13 uniform numbers of `FIELD`, and each number
 has a random polynomial of its own. A party's share lies at its place in the roster plus one.
 
-What is shared is a seed, 32 bytes: of the party's own mask, or of its private mask key (`mask_private`)."""
+What is shared is a seed: of the party's own mask, or of its private mask key (`mask_private`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from functools import lru_cache
 import numpy as np
 
 from consilium.protocol.identity import derive
-from consilium.sums.field import FIELD_16, KEY_BYTES
+from consilium.sums.field import FIELD, KEY_BYTES
 
-WORDS = 16
-SEED_BYTES = SHARE_BYTES = WORDS * FIELD_16.wire_bytes
+WORDS = 13
+SEED_BYTES = SHARE_BYTES = WORDS * FIELD.dtype.itemsize
 
 
 def new_seed() -> bytes:
-    """Uniform, from the system's entropy: 32 bytes."""
-    return FIELD_16.elements(secrets.token_bytes(KEY_BYTES), WORDS).tobytes()
+    """Uniform, from the system's entropy: 52 bytes."""
+    return FIELD.elements(secrets.token_bytes(KEY_BYTES), WORDS).tobytes()
 
 
 def mask_private(seed: bytes) -> bytes:
@@ -29,12 +29,12 @@ def mask_private(seed: bytes) -> bytes:
 
 
 def are_shares(shares: np.ndarray) -> bool:
-    """Whether rows, uint8 (..., 32), hold numbers of the field only."""
-    return FIELD_16.is_canonical(np.ascontiguousarray(shares).view(FIELD_16.dtype))
+    """Whether rows, uint8 (..., 52), hold numbers of the field only."""
+    return FIELD.is_canonical(np.ascontiguousarray(shares).view(FIELD.dtype))
 
 
 def split(seeds: Sequence[bytes], threshold: int, places: Sequence[int]) -> np.ndarray:
-    """Shares of seeds, uint8 (places, seeds, 32); any `threshold` rebuild them, fewer tell nothing.
+    """Shares of seeds, uint8 (places, seeds, 52); any `threshold` rebuild them, fewer tell nothing.
 
     Raises
     ------
@@ -42,10 +42,10 @@ def split(seeds: Sequence[bytes], threshold: int, places: Sequence[int]) -> np.n
     """
     if not 1 <= threshold <= len(places):
         raise ValueError(f"threshold {threshold} must be from 1 to {len(places)}")
-    words = np.frombuffer(b"".join(seeds), dtype=FIELD_16.dtype)
-    drawn = FIELD_16.elements(secrets.token_bytes(KEY_BYTES), (threshold - 1) * len(words))
+    words = np.frombuffer(b"".join(seeds), dtype=FIELD.dtype)
+    drawn = FIELD.elements(secrets.token_bytes(KEY_BYTES), (threshold - 1) * len(words))
     coefficients = np.concatenate([words, drawn]).reshape(threshold, -1).astype(np.float64)
-    shares = FIELD_16.to_wire(FIELD_16.product(_powers(tuple(places), threshold), coefficients))
+    shares = FIELD.to_wire(FIELD.product(_powers(tuple(places), threshold), coefficients))
     return shares.view(np.uint8).reshape(len(places), len(seeds), SHARE_BYTES)
 
 
@@ -55,19 +55,19 @@ def _powers(places: tuple[int, ...], threshold: int) -> np.ndarray:
     points = np.array(places, dtype=np.float64) + 1
     powers = np.ones((len(points), threshold))
     for power in range(1, threshold):
-        powers[:, power] = FIELD_16.reduce(powers[:, power - 1] * points)
+        powers[:, power] = FIELD.reduce(powers[:, power - 1] * points)
     return powers
 
 
 def rebuild(places: Sequence[int], shares: np.ndarray) -> np.ndarray:
-    """The seeds, uint8 (seeds, 32), from as many shares as the threshold says, uint8 (places, seeds, 32).
+    """The seeds, uint8 (seeds, 52), from as many shares as the threshold says, uint8 (places, seeds, 52).
 
     Raises
     ------
     ValueError : a place is given twice.
     """
-    words = np.ascontiguousarray(shares).reshape(len(places), -1).view(FIELD_16.dtype).astype(np.float64)
-    seeds = FIELD_16.to_wire(FIELD_16.product(_weights(places)[None], words))
+    words = np.ascontiguousarray(shares).reshape(len(places), -1).view(FIELD.dtype).astype(np.float64)
+    seeds = FIELD.to_wire(FIELD.product(_weights(places)[None], words))
     return seeds.view(np.uint8).reshape(-1, SEED_BYTES)
 
 
@@ -75,10 +75,10 @@ def _weights(places: Sequence[int]) -> np.ndarray:
     """float64 (places,), reduced: weights w with sum(w_i f(x_i)) = f(0)."""
     if len(set(places)) < len(places):
         raise ValueError("a place is given twice")
-    prime, points = FIELD_16.prime, np.array(places, dtype=np.int64) + 1
+    prime, points = FIELD.prime, np.array(places, dtype=np.int64) + 1
     above, below = np.ones_like(points), np.ones_like(points)
     for point in points:
         above = above * np.where(points == point, 1, point) % prime
         below = below * np.where(points == point, 1, point - points) % prime
     inverses = np.array([pow(number, -1, prime) for number in below.tolist()])
-    return FIELD_16.reduce((above * inverses % prime).astype(np.float64))
+    return FIELD.reduce((above * inverses % prime).astype(np.float64))

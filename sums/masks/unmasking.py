@@ -35,7 +35,7 @@ def remove_masks(
     ----------
     total : of the survivors' y, in the ring.
     adverts : keys and signature by place. sharers, survivors : U2 and U3.
-    shares : uint8 (|U2|, 32) by shareholder, at least t of them, rows in the order of U2.
+    shares : uint8 (|U2|, 52) by shareholder, at least t of them, rows in the order of U2.
 
     Raises
     ------

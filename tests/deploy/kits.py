@@ -104,8 +104,8 @@ def write_plan(folder: Path, **changes: Any) -> Path:
 
 
 NOISY: dict[str, Any] = {
-    "collection": "distributed",
-    "mechanism": {"name": "distributed", "threshold": 0, "sigma": 60.0, "noise_shares": 2},
+    "collection": "secure",
+    "mechanism": {"name": "gnmax", "sigma": 60.0},
     "query_budget": {"queries": 40, "answers": 40},
 }
 """Sums with noise in them: they go on with whoever is left."""

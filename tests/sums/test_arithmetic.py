@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from consilium.protocol.identity import Identity, frame
 from consilium.sums.agreement import Agreement, seal, unseal
 from consilium.sums.errors import OverflowRisk
-from consilium.sums.field import FIELD_16
+from consilium.sums.field import FIELD
 from consilium.sums.masks.ring import (
     RING_DTYPES,
     MaskAdder,
@@ -32,7 +32,7 @@ from consilium.sums.masks.ring import (
 from consilium.sums.masks.shares import WORDS, are_shares, new_seed, rebuild, split
 from tests.sums.network import flipped
 
-PRIME = FIELD_16.prime
+PRIME = FIELD.prime
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_keys_differ_by_purpose_session_and_party() -> None:
 
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=3), st.data())
 def test_any_t_shares_give_the_seeds(keys: list[bytes], data: st.DataObject) -> None:
-    seeds = [FIELD_16.elements(key, WORDS).tobytes() for key in keys]
+    seeds = [FIELD.elements(key, WORDS).tobytes() for key in keys]
     places = data.draw(st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True))
     t = data.draw(st.integers(1, len(places)))
     shares = dict(zip(places, split(seeds, t, places), strict=True))
@@ -111,7 +111,7 @@ def test_fewer_than_t_shares_fit_any_seed() -> None:
     shares = split([new_seed()], t, places)
     assert not np.array_equal(rebuild(places[:4], shares[:4]), rebuild(places, shares))
     points = [place + 1 for place in places]
-    words = shares.view("<u2").reshape(5, WORDS).astype(object)
+    words = shares.view("<u4").reshape(5, WORDS).astype(object)
     for other in (0, 9):  # the last share that would make the first number of the seed this one
         below = [(words[i, 0], math.prod(x for x in points if x != points[i])) for i in range(4)]
         denominators = [math.prod(x - points[i] for x in points if x != points[i]) for i in range(5)]
@@ -119,17 +119,17 @@ def test_fewer_than_t_shares_fit_any_seed() -> None:
         scale = math.prod(points[:4]) * pow(denominators[4], -1, PRIME)
         missing = (other - known) * pow(scale, -1, PRIME) % PRIME
         changed = shares.copy()
-        changed.view("<u2").reshape(5, WORDS)[4, 0] = missing
-        assert rebuild(places, changed).view("<u2")[0, 0] == other
+        changed.view("<u4").reshape(5, WORDS)[4, 0] = missing
+        assert rebuild(places, changed).view("<u4")[0, 0] == other
 
 
 def test_shares_are_those_of_plain_integers(monkeypatch) -> None:
     """Powers, sums and weights in floats, held against Python's integers, at the largest sizes of a roster."""
     drawn = iter([b"k" * 32])
     monkeypatch.setattr("consilium.sums.masks.shares.secrets.token_bytes", lambda size: next(drawn))
-    seed, places, t = FIELD_16.elements(b"s" * 32, WORDS), [0, 1, 500, *range(600, 1000)], 300
-    shares = split([seed.tobytes()], t, places).view("<u2").reshape(len(places), WORDS)
-    others = FIELD_16.elements(b"k" * 32, (t - 1) * WORDS).reshape(t - 1, WORDS)
+    seed, places, t = FIELD.elements(b"s" * 32, WORDS), [0, 1, 500, *range(600, 1000)], 300
+    shares = split([seed.tobytes()], t, places).view("<u4").reshape(len(places), WORDS)
+    others = FIELD.elements(b"k" * 32, (t - 1) * WORDS).reshape(t - 1, WORDS)
     for row, place in ((0, 0), (2, 500), (-1, 999)):
         for word in (0, WORDS - 1):
             coefficients = [int(seed[word]), *map(int, others[:, word])]
@@ -141,8 +141,8 @@ def test_sharing_that_cannot_be() -> None:
         with pytest.raises(ValueError, match="threshold"):
             split([new_seed()], threshold, [0, 1])
     with pytest.raises(ValueError, match="twice"):
-        rebuild([1, 1], np.zeros((2, 1, 32), dtype=np.uint8))
-    assert not are_shares(np.full(32, 255, dtype=np.uint8))
+        rebuild([1, 1], np.zeros((2, 1, 52), dtype=np.uint8))
+    assert not are_shares(np.full(52, 255, dtype=np.uint8))
 
 
 def test_what_is_sealed_opens_for_its_receiver_and_session_alone() -> None:

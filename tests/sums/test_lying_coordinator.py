@@ -292,7 +292,7 @@ class TestMasked:
 
     def test_what_is_sealed_is_no_share(self, federation: Federation, monkeypatch) -> None:
         """As a peer seals it that shares numbers above the prime."""
-        monkeypatch.setattr("consilium.sums.masks.party.split", lambda seeds, t, places: np.full((5, 2, 32), 255, "u1"))
+        monkeypatch.setattr("consilium.sums.masks.party.split", lambda seeds, t, places: np.full((5, 2, 52), 255, "u1"))
         machine = run_until(federation, Stage.MASKED)
         refused(federation, Stage.MASKED, machine.requests()[VICTIM], BadShare, "what it sealed are no shares")
 
@@ -307,7 +307,7 @@ class TestMasked:
         machine = run_until(federation, Stage.MASKED, network)
         request = machine.requests()[VICTIM]
         more = altered(
-            request, sharers=np.arange(5, dtype=np.uint16), ciphertexts=np.resize(request.ciphertexts, (4, 92))
+            request, sharers=np.arange(5, dtype=np.uint16), ciphertexts=np.resize(request.ciphertexts, (4, 132))
         )
         refused(federation, Stage.MASKED, more, InconsistentView, "not in U1")
 

@@ -94,13 +94,13 @@ LIES: dict[str, tuple[Tamper, str]] = {
         sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1", "UPDATE batches SET asked = asked + 1 WHERE seq = 2"),
         LEDGER,
     ),
-    "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":1.5', '\"sigma2\":80.0')"), LEDGER),
+    "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":3.0', '\"sigma2\":80.0')"), LEDGER),
     "no configuration": (sql("UPDATE meta SET value = '{}' WHERE key = 'config'"), LEDGER),
     "a label without a charge": (sql(STRAY), LEDGER),
     "a view for a table": (view, LEDGER),
     # the ledger, with all hashes computed anew
     "another sigma, rechained": (
-        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":150.0')"),
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')"),
         CHARGES,
     ),
     "abstentions with labels, rechained": (
@@ -217,7 +217,7 @@ class TestCrashes:
         found = self.state(crashed)
         assert found["run: finished"] is found[CLAIMS] is Verdict.UNFINISHED
         assert found[LEDGER] is found[LABELS] is Verdict.HOLDS
-        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":150.0')")(crashed)
+        rechained("UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":150.0')")(crashed)
         assert CHARGES in wrong(findings(crashed))  # a lie before the close is one
 
     def test_while_it_serves(self, crashed: Path) -> None:
