@@ -249,7 +249,7 @@ def _texts(cells: pl.Series | np.ndarray | Coded) -> list[str]:
     return texts_of(cells).fill_null("").to_list()
 
 
-class RowSource(Protocol):
+class PrivateRows(Protocol):
     """Where a party's rows come from."""
 
     def read(self, schema: Schema) -> Rows:
@@ -286,7 +286,7 @@ class _Source(ABC):
         """Its parts, and what messages call each. Raises BadTable, OSError."""
 
     def read(self, schema: Schema) -> Rows:
-        """See `RowSource`."""
+        """See `PrivateRows`."""
         rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
         if rows is None:
             raise report.refusal()
@@ -347,7 +347,7 @@ class FileRows(_Source):
         return self.path.suffix.lower() == ".npz"
 
     def digest(self) -> str:
-        """See `RowSource`: of the file, or of the digests of several."""
+        """See `PrivateRows`: of the file, or of the digests of several."""
         try:
             digests = []
             for part in data_files(self.path):
@@ -373,7 +373,7 @@ class MemoryRows(_Source):
     arrays = True
 
     def read(self, schema: Schema) -> Rows:
-        """See `RowSource`."""
+        """See `PrivateRows`."""
         rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
         return super().read(schema) if rows is None else rows
 
@@ -399,7 +399,7 @@ class MemoryRows(_Source):
         return Rows(x, y, whose, schema)
 
     def digest(self) -> str:
-        """See `RowSource`."""
+        """See `PrivateRows`."""
         digest = hashlib.sha256()
         for name, array in sorted(self.table.items()):
             digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
