@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.keys import DENSE, NetworkSpec
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -28,7 +28,7 @@ def train_network(
     ------
     ConfigError : this node's environment asks for a GPU that is not there.
     """
-    device, generator = resolve_device(asked_device()), np.random.default_rng(seed)
+    device, generator = resolve_device(), np.random.default_rng(seed)
     image = image_shape(x.shape[1]) if spec.of_images else None
     rows = x.astype(np.float32)
     rows = torch.from_numpy(rows if image is None else image.planes(rows)).to(device)
@@ -59,7 +59,7 @@ def train_network(
 
 def convolutional_logits(weights: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     """Logits float32 (n, seen) of a "cnn" teacher for images `x` float (n, pixels)."""
-    device, channels = resolve_device(asked_device()), weights["first.weight"].shape[1]
+    device, channels = resolve_device(), weights["first.weight"].shape[1]
     image = ImageShape(channels, isqrt(x.shape[1] // channels))
     on_device = {name: _channels_last(torch.from_numpy(value).to(device)) for name, value in weights.items()}
     rows = torch.from_numpy(image.planes(x.astype(np.float32)))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, one_thread, resolve_device
+from consilium.models.devices import one_thread, resolve_device
 from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -74,7 +74,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = x.shape[1]
         weights = np.ones(len(y)) if sample_weight is None else sample_weight / np.mean(sample_weight)
-        device = resolve_device(asked_device())
+        device = resolve_device()
         with one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device == "cuda" else []):
             torch.manual_seed(self.random_state or 0)
             self.module_ = module_of(self.factory, self.shape(x.shape[1]), len(self.classes_), self.parameters or {})
@@ -87,7 +87,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, classes), the softmax of the logits of the classes that were seen."""
-        device = resolve_device(asked_device())
+        device = resolve_device()
         with one_thread(), torch.no_grad():
             self.module_.to(device).eval()
             logits = [self.module_(part.to(device)).cpu() for part in self._rows(x).split(_BLOCK)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.images.network import HIDDEN, ImageModel, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.keys import ImageStudent
@@ -133,7 +133,7 @@ class ImageTrainer:
 
         spec = self.spec
         rows = np.concatenate([x, self.unlabelled])
-        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        pixels, device = Pixels.of(rows), resolve_device()
         generator = torch.Generator().manual_seed(seed)
         with torch_on_one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

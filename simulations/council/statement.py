@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from consilium.accounting.target import worst_case
-from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
 from consilium.report.words import delta_text
-from consilium.simulations.manifest import LEDGER
 
 _TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
 
@@ -53,8 +49,8 @@ class PrivacyStatement:
     delta_of_all_fits: float = 0.0
 
     @classmethod
-    def of(cls, privacy: Mapping[str, Any], before: tuple[tuple[float, float], ...] = ()) -> PrivacyStatement:
-        """From the block `privacy` of a summary. before: (epsilon, delta) of earlier fits on the same owners."""
+    def of(cls, privacy: Mapping[str, Any], before: Sequence[Charge] = ()) -> PrivacyStatement:
+        """From the block `privacy` of a summary. before: earlier fits on the same owners."""
         epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
         secret = privacy.get("epsilon_data_dependent")
         return cls(
@@ -69,8 +65,8 @@ class PrivacyStatement:
             epsilon_nodes=_towards_nodes(privacy, epsilon),
             secret_epsilon_data_dependent=None if secret is None else float(secret),
             fits=1 + len(before),
-            epsilon_of_all_fits=epsilon + sum(earlier for earlier, _ in before),
-            delta_of_all_fits=delta + sum(earlier for _, earlier in before),
+            epsilon_of_all_fits=epsilon + sum(earlier.epsilon for earlier in before),
+            delta_of_all_fits=delta + sum(earlier.delta for earlier in before),
         )
 
     @property
@@ -114,37 +110,15 @@ def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
 
 @dataclass(frozen=True)
 class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
+    """The promise of one fit. owners: their names; None where rows were dealt at random: anybody may be meant."""
 
     epsilon: float
     delta: float
     owners: frozenset[str] | None = field(repr=False)
 
-    @classmethod
-    def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
-        """Of a fit that is about to begin."""
-        delta = federation.privacy.delta
-        epsilon = worst_case(federation.promised_events(), delta).epsilon
-        return cls(epsilon, delta, None if owners is None else frozenset(owners))
-
     def concerns(self, other: Charge) -> bool:
         """Whether somebody may have rows in both fits."""
         return self.owners is None or other.owners is None or bool(self.owners & other.owners)
-
-
-@dataclass(frozen=True)
-class Spending:
-    """All charges of an object's fits, in order."""
-
-    charges: tuple[Charge, ...] = ()
-
-    def with_run(self, charge: Charge, run_dir: Path) -> Spending:
-        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
-        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
-
-    def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
-        """(epsilon, delta) of the charges but the last that concern the owners of this one, which is the last."""
-        return tuple((earlier.epsilon, earlier.delta) for earlier in self.charges[:-1] if earlier.concerns(charge))
 
 
 @dataclass(frozen=True)
