@@ -120,18 +120,20 @@ class OwnTrainer:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
         once for each class, with its share as its weight.
 
-        An estimator that takes no weights, or fails with them, gets `COPIES` of each row. Raises UnusableModel.
+        An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises UnusableModel.
         """
-        estimator = self.make(seed)
+        estimator, classes = self.make(seed), shares.shape[1]
+        rows, labels, weights = weighted_labels(x, shares)
         if weight_key(estimator) is not None:
-            rows, labels, weights = weighted_labels(x, shares)
             try:
                 trained = GuardedClassifier.trained(estimator, rows, labels, weights, self.schema)
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:
-                return in_arrays(OwnModel(trained, shares.shape[1], self.title), x)
-        return self.fit(*copied_labels(x, shares), shares.shape[1], seed)
+                return in_arrays(OwnModel(trained, classes, self.title), x)
+        copies = np.rint(COPIES * weights).astype(np.int64)
+        copies[:classes] = np.maximum(copies[:classes], 1)  # of the first row: a classifier of one class is none
+        return self.fit(np.repeat(rows, copies, axis=0), np.repeat(labels, copies), classes, seed)
 
     def _failed(self, error: BaseException, rows: int) -> UnusableModel:
         if isinstance(error, UnusableModel):
@@ -140,33 +142,6 @@ class OwnTrainer:
         return UnusableModel(
             what, "Correct it, or its parameters; what was answered is in the ledger and costs nothing"
         )
-
-
-def copied_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each row `COPIES` times, its labels in proportion to its `shares` (n, classes): rows, labels int64.
-
-    By largest remainders, so without a random part. Where all copies have one class, one is of another: a classifier
-    of one class is none.
-
-    >>> copied_labels(np.array([[7.0]]), np.array([[0.26, 0.74]]))[1].tolist()
-    [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
-    """
-    wanted = shares * COPIES
-    counts = np.floor(wanted).astype(np.int64)
-    order = np.argsort(counts - wanted, axis=1, kind="stable")
-    lacking = COPIES - counts.sum(axis=1)
-    np.put_along_axis(
-        counts, order, np.take_along_axis(counts, order, 1) + (np.arange(shares.shape[1]) < lacking[:, None]), 1
-    )
-    if np.count_nonzero(counts.sum(axis=0)) < 2:
-        usual, second = np.argsort(-shares[0], kind="stable")[:2]
-        counts[0, usual] -= 1
-        counts[0, second] += 1
-    rows, labels = (
-        np.repeat(np.arange(len(x)), COPIES),
-        np.repeat(np.tile(np.arange(shares.shape[1]), len(x)), counts.ravel()),
-    )
-    return x[rows], labels.astype(np.int64)
 
 
 def in_arrays(model: OwnModel, x: np.ndarray) -> Model:
