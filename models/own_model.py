@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,11 @@ import numpy as np
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
-from consilium.models.tabular import among, linear_arrays, weighted_labels
+from consilium.models.tabular import among, weighted_labels
 from consilium.protocol.schema import Schema
 
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
-
-_SAME = 1e-6
 
 
 @dataclass
@@ -114,7 +112,7 @@ class OwnTrainer:
         except (Exception, SystemExit) as error:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
-        return in_arrays(OwnModel(trained, classes, self.title), x)
+        return OwnModel(trained, classes, self.title)
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
@@ -130,7 +128,7 @@ class OwnTrainer:
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:
-                return in_arrays(OwnModel(trained, classes, self.title), x)
+                return OwnModel(trained, classes, self.title)
         copies = np.rint(COPIES * weights).astype(np.int64)
         copies[:classes] = np.maximum(copies[:classes], 1)  # of the first row: a classifier of one class is none
         return self.fit(np.repeat(rows, copies, axis=0), np.repeat(labels, copies), classes, seed)
@@ -142,20 +140,3 @@ class OwnTrainer:
         return UnusableModel(
             what, "Correct it, or its parameters; what was answered is in the ledger and costs nothing"
         )
-
-
-def in_arrays(model: OwnModel, x: np.ndarray) -> Model:
-    """The same model as plain arrays, where it is scikit-learn's logistic regression; else as it is.
-
-    A file of numbers can be checked as a whole, and read without the library. Held against the library's own
-    probabilities for rows `x` float64 (n, inputs).
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    estimator, seen = model.classifier.estimator, model.classifier.seen
-    if type(estimator) is not LogisticRegression:
-        return model
-    arrays = linear_arrays(estimator, len(seen))
-    if np.abs(arrays.predict_proba(x) - model.classifier.probabilities(x)).max() > _SAME:
-        return model  # another link than the default one's
-    return replace(arrays, seen=seen, classes=model.classes)

@@ -16,7 +16,7 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models.base import Aids, Model, Trainer
-from consilium.models.guard import GuardedClassifier, made_up, quoted, rehearse, unless_signalled
+from consilium.models.guard import GuardedClassifier, quoted, rehearse, unless_signalled
 from consilium.models.keys import (
     CnnSpec,
     CnnStudent,
@@ -43,7 +43,7 @@ from consilium.models.keys import (
     VatStudent,
     WeightedTeacher,
 )
-from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer, in_arrays
+from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
 from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
@@ -246,4 +246,4 @@ def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
     if not isinstance(spec, OwnCodeKeys):
         return None
     trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
-    return in_arrays(OwnModel(trained, len(schema.classes), spec.title), made_up(schema, 20)[0])
+    return OwnModel(trained, len(schema.classes), spec.title)

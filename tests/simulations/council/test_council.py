@@ -123,7 +123,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("teacher", "student", "kind"),
         [
-            (LogisticRegression(C=0.5), LogisticRegression(), "linear"),
+            (LogisticRegression(C=0.5), LogisticRegression(), "estimator"),
             ("ridge", make_pipeline(StandardScaler(), LogisticRegression()), "estimator"),
         ],
     )
