@@ -197,7 +197,7 @@ class Council(ClassifierMixin, BaseEstimator):
                 )
             finally:  # the ledger is made before anything leaves
                 self._charges += [charge] if (path / LEDGER).exists() else []
-        self.run_ = run_of(path, self.out is None, source, in_python)
+        self.run_ = run_of(path, self.out is None, in_python)
         self.student_ = load_own(path)
         meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.classes_, self._columns = np.unique(meant, return_index=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 import tomli_w
@@ -25,18 +25,13 @@ from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import BadSetting, WrongType, value_errors
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
-from consilium.simulations.engines.ray import OWN_RAY
-from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
 from consilium.simulations.progress import Tell, following_with
 from consilium.simulations.run import Watch, run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
-
-if TYPE_CHECKING:
-    from consilium.simulations.datasets.source import Source
-
 
 PUBLIC = "report-public.html"
 
@@ -81,13 +76,10 @@ class Run:
 
     The tables hold what only a simulation knows (each party's quality, the true outcome of public rows): they are for
     whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public` and `student`.
-
-    source: the rows, of a run whose rows were in memory (`Council`); an audit compares with them.
     """
 
-    def __init__(self, path: Path | str, source: Source | None = None) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._source = source
         check_finished(self.path)
 
     @cached_property
@@ -138,15 +130,11 @@ class Run:
         """Recompute everything that the run claims from its files: `consilium audit`."""
         from consilium.simulations.audit import audit_path
 
-        result = audit_path(self.path, source=self._source)
+        result = audit_path(self.path)
         return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The rows of a run in memory do not travel with it."""
-        return {**self.__dict__, "_source": None}
 
     def _table(self, name: str) -> pl.DataFrame:
         path = self.path / name
@@ -190,13 +178,13 @@ def run_folder(out: str | Path | None) -> Iterator[Path]:
             shutil.rmtree(parent, ignore_errors=True)
 
 
-def run_of(path: Path, temporary: bool, source: Source | None = None, reworded: Callable[[str], str] = str) -> Run:
+def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) -> Run:
     """The run that has just ended there; Python is told all that it warns of.
 
     temporary: whether its folder goes with the object, and at the end of the program. reworded: brings a warning into
     the caller's words.
     """
-    run = Run(path, source)
+    run = Run(path)
     if temporary:
         weakref.finalize(run, shutil.rmtree, path.parent, ignore_errors=True)
     for warning in run.warnings:
@@ -221,7 +209,7 @@ def simulate(
     scenario: str | Path | Scenario,
     *,
     seed: int = 0,
-    engine: Literal["local", "ray", "homes"] = "local",
+    engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,

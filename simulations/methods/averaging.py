@@ -19,7 +19,15 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 from scipy.special import softmax
 
-from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+from consilium.simulations.engines.flower import (
+    COORDINATOR_NODE,
+    FIRST_NODE,
+    RUN_ID,
+    NodesGrid,
+    answered,
+    assign_message_id,
+    assume_identity,
+)
 from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 
 _FIRST_MODEL = 0x61766572616765
@@ -271,11 +279,6 @@ def as_record(model: np.ndarray) -> ArrayRecord:
     return ArrayRecord([model])
 
 
-RUN_ID = 1
-CLIENT_APP_RAISED_EXCEPTION = 2
-"""Flower's own code."""
-
-
 class InProcessGrid(NodesGrid):
     """`parties` nodes, each with its `partition-id` in its node_config. Only `send_and_receive` is served.
 
@@ -285,7 +288,7 @@ class InProcessGrid(NodesGrid):
 
     def __init__(self, app: ClientApp, parties: int) -> None:
         self._app = app
-        super().__init__(RUN_ID, {}, parties)
+        super().__init__(parties)
         self.left_out: set[int] = set()
         assume_identity(RUN_ID, COORDINATOR_NODE)
 
@@ -305,14 +308,9 @@ class InProcessGrid(NodesGrid):
 
     def _answer(self, message: Message) -> Message:
         assign_message_id(message)
-        node = message.metadata.dst_node_id
-        assume_identity(RUN_ID, node)
-        try:
-            reply = self._app(message, self._contexts[node])
-        except Exception:
-            reply = Message(Error(code=CLIENT_APP_RAISED_EXCEPTION, reason="ClientApp raised"), reply_to=message)
+        reply = answered(self._app, message)
         if reply.has_error():
-            self.left_out.add(node - COORDINATOR_NODE - 1)
+            self.left_out.add(message.metadata.dst_node_id - FIRST_NODE)
         return reply
 
 

@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.coordinator.mechanisms.calibration import widest
+from consilium.coordinator.mechanisms import AnyMechanism, widest
 from consilium.coordinator.parts import QueryBudget, check_query_budget
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
@@ -58,8 +57,6 @@ def teaching(scenario: Scenario) -> Scenario:
         "voting_rule": federation.voting_rule.model_dump(mode="json"),
         "collection": "plaintext",
     }
-    if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        federated |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
     plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
     others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
     return Scenario(data=scenario.data, federation=plain, simulation=others)
@@ -72,7 +69,6 @@ def _of_teachers(simulation: Any) -> dict[str, Any]:
 def division_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
     """Of a division, which is no step of its own: computing it takes less time than reading it. data: content hash."""
     federation = scenario.federation
-    fixed = federation.public_least_distance if scenario.pool_is_fixed else None
     return canonical_digest(
         {
             "kind": "case",
@@ -81,7 +77,6 @@ def division_address(scenario: Scenario, seed: int, home_share: float, data: str
             "table": data_table(scenario),
             "minimum_parties": federation.minimum_parties,
             "teachers_per_party": federation.teachers_per_party,
-            "public_least_distance": fixed,
             "seed": seed,
             "home_share": home_share,
         }
@@ -285,7 +280,7 @@ class _Asked(Frozen):
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> _Asked:
-        check_query_budget(self.mechanism, self.query_budget, "distributed")  # the federation checks how it collects
+        check_query_budget(self.mechanism, self.query_budget)
         return self
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -279,8 +279,7 @@ def _drop_noise(mechanism: object, leaves: Mapping[str, Any]) -> None:
     """Noise that the table of a mechanism states, where none of it is among the keys that are given."""
     if not isinstance(mechanism, dict):
         return
-    kind = KINDS.get(mechanism.get("name", ""))
-    scales = {} if kind is None else noise_scales(kind)
+    scales = noise_scales(mechanism.get("name"))
     if not any(f"federation.mechanism.{name}" in leaves for name in scales):
         for name in scales:
             mechanism.pop(name, None)

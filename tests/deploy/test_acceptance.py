@@ -29,7 +29,6 @@ from consilium.party.deployed import PARTY
 from consilium.party.expectation import check_is_accepted
 from consilium.party.home import LIMITS as LIMITS_OF_PARTY
 from consilium.party.home import Policy, open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record
@@ -39,7 +38,7 @@ from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed
-from tests.federation import UNTOLD
+from tests.federation import UNTOLD, node_at
 from tests.party.test_client_app import call, context
 
 PROMPT = "Type yes to allow it: "
@@ -177,8 +176,7 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
 def test_the_installed_app_answers_once_it_is_accepted(kit: Path) -> None:
     refusal = refusal_from_record(hello(kit))
     assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
-    standing = json.loads((kit / "state" / "answers.json").read_text())["answers"]["query.hello"]
-    assert standing["refused"] == "refused: not-accepted"
+    assert open_home(kit).store().last_answers()["query.hello"].refused == "refused: not-accepted"
     accept_kit(kit)
     assert from_record(hello(kit), HelloReply).party == "ward-a"
     (kit / POLICY_FILE).unlink()
@@ -332,7 +330,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
         if line.requested is not None and line.key in allowed:
             assert allowed[line.key] == line.requested, line.key
     assert allowed["least_rows_per_teacher"] == 20  # nothing is asked: the default
-    assert PartyNode(open_home(out / NAME)).home.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
+    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
 
 
 # The people's own limits.
@@ -398,12 +396,12 @@ def _fields(kit: Path) -> dict[str, Any]:
 
 
 def answer_all(kit: Path) -> None:
-    home = open_home(kit)
-    terms, count = home.pinned_terms(), home.policy.most_queries
-    assert terms is not None
-    node = PartyNode(home)
+    node = node_at(kit)
     node.hello(HelloRequest(**_fields(kit)))
-    node.spend.charge(terms, "t", [f"{at:064x}" for at in range(count)], home.policy)
+    policy, pinned = node.settings.policy, node.settings.pinned
+    assert pinned is not None
+    ids = [f"{at:064x}" for at in range(policy.most_queries)]
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
 
 
 def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:

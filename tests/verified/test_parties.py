@@ -9,31 +9,25 @@ import numpy as np
 import pytest
 
 from consilium.party import hidden_votes
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
-from consilium.party.sum_store import UploadStore
-from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators import leader
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, add_up
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.errors import StageOrder, VerifiedError
+from consilium.sums.field import Field
 from tests import federation
-from tests.verified.small import SECOND, VerifiedSmall, made, make_aggregators, queries_of
+from tests.verified.small import SECOND, made, make_aggregators, queries_of
 
 QUERIES = queries_of(7)
 
 
-@pytest.mark.parametrize(
-    ("policy", "serves"), [("plaintext", True), ("verified", True), ("secure", False), ("distributed", False)]
-)
+@pytest.mark.parametrize(("policy", "serves"), [("plaintext", True), ("verified", True), ("secure", False)])
 def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy: str, serves: bool) -> None:
     """Who insists on `secure` trusts no two nodes: it relies on the other parties, and is asked again."""
     homes = federation.make_homes(tmp_path / "parties", 3, collection=policy)
     keys = make_aggregators(homes, tmp_path)
     config = federation.make_config(collection="verified", roster=keys.roster.digest)
-    node = PartyNode(open_home(homes[0]))
+    node = federation.node_at(homes[0])
     if serves:
         assert node.hello(federation.hello_of(config)).party == "p00"
         return
@@ -48,7 +42,7 @@ def test_a_party_that_wants_verified_votes_gives_no_others(tmp_path: Path, votes
     changes = {} if votes == "plaintext" else {"roster": "0" * 64}
     config = federation.make_config(collection=votes, **changes)
     with pytest.raises(Refused) as caught:
-        PartyNode(open_home(home)).hello(federation.hello_of(config))
+        federation.node_at(home).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.VOTES
 
 
@@ -57,7 +51,7 @@ def test_a_roster_that_the_policy_does_not_allow(tmp_path: Path) -> None:
     keys = make_aggregators(homes, tmp_path)
     config = federation.make_config(collection="verified", roster=keys.roster.digest)
     with pytest.raises(Refused) as caught:
-        PartyNode(open_home(homes[0])).hello(federation.hello_of(config))
+        federation.node_at(homes[0]).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.LEAST_PARTIES
 
 
@@ -74,10 +68,6 @@ def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> No
     assert small.left_out()["p00"].startswith("refused: replay, requested 4, limit 3")
 
 
-def upload_file(small: VerifiedSmall) -> Path:
-    return small.homes[0] / "state" / "uploads.db"
-
-
 def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) -> None:
     small = made(tmp_path, parties=3)
     requests: list = []
@@ -86,22 +76,10 @@ def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) ->
         hidden_votes.VerifiedVotes, "upload", lambda self, request: requests.append(request) or honest(self, request)
     )
     small.ask(QUERIES)
-    assert upload_file(small).stat().st_mode & 0o077 == 0
     (request, *_) = requests
-    node = small.transport.parties[0]
-    later = hidden_votes.VerifiedVotes(
-        node.home, node.spend, node.store.uploads, node.charged_votes, clock=lambda: 1e12
-    )
+    later = hidden_votes.VerifiedVotes(small.transport.parties[0], clock=lambda: 1e12)
     with pytest.raises(StageOrder, match="lifetime has passed"):
         honest(later, request)
-
-
-def test_a_damaged_memory_gives_nothing(tmp_path: Path) -> None:
-    small = made(tmp_path, parties=3)
-    path = upload_file(small)
-    path.write_bytes(b"no database at all, but long enough to be read as one" * 40)
-    with pytest.raises(LedgerError):
-        UploadStore(path).find("0" * 32)
 
 
 def raising(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
