@@ -78,20 +78,6 @@ def bounded_rdp(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_
     return argmax.sum_rdp(*given, votes_moved=event.votes_moved)
 
 
-def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
-    """``exact_rdp`` in both directions query by query: float64 (queries, orders). Secret."""
-    if not _at_hand(event, batch):
-        return np.tile(event.worst_case_rdp(orders) / max(event.asked, 1), (event.asked, 1))
-    total, moved = np.zeros((event.asked, check_orders(orders).size)), event.votes_moved
-    for step in event.steps:
-        if step.leaves == "check":
-            cost = check.per_query(*_compared(event, batch), orders, votes_moved=moved)
-        else:
-            cost = argmax.per_query(batch.votes, step.scale, event.noise, step.law, orders, votes_moved=moved)
-        total += batch.weights[:, None] * cost if step.only_answered else cost
-    return total
-
-
 def _at_hand(event: ReleaseEvent, batch: VoteBatch) -> bool:
     """Whether these votes, which are checked, decide what is charged."""
     check_same_total(batch.votes, batch.teachers)

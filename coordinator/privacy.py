@@ -16,9 +16,8 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
-from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
+from consilium.accounting.label_costs import VoteBatch, exact_rdp
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.target import worst_case
@@ -30,7 +29,6 @@ from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.report.before_run import Expected
 from consilium.report.disclosure import epsilon_text, in_plain_words
 
-EXACT_POINTS = 30
 NODES = "nodes"
 """The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums."""
 
@@ -158,58 +156,11 @@ def at_hand(batch: Batch) -> np.ndarray | None:
     return exact_rdp(event, _of(batch))
 
 
-def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> np.ndarray:
-    """`at_hand` query by query: float64 (queries, orders); `worst` where that is the worst case."""
-    if batch.histogram is None:
-        return worst
-    return np.minimum(exact_rdp_per_query(event, _of(batch), DEFAULT_ORDERS), worst)
-
-
 def _of(batch: Batch) -> VoteBatch:
     if batch.histogram is None:
         raise LedgerError("the ledger has no votes of this batch", "Read it with the program that wrote it")
     votes = batch.histogram
     return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered.astype(float), batch.probabilities)
-
-
-def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str, np.ndarray]:
-    """How epsilon grows: two float64 arrays (asked,), `spent` and `data_dependent`, after each query.
-
-    Both are secret. Compositions without a Renyi conversion are evaluated at `EXACT_POINTS` queries only, and the
-    value of the next one stands for those between.
-    """
-    if not batches:
-        return {"spent": np.zeros(0), "data_dependent": np.zeros(0)}
-    dependent, worst, answered = [], [], []
-    for batch in batches:
-        event = event_from_json(batch.event)
-        one = {answers: event.with_counts(1, int(answers)) for answers in set(batch.answered.tolist())}
-        curves = {answers: single.worst_case_rdp(DEFAULT_ORDERS) for answers, single in one.items()}
-        worst.append(np.array([curves[answers] for answers in batch.answered.tolist()]))
-        dependent.append(_at_hand_per_query(event, batch, worst[-1]))
-        answered.append(batch.answered)
-    delta = config.privacy.delta
-    worst_curve = _epsilons(np.concatenate(worst), delta)
-    outcome = np.concatenate(answered)
-    points = np.unique(np.linspace(1, len(outcome), EXACT_POINTS).astype(int))
-    least = np.array([_least(config, outcome[:length], length == len(outcome)) for length in points])
-    worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(outcome) + 1))])
-    # the first of them cost at most what all do, for which a smaller bound may be known
-    worst_curve = np.minimum.accumulate(worst_curve[::-1])[::-1]
-    dependent_curve = _epsilons(np.concatenate(dependent), delta)
-    return {"spent": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
-
-
-def _epsilons(costs: np.ndarray, delta: float) -> np.ndarray:
-    return np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in np.cumsum(costs, axis=0)])
-
-
-def _least(config: FederationConfig, answered: np.ndarray, last: bool) -> float:
-    """The worst case of queries of which some were answered, bool (asked,); the slowest of the bounds is tried for the
-    last alone."""
-    accountant = Accountant(DEFAULT_ORDERS)
-    accountant.commit(config.event(len(answered), int(answered.sum())))
-    return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=last)[0].epsilon
 
 
 Normal = Callable[[], float]

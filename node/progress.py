@@ -44,7 +44,7 @@ def spent(seconds: float) -> str:
 
 
 LOAD = "load"
-PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled", "rivals", "accounting"
+PREPARE, BASELINES, POOLED, RIVALS = "prepare", "baselines", "pooled", "rivals"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 GAME = "game"
 TRAIN_TEACHERS = "train"
@@ -65,7 +65,6 @@ WORDS = {
     BASELINES: "teachers are judged",
     POOLED: "pooled model trains",
     RIVALS: "private rivals are computed",
-    ACCOUNTING: "charges are added up",
     HAND_LABELS: "labels by hand are tried",
     CURVES: "learning curves are drawn",
     AT_HOME: "parties' own rows are held out",

@@ -22,13 +22,11 @@ ROW, FOOT = 24, 20
 """Pixels of a row of values: its height, and that of the ticks below."""
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""
-MOST_POINTS = 500
 LOOKS = (
     "orange", "blue", "secret dashed", "ink dotted", "sky dashed", "grey", "orange dotted", "blue dashed",
     "secret dotted",
 )  # fmt: skip
 """Of series in a panel: no two are told apart by colour alone."""
-_STEPS = 3
 Drawing = Markup
 """A chart: fits any width."""
 
@@ -291,7 +289,6 @@ def lines_chart(
     titles: tuple[str, str],
     x: Axis | None = None,
     y: Axis | None = None,
-    rules: Sequence[RuleAcross] = (),
     diagonal: str = "",
     height: int = 220,
     keys: Sequence[Key] | None = None,
@@ -314,9 +311,7 @@ def lines_chart(
             if ends is not None:
                 marks.append(_whisker(left, [up.place(end) for end in ends], colour))
             marks.append(element("circle", class_=f"mark fill {colour}", cx=percent(left), cy=percent(1 - tall), r=4.5))
-    marks += [mark for rule in rules for mark in _across(rule, up)]
     shown = [Key(one.look, one.name) for one in series if one.name] if keys is None else list(keys)
-    shown += [Key(rule.look, rule.key) for rule in rules if rule.key]
     shown += [Key("ink dotted", diagonal)] if diagonal else []
     return _panel(across, up, height, marks, shown)
 
@@ -387,23 +382,6 @@ def bin_edges(shares: np.ndarray) -> tuple[float, float]:
         return 0.9, 0.005
     step = 0.025 if least >= 0.5 else 0.05
     return min(round(float(np.floor(least / step + 1e-9)) * step, 6), round(1 - step, 6)), step
-
-
-def thin(curve: np.ndarray) -> list[int]:
-    """Indices of a curve's points to draw, at most `MOST_POINTS`, its first and last among them.
-
-    A worst case that was evaluated at some queries stands for those before each: a curve with such steps is drawn
-    through their ends, where it was evaluated, with straight lines between.
-
-    >>> thin(np.array([1.0, 1.5, 2.0, 2.0, 2.5, 3.0, 3.0, 4.0, 4.0])), len(thin(np.arange(10_000.0)))
-    ([0, 3, 6, 8], 500)
-    """
-    if not len(curve):
-        return []
-    flat = curve[1:] == curve[:-1]
-    ends = np.flatnonzero(flat & ~np.r_[flat[1:], False]) + 1
-    shown = np.unique(np.r_[0, ends, len(curve) - 1]) if len(ends) >= _STEPS else np.arange(len(curve))
-    return shown[np.unique(np.linspace(0, len(shown) - 1, min(len(shown), MOST_POINTS)).round().astype(int))].tolist()
 
 
 def _panel(x: Axis, y: Axis, height: int, marks: Sequence[Markup], keys: Sequence[Key]) -> Drawing:

@@ -15,11 +15,11 @@ import numpy as np
 from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger
-from consilium.coordinator.privacy import epsilon_by_query, promised
+from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import Published
-from consilium.node.progress import ACCOUNTING, POOLED, RIVALS, stage
+from consilium.node.progress import POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
@@ -224,8 +224,6 @@ class Analysis:
     quality: list[PartyQuality] = field(repr=False)
     consensus: np.ndarray = field(repr=False)
     answered: np.ndarray = field(repr=False)
-    epsilon_spent: np.ndarray = field(repr=False)
-    epsilon_data_dependent: np.ndarray = field(repr=False)
     open_figures: dict[str, Any] = field(repr=False)
     secret_figures: dict[str, Any] = field(repr=False)
 
@@ -253,8 +251,6 @@ def analyse(
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
     trained = [party for party in case.parties if party in heard.quality]
     descending = begin(descended, case, trained) if trained and len(case.test_y) else None
-    with stage(progress, ACCOUNTING):
-        curves = epsilon_by_query(config, batches)
     compared = baselines(case, heard, promised(config).epsilon, progress, descending)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
@@ -281,8 +277,6 @@ def analyse(
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,
-        epsilon_spent=curves["spent"],
-        epsilon_data_dependent=curves["data_dependent"],
         open_figures=open_figures,
         secret_figures=secret_figures,
     )

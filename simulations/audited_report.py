@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.events import Awaiting, Event, LeftOut, StageBegins
-from consilium.coordinator.privacy import epsilon_by_query, expected
+from consilium.coordinator.privacy import expected
 from consilium.coordinator.verify import Recorded, VerifiedRun, holds
 from consilium.coordinator.verify.findings import Files
 from consilium.coordinator.verify.run import CARD, COORDINATOR, MANIFEST
@@ -58,7 +58,6 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
     config, simulated = recorded.config, is_simulated(run.place.run_dir)
     coordinator = run.files.object(COORDINATOR) if (run.place.run_dir / COORDINATOR).exists() else {}
     card = {} if student is None else Files(student, finished=True).object(CARD)
-    curves = epsilon_by_query(config, recorded.batches)
     parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
     invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}
     if simulated:
@@ -101,8 +100,6 @@ def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportD
         seconds=coordinator.get("seconds", {}),
         consensus=np.zeros(0),
         answered=np.concatenate(answered) if answered else np.zeros(0, dtype=bool),
-        epsilon_spent=curves["spent"],
-        epsilon_data_dependent=np.zeros(0) if config.noise_in_sums else curves["data_dependent"],
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),

@@ -256,8 +256,6 @@ def report_data(
         seconds=summary["seconds"],
         consensus=analysis.consensus,
         answered=analysis.answered,
-        epsilon_spent=analysis.epsilon_spent,
-        epsilon_data_dependent=analysis.epsilon_data_dependent,
         quality=analysis.quality,
         warnings=summary["warnings"],
         open_figures=analysis.open_figures,
@@ -288,9 +286,8 @@ def write_metrics(run_dir: Path, analysis: Analysis, summary: dict[str, Any]) ->
     for item in analysis.quality:
         for metric in ("rows", "accuracy", "auc"):
             add("party", item.party, metric, getattr(item, metric))
-    for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
-        for index, value in enumerate(getattr(analysis, metric)):
-            add("query", str(index), metric, float(value))
+    for index, value in enumerate(analysis.answered):
+        add("query", str(index), "answered", float(value))
     types = {**dict.fromkeys(("scope", "name", "metric"), pl.String), "value": pl.Float64}
     content = io.BytesIO()
     pl.DataFrame(rows, schema=types, orient="row").write_parquet(content)

@@ -120,13 +120,11 @@ def report_page(data: ReportData) -> Page:
 
 
 def _check(data: ReportData) -> None:
-    """One value for each query; consensus and the secret curve may be absent where nobody can know them. The guarantee
-    is there, and what was spent unless nothing was asked."""
-    queries = len(data.answered)
-    optional = {"consensus": data.consensus, "epsilon_data_dependent": data.epsilon_data_dependent}
-    for name, values in {"epsilon_spent": data.epsilon_spent, **optional}.items():
-        if len(values) != queries and (len(values) or name not in optional):
-            raise DataError(f"{name} has {len(values)} values for {many(queries, 'query')}", "Run the scenario again")
+    """One consensus for each query, or none where nobody can know it. The guarantee is there, and what was spent unless
+    nothing was asked."""
+    queries, known = len(data.answered), len(data.consensus)
+    if known not in (0, queries):
+        raise DataError(f"consensus has {known} values for {many(queries, 'query')}", "Run the scenario again")
     for name in (GUARANTEE, SPENT) if queries else (GUARANTEE,):
         if name not in data.guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")

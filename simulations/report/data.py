@@ -101,8 +101,6 @@ class ReportData:
     seconds: dict[str, float]
     consensus: np.ndarray = field(repr=False)
     answered: np.ndarray = field(repr=False)
-    epsilon_spent: np.ndarray = field(repr=False)
-    epsilon_data_dependent: np.ndarray = field(repr=False)
     quality: list[PartyQuality] = field(repr=False)
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
@@ -137,19 +135,12 @@ class ReportData:
             warnings=publishable(self.warnings),
             secret_figures={},
             consensus=np.zeros(0),
-            epsilon_spent=np.zeros(0),
-            epsilon_data_dependent=np.zeros(0),
             public=True,
         )
 
 
 FILE = "report.json"
-ARRAYS = {
-    "consensus": np.float64,
-    "answered": np.bool_,
-    "epsilon_spent": np.float64,
-    "epsilon_data_dependent": np.float64,
-}
+ARRAYS = {"consensus": np.float64, "answered": np.bool_}
 KNOWN = {item.name for item in fields(ReportData)} - {"public"}
 REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
 

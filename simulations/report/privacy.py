@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from markupsafe import Markup
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.privacy import NODES
-from consilium.report.charts import Axis, RuleAcross, Series, lines_chart, round_ticks, thin, whole_ticks
 from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
-from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.glossary import term
 from consilium.report.words import plural
 from consilium.simulations.report.data import ReportData
@@ -78,11 +76,7 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
         "privacy",
         "What privacy cost",
         without_blanks(
-            [
-                Exhibit("privacy-notes", words=tuple(words)),
-                _spent(spent, guarantees[GUARANTEE]) if spent else None,
-                privacy_curve(data, guarantees[GUARANTEE]) if queries and not data.public else None,
-            ]
+            [Exhibit("privacy-notes", words=tuple(words)), _spent(spent, guarantees[GUARANTEE]) if spent else None]
         ),
     )
 
@@ -151,47 +145,6 @@ def _claims(rows: Sequence[GuaranteeRow]) -> Table:
         for row in rows
     )
     return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), lines)
-
-
-def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
-    """Epsilon after each query, with the guarantee as a line across. Secret; at least one query."""
-    bounded = math.isfinite(promised.epsilon)
-    words = "How the privacy cost grows with each query. " + (
-        "The line across is the ceiling that was fixed before anything was asked. What is spent at the released counts"
-        " is never above it. It is computed at some queries, with straight lines between."
-        if bounded
-        else "There is no ceiling: the worst case is unbounded."
-    )
-    curves = {"spent at the released counts": ("sky wide", data.epsilon_spent)}
-    if len(data.epsilon_data_dependent):
-        words += (
-            " Neither curve may be published. The dashed one depends on the votes themselves. Where it lies on the"
-            " other, the votes gave nothing to save."
-        )
-        curves[f"data-dependent ({SECRET})"] = ("secret dashed", data.epsilon_data_dependent)
-    finite = [float(curve[np.isfinite(curve)].max()) for _, curve in curves.values() if np.isfinite(curve).any()]
-    highest = max([*finite, promised.epsilon if bounded else 0.0]) or 1.0
-    last = max(len(data.answered), 2)
-    x = Axis(0, last, whole_ticks(last), "queries asked so far")
-    ticks = round_ticks(0, 1.2 * highest, 5, "{:.3g}".format)
-    y = Axis(0, 1.2 * highest, ticks, f"epsilon so far, at delta {promised.delta_text}")
-    series = []
-    for name, (look, curve) in curves.items():
-        places = [index for index in thin(curve) if np.isfinite(curve[index])]
-        heights = [float(curve[index]) for index in places]
-        series.append(Series(name, look, [index + 1.0 for index in places], heights))
-    rules = [RuleAcross(promised.epsilon, label="the guarantee")] if bounded else []
-    return Exhibit(
-        "privacy-curve",
-        "Privacy cost, query by query",
-        (words,),
-        chart=Chart(
-            f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries, and the"
-            " guarantee across.",
-            (("", lines_chart(series, (x.title, y.title), x, y, rules)),),
-        ),
-        secret=True,
-    )
 
 
 def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup:

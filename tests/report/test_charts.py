@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import doctest
 import re
-from dataclasses import replace
 from types import ModuleType
 from xml.etree import ElementTree
 
@@ -15,11 +14,9 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from consilium.accounting.guarantees import Kind
 from consilium.report import charts, exhibits, page, words
 from consilium.report.charts import (
     LOOKS,
-    MOST_POINTS,
     Axis,
     Key,
     RuleAcross,
@@ -33,16 +30,12 @@ from consilium.report.charts import (
     lines_chart,
     rows_axis,
     rows_chart,
-    thin,
 )
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, published
 from consilium.report.page import Page, as_html
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
 from consilium.simulations.report.class_by_class import roc_chart
-from consilium.simulations.report.guarantees import guarantee_rows
-from consilium.simulations.report.privacy import privacy_curve
 from consilium.simulations.report.results import learning_chart, outcome_chart
-from tests.simulations.report.cases import guarantee, run
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 
@@ -89,43 +82,6 @@ def test_consensus_counts_every_query_once(parties: int) -> None:
             np.minimum(np.floor((votes / parties - low) / step + 1e-9), count - 1).astype(int)
         ).max()
         assert of[colour] / unit == pytest.approx(expected, abs=0.02)
-
-
-@pytest.mark.parametrize("length", [1, 499, 501])
-def test_thinning_keeps_both_ends(length: int) -> None:
-    kept = thin(np.arange(length, dtype=float))
-    assert kept[0] == 0 and kept[-1] == length - 1
-    assert len(kept) == min(length, MOST_POINTS) == len(set(kept))
-    assert thin(np.zeros(0)) == []
-
-
-def curve(spent: np.ndarray, secret: np.ndarray | None, guaranteed: float) -> str:
-    """The privacy curve of a run that spent so much."""
-    none = np.zeros(0)
-    data = replace(
-        run(asked=len(spent)), epsilon_spent=spent, epsilon_data_dependent=none if secret is None else secret
-    )
-    claims = {**data.guarantees, "guarantee": guarantee(Kind.WORST_CASE, guaranteed)}
-    drawn = privacy_curve(data, guarantee_rows(claims)["guarantee"])
-    assert drawn.secret and drawn.chart is not None
-    return str(drawn.chart.parts[0][1])
-
-
-def test_a_staircase_is_drawn_through_the_points_where_it_was_evaluated() -> None:
-    stairs = np.repeat(np.arange(1.0, 6.0), 10)
-    (line,) = places(curve(stairs, None, np.inf))
-    assert [round(x * 50) for x, _ in line] == [1, 10, 20, 30, 40, 50]
-    (line,) = places(curve(np.array([0.0, 1.0, 1.0, 2.0, 3.0]), None, np.inf))  # one flat place is what the curve does
-    assert len(line) == 5
-
-
-def test_the_privacy_curve_has_the_secret_line_only_if_given() -> None:
-    worst, secret = np.linspace(0.1, 0.9, 2000), np.linspace(0.05, 0.31337, 2000)
-    with_secret, without = curve(worst, secret, 0.98), curve(worst, None, 0.98)
-    assert [len(places(drawn)) for drawn in (with_secret, without)] == [2, 1]
-    assert places(with_secret)[1][-1] == (1, pytest.approx(0.31337 / (1.2 * 0.98), abs=1e-3))
-    assert "do not publish" in with_secret and "do not publish" not in without
-    assert "the guarantee" in without and "at delta 1e-5" in without
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.985, 0.995), (1.0, 1.0)])

@@ -52,7 +52,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
     """A finished run with about a third of the queries answered."""
     generator = np.random.default_rng(seed)
     answered = generator.random(asked) < 0.4
-    worst = 0.953 * np.sqrt(np.arange(1, asked + 1) / max(asked, 1))
     quality = [
         PartyQuality(
             f"hospital-{index:03d}", int(generator.integers(20, 500)), *map(float, generator.normal(0.67, 0.06, 2))
@@ -101,8 +100,6 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         seconds={"train": 1.234, "total": 5.678},
         consensus=generator.uniform(0.5, 1, asked),
         answered=answered,
-        epsilon_spent=worst,
-        epsilon_data_dependent=worst * SECRET_EPSILON,
         quality=[*quality, PartyQuality(SECRET_PARTY, SECRET_ROWS, SECRET_ACCURACY, SECRET_AUC)],
     )
 
@@ -205,16 +202,9 @@ def cases() -> dict[str, ReportData]:
         "three parties": run(parties=3),
         "nothing to compare": replace(data, baselines={}, student=None, quality=[], left_out=[], versions={}),
         "nobody knows the votes": replace(
-            data,
-            consensus=np.zeros(0),
-            epsilon_data_dependent=np.zeros(0),
-            guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")},
+            data, consensus=np.zeros(0), guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")}
         ),
-        "no guarantee at all": replace(
-            data,
-            guarantees=dict.fromkeys(("guarantee", "spent"), unbounded),
-            epsilon_spent=np.full(len(nobody), np.inf),
-        ),
+        "no guarantee at all": replace(data, guarantees=dict.fromkeys(("guarantee", "spent"), unbounded)),
         "worth in labels": replace(data, worth=in_labels()),
         "worth of months": replace(data, worth=in_labels(label_cost="six months")),
         "worth none": replace(data, worth=in_labels(hand_labels=0, low=0, high=None)),

@@ -24,7 +24,7 @@ class TestPublic:
         for secret in [*rounded, *names, made.SECRET_REASON, "do not publish"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "parties-by-size", "privacy-curve", "at-home", "by-epsilon"):
+        for name in ("consensus", "parties-by-size", "at-home", "by-epsilon"):
             assert f'id="{name}"' in full
             assert f'id="{name}"' not in public
 
