@@ -20,7 +20,7 @@ from consilium.node.kit import open_kit
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
 from tests.command_line import consilium
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
+from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, write_data, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,8 +91,8 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     # all three: a sum of two is refused, and on a busy machine the third connects late
     changes: dict[str, Any] = {"minimum_parties": 3}
     if votes == "secure":
-        changes["voting_rule"] = {"rule": "relative", "reference": 50}
-    out = make_kits(tmp_path, own=["ward-b"], collection=votes, **changes)
+        changes |= {**NOISY, "voting_rule": {"rule": "relative", "reference": 50}}
+    out = make_kits(tmp_path, own=["ward-b"], **{"collection": votes, **changes})
     write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
     logs = tmp_path / "logs"
     logs.mkdir()
