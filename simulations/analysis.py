@@ -63,7 +63,7 @@ class Compared:
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
-    alone: dict[str, np.ndarray] = field(repr=False)
+    alone: dict[Metric, np.ndarray] = field(repr=False)
     rivals: dict[str, np.ndarray] = field(repr=False)
     failures: dict[str, int]
 

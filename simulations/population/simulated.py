@@ -19,7 +19,7 @@ from consilium.party.node import PartyNode
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.simulations.population.parties import SimulatedAggregators, identity_of, own_teachers
-from consilium.sums.roster import SumRoster
+from consilium.sums.roster import Roster, VerifiedRoster
 
 if TYPE_CHECKING:
     from consilium.simulations.divide import Case
@@ -48,7 +48,7 @@ class Population:
     policy: Policy
     patients_known: bool
     seed: int
-    roster: SumRoster | None
+    roster: Roster | VerifiedRoster | None
     noise_seed: int | None
     aggregator: Path | None = None
 

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.accounting.events import Mechanism
+from consilium.coordinator import label_service
 from consilium.coordinator.draw import Drawn
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
@@ -84,15 +84,16 @@ def table(world: int) -> pl.DataFrame:
 WORLDS = (nobody, no_rows, without_numbers)
 
 
-def as_charged(self: Any, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
+def as_charged(mechanism: Any, collect: Any, noise: object, *, room: int, **_: object) -> Drawn:
     """The outcome that all worlds have, after votes were collected as ever."""
-    votes, _ = sums(np.arange(queries), 1)
-    generator = np.random.default_rng(queries)
-    if self.name == "histogram":
-        return Drawn.from_counts(generator.integers(-1, 6, votes.shape)).up_to(room)
-    labels = generator.integers(0, 2, queries)
+    votes = collect(1, None).votes
+    generator = np.random.default_rng(len(votes))
+    if mechanism.name == "histogram":
+        counts = generator.integers(-1, 6, votes.shape)
+        return replace(Drawn.winners(counts), counts=counts)
+    labels = generator.integers(0, 2, len(votes))
     labels[:2] = 0, NO_LABEL
-    return Drawn.from_teachers(labels).up_to(room)
+    return Drawn(labels, np.zeros(len(votes), dtype=bool)).up_to(room)
 
 
 @pytest.fixture(scope="module", params=[LABELS, COUNTS], ids=["labels", "counts"])
@@ -101,7 +102,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folders = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(running, "datetime", Clock)
-        patched.setattr(Mechanism, "release", as_charged)
+        patched.setattr(label_service, "draw", as_charged)
         population_of = Population.of
         for number, leave_out in enumerate(WORLDS):
             folder = tmp_path_factory.mktemp(f"world-{number}")
