@@ -20,8 +20,8 @@ from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import Heard
+from consilium.simulations.simulated import Population
 
 FOLDER, RUN_DIR = "folder", "run-dir"
 """Keys of the run configuration."""
