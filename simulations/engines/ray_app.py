@@ -28,7 +28,7 @@ FOLDER, RUN_DIR = "folder", "run-dir"
 FEDERATION, HEARD = "federation.pickle", "heard.pickle"
 STORE, CONTENT = "store", "content"
 """Record of a node's context, and its key, with what a party remembers."""
-TRIES, FEW = 4, 16
+TRIES, FEW = 6, 16
 """Times that a message is sent, and messages that are sent together after some were lost."""
 server = ServerApp()
 
