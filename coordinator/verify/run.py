@@ -20,7 +20,6 @@ from consilium.coordinator.verify.charges import (
     check_claims,
     check_closing,
     check_epsilon,
-    check_evidence,
     check_query_budget,
     guarantees_of,
 )
@@ -137,7 +136,6 @@ class VerifiedRun:
         if (recorded := self.recorded) is not None:
             check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
             check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
-            check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
             check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))

@@ -97,7 +97,7 @@ def rechain(path: Path) -> None:
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
             rows = ledger.execute(
-                "SELECT query_id, outcome, label, counts, log_q_check, log_q_label, histogram, probabilities"
+                "SELECT query_id, outcome, label, counts, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
@@ -147,7 +147,7 @@ def hot_journal(ledger: Path, out: Path) -> None:
         connection.execute("PRAGMA cache_size=1")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE batches SET event = event || ' '")
-        connection.execute("UPDATE evidence SET log_q_label = 0")
+        connection.execute("UPDATE evidence SET histogram = NULL")
         many = ((f"{number:064x}",) for number in range(5000))
         connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1, NULL)", many)
         out.write_bytes(work.read_bytes())
