@@ -21,9 +21,9 @@ from consilium.simulations.divide import divide
 from consilium.simulations.engines import ray
 from consilium.simulations.engines.ray_app import HEARD, SendsAgain
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.federation import make_config
 from tests.simulations.engines.test_engines_agree import quiet
 
