@@ -47,10 +47,10 @@ NAME = "party-ward-a"
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Path:
-    """Kits of a verified federation of exact sums at epsilon 86, as they come: nobody has said anything. Not to be
+    """Kits of a verified federation, as they come: nobody has said anything. Not to be
     changed."""
     folder = tmp_path_factory.mktemp("sent")
-    return make_kits(folder, accepted=False, collection="verified", exact_sums=True, minimum_parties=3)
+    return make_kits(folder, accepted=False, collection="verified", minimum_parties=3)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ TABLE = {
     "most_queries": 40,
     "unit": "record",
     "neighbouring": "replace",
-    "most_epsilon": 86.33,
+    "most_epsilon": 123.45,
     "delta": 1e-05,
 }
 """A table [policy]."""
@@ -165,10 +165,10 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
     assert refusal.limit is None and refusal.requested is None
     shown = by_script(kit)
     assert shown.exit_code == 2
-    assert "86.33" not in shown.stdout
+    assert "123.45" not in shown.stdout
     assert not (kit / POLICY_FILE).exists()
     table = tomllib.loads((kit / "party.toml").read_text())
-    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": {**TABLE, "exact_sums": True}}))
+    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": TABLE}))
     (kit / "kit.json").rename(kit / "no-kit.json")
     assert refusal_from_record(hello(kit)) is None
 
@@ -297,19 +297,16 @@ def test_a_script_names_exactly_the_looser_lines(kit: Path, case: str) -> None:
     assert by_script(kit, *reversed(keys)).exit_code == 0  # the control
 
 
-def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> None:
-    """Of exact sums none towards the coordinator; of noisy ones a number of its own, larger than the student's."""
-    assert request_of_kit(sent / NAME).guarantees["the coordinator"] == "none: it learns exact sums of votes"
-    out = make_kits(tmp_path, accepted=False, collection="verified", minimum_parties=3)
-    for kit in (out / NAME, out / f"aggregator-{SECOND}"):
+def test_the_page_has_the_guarantee_towards_each(sent: Path) -> None:
+    """Towards whoever sees noisy sums a number of its own, larger than the student's."""
+    for kit in (sent / NAME, sent / f"aggregator-{SECOND}"):
         asked = request_of_kit(kit)
         number = {
             whom: float(re.findall(r"epsilon at most (\S+) at", words)[0]) for whom, words in asked.guarantees.items()
         }
-        assert number["the student"] == pytest.approx(85.5, abs=0.1)
+        assert number["the student"] == pytest.approx(39.1, abs=0.1)
         assert number["the student"] < number["the coordinator"] == number["the second aggregator"]
         needed = {line.key: line.requested for line in asked.lines}
-        assert needed["exact_sums"] is False
         assert needed["most_epsilon"] == pytest.approx(number["the coordinator"], rel=0.01)  # what it is charged
 
 
@@ -330,7 +327,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
         if line.requested is not None and line.key in allowed:
             assert allowed[line.key] == line.requested, line.key
     assert allowed["least_rows_per_teacher"] == 20  # nothing is asked: the default
-    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
+    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(113.74, abs=0.02)
 
 
 # The people's own limits.
@@ -338,7 +335,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
 
 def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
     for key, value in (("most_epsilon", 3.0), ("most_queries", 39), ("most_teachers", 3), ("least_parties", 9),
-                       ("collection", "distributed"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
+                       ("collection", "secure"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
         (kit / POLICY_FILE).unlink(missing_ok=True)
         limit(kit, **{key: value})
         before = (kit / POLICY_FILE).read_bytes()
@@ -348,12 +345,12 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
         assert "BEYOND YOUR LIMIT" in refused.stdout
         assert (kit / POLICY_FILE).read_bytes() == before
     (kit / POLICY_FILE).unlink()
-    limit(kit, collection="distributed")
-    assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "distributed"}
+    limit(kit, collection="secure")
+    assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "secure"}
     (kit / POLICY_FILE).unlink()
-    limit(kit, most_epsilon=86.0, most_queries=40)  # the control
+    limit(kit, most_epsilon=114.0, most_queries=40)  # the control
     assert by_script(kit, *looser(kit)).exit_code == 0
-    assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 86.0, "most_queries": 40}
+    assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 114.0, "most_queries": 40}
 
 
 def test_a_limit_that_becomes_stricter_stops_the_node(kit: Path) -> None:
@@ -419,7 +416,7 @@ def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:
     assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
     page = by_script(kit, "most_epsilon", "most_queries")
     assert page.exit_code == 0, page.stderr
-    assert "1; 40 questions answered, epsilon at most 85.47" in page.stdout
+    assert "1; 40 questions answered, epsilon at most 113.7" in page.stdout
     assert from_record(hello(kit), HelloReply).party == "ward-a"
     assert policy_of(kit)["most_queries"] == 80
 
@@ -495,7 +492,7 @@ def test_a_signature_over_a_policy_is_refused(out: Path, monkeypatch: pytest.Mon
     [
         {"limits": {"most_epsilon": 86.33}},
         {"party": [{"name": name, "most_epsilon": 86.33} for name in PARTIES]},
-        {"aggregator": {"name": SECOND, "exact_sums": True}},
+        {"aggregator": {"name": SECOND, "most_queries": 7}},
     ],
 )
 def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, Any]) -> None:
@@ -506,8 +503,8 @@ def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, 
 
 
 VALUES: dict[str, list[Any]] = {
-    **{key: [False, True] for key in ("exact_sums", "open_queries", "allow_simulation")},
-    "collection": ["plaintext", "secure", "distributed", "verified"],
+    "allow_simulation": [False, True],
+    "collection": ["plaintext", "secure", "verified"],
     "unit": ["party", "patient", "record"],
     "neighbouring": ["replace", "add_or_remove"],
     "allowed_classes": [["a", "b"], ["a", "b", "c"]],

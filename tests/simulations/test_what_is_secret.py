@@ -50,6 +50,9 @@ RUN = {
     "private/report.json": SECRET,
     "private/votes-*.npz": SECRET,
     "sessions/*": SECRET,
+    "halves/*": SECRET,
+    "aggregator.jsonl": SECRET,
+    "roster.json": SECRET,
     "labels.parquet": PUBLIC,
     "report-public.html": PUBLIC,
     "student/model.safetensors": PUBLIC,
@@ -63,7 +66,7 @@ STUDY_FOLDER |= {"cache/*": SECRET}
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC]
 
 
-@pytest.fixture(scope="module", params=["plaintext", "secure"])
+@pytest.fixture(scope="module", params=["plaintext", "verified"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, its public report, and of plaintext votes a study."""
     folder = tmp_path_factory.mktemp(request.param)

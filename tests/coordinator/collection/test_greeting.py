@@ -18,7 +18,7 @@ from consilium.protocol.messages import HelloReply, LedgerPosition
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
-from tests.federation import FakeTransport, hello_of, make_config, make_home, make_rows
+from tests.federation import FakeTransport, make_config, make_home, make_rows
 
 CONFIG = make_config(minimum_parties=3, teachers_per_party=2, simulation=False, noise_seed=None)
 LEDGER = "1" * 64
@@ -108,9 +108,9 @@ def test_a_coordinator_with_an_old_ledger_is_refused_before_it_trains(
 def test_control_a_coordinator_that_hides_where_its_ledger_stands_is_refused_too(homes: list[Path], run: Path) -> None:
     federation(homes, run, 0)
     federation(homes, run, 3)
-    party = FakeTransport(homes).parties[0]
+    account = FakeTransport(homes).parties[0].account
     with pytest.raises(Refused) as caught:
-        party.hello(hello_of(CONFIG, ledger="2" * 64))
+        account.follow(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
     assert caught.value.refusal.rule is Rule.LEDGER
 
 
