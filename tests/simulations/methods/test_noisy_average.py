@@ -19,7 +19,7 @@ from consilium.models.keys import CnnSpec, LogisticRegressionSpec, RandomForestS
 from consilium.models.teachers import RidgeTeacher
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.noisy_average import NoisyAverages, noisy_averages, sensitivity, why_none
+from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity, why_none
 from consilium.simulations.teach import DirectionSum, directions, linear_scores
 
 INPUTS = 4
@@ -46,7 +46,7 @@ def parties(count: int, teachers: int = 1, classes: int = 2) -> DirectionSum:
     return summed
 
 
-def auc(averages: NoisyAverages, x: np.ndarray, y: np.ndarray) -> float:
+def auc(averages: LinearDraws, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(y, probabilities[:, 1]) for probabilities in averages.probabilities(x)]))
 
 
@@ -80,7 +80,7 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring) -> 
         (Unit.RECORD, Neighbouring.ADD_OR_REMOVE): 0.5,
     }[unit, relation]
     expected = deviation_by_hand(epsilon, delta) * moved / 12
-    assert found.noise_deviation == pytest.approx(expected, rel=1e-6)
+    assert found.figures["noise_deviation"] == pytest.approx(expected, rel=1e-6)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5))
@@ -135,7 +135,7 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
     for _ in range(30):
         summed.add(signal[None])
     shrunk = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
-    assert shrunk.shrinkage > 0
+    assert shrunk.figures["shrinkage"] > 0
     on_test = x[1500:], y[1500:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noisy_average, "SHRINKAGES", (0.0,))
