@@ -170,13 +170,13 @@ def federate(
     """
     grid = InProcessGrid(party_app(parties, training, seed, private=privacy is not None), len(parties))
     start = np.zeros((parties[0].x.shape[1] + 1, classes))
-    strategy: Strategy = FedAvg(
-        fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=len(parties)
-    )
-    if privacy is not None:
-        noise = privacy.promise.noise_multiplier(rounds)
-        strategy = DifferentialPrivacyServerSideFixedClipping(strategy, noise, privacy.clip, len(parties))
     with _seeded_and_quiet(seed):
+        strategy: Strategy = FedAvg(
+            fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=len(parties)
+        )
+        if privacy is not None:
+            noise = privacy.promise.noise_multiplier(rounds)
+            strategy = DifferentialPrivacyServerSideFixedClipping(strategy, noise, privacy.clip, len(parties))
         result = strategy.start(grid, ArrayRecord([start]), num_rounds=rounds)
     if privacy is not None and grid.left_out:  # an average of fewer moves further than its noise covers
         raise EngineError(f"{len(grid.left_out)} parties did not answer a round of private averaging")

@@ -61,37 +61,24 @@ def teaching(scenario: Scenario) -> Scenario:
     if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
         federated |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
     plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
-    others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
+    own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
+    others = simulation.model_copy(update=dict(type(simulation)()) | own)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
-def _of_teachers(simulation: Any) -> dict[str, Any]:
-    return {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
-
-
-def division_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
-    """Of a division, which is no step of its own: computing it takes less time than reading it. data: content hash."""
-    federation = scenario.federation
-    fixed = federation.public_least_distance if scenario.pool_is_fixed else None
+def ensemble_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
+    """Of what teachers say on a division. data: content hash of the rows that are divided."""
     return canonical_digest(
         {
-            "kind": "case",
+            "kind": "ensemble",
             "versions": deciding_versions(),
             "data": data,
             "table": data_table(scenario),
-            "minimum_parties": federation.minimum_parties,
-            "teachers_per_party": federation.teachers_per_party,
-            "public_least_distance": fixed,
             "seed": seed,
             "home_share": home_share,
+            "scenario": teaching(scenario).model_dump(mode="json", exclude={"data", "description"}),
         }
     )
-
-
-def ensemble_address(scenario: Scenario, division: str) -> str:
-    """Of what teachers say on the division of this address."""
-    normal = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
-    return canonical_digest({"kind": "ensemble", "division": division, "scenario": normal})
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:
@@ -107,19 +94,10 @@ _ID = 12
 
 
 @dataclass(frozen=True)
-class ComparedMethod:
-    """One method of a study. label: what results call it. table: its keys, whole."""
-
-    label: str
-    method: StudyMethod = field(repr=False)
-    table: Mapping[str, Any] = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Plot:
     """One point of the axes with one seed: what all methods there share.
 
-    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
+    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `teaching`.
     """
 
     id: str
@@ -132,29 +110,9 @@ class Plot:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
 
 
-@dataclass(frozen=True)
-class StudyCell:
-    """One method on one plot. id: 12 hex."""
-
-    id: str
-    plot: Plot
-    compared: ComparedMethod
-
-
 def called(axes: Mapping[str, str]) -> str:
     """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
     return ", ".join(f"{name} = {label}" for name, label in axes.items())
-
-
-def expand(spec: StudySpec) -> list[StudyCell]:
-    """All cells of a study, in the order of its file.
-
-    Raises
-    ------
-    ConfigError : a scenario or a method says something it may not say; names the axis, its value and the key.
-    """
-    methods = compared(spec)
-    return [StudyCell(cell_id(plot, method.label), plot, method) for plot in plots(spec) for method in methods]
 
 
 def cell_id(plot: Plot, method: str) -> str:
@@ -162,14 +120,14 @@ def cell_id(plot: Plot, method: str) -> str:
     return canonical_digest([plot.id, method])[:_ID]
 
 
-def compared(spec: StudySpec) -> list[ComparedMethod]:
-    """The methods with what they are called: their names, with keys that have another value than usual.
+def compared(spec: StudySpec) -> dict[str, StudyMethod]:
+    """The methods by what they are called: their names, with keys that have another value than usual.
 
     Raises
     ------
     ConfigError : there is no such method, or two are called the same.
     """
-    methods: list[ComparedMethod] = []
+    methods: dict[str, StudyMethod] = {}
     for entry in spec.study.methods:
         table = {"name": entry} if isinstance(entry, str) else dict(entry)
         label = table.pop("label", None)
@@ -184,12 +142,12 @@ def compared(spec: StudySpec) -> list[ComparedMethod]:
                     " and reports would take it for that",
                     "Let it begin otherwise",
                 )
-        if label in (*(method.label for method in methods), "division", "teachers"):
+        if label in (*methods, "division", "teachers"):
             raise ConfigError(
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
                 'Give one of them a label: { name = "pooled", label = "..." }',
             )
-        methods.append(ComparedMethod(label, method, method.model_dump(mode="json")))
+        methods[label] = method
     return methods
 
 
@@ -198,7 +156,7 @@ def plots(spec: StudySpec) -> list[Plot]:
 
     Raises
     ------
-    ConfigError : see `expand`.
+    ConfigError : a scenario says something it may not say; names the axis, its value and the key.
     """
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * len(spec.seeds) * len(spec.study.methods)

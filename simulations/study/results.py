@@ -24,7 +24,6 @@ Stated = Mapping[str, Any] | None
 _PLOT = "_plot"
 _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
-FORMAT = 1
 RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
 MARK, PLACE = "made-here", "place"
 """In the cache: an empty file, and what only the disk on which it was made can know of it."""
@@ -50,7 +49,7 @@ def study_folder(out: Path, spec: StudySpec) -> None:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _facts_if_any(out) is None:
-            write_facts(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
+            write_facts(out, {"status": "running", "spec_digest": spec.digest()})
 
 
 def cache_folder(out: Path) -> Path:
@@ -91,22 +90,6 @@ def _place(folder: Path) -> bytes:
     return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
 
 
-def read_facts(out: Path) -> dict[str, Any]:
-    """What study.json says.
-
-    Raises
-    ------
-    PathError : there is none. DataError : it is none of a study.
-    """
-    path = out / FACTS_FILE
-    if not path.is_file():
-        raise PathError(f"{out} is no folder of a study: it has no {FACTS_FILE}", "Run: consilium study NAME --out ...")
-    facts = _facts_if_any(out)
-    if facts is None or facts.get("format") != FORMAT:
-        raise DataError(f"{path} is not in the form of this version", "Run the study again into a new folder")
-    return facts
-
-
 @dataclass(frozen=True)
 class StudyFiles:
     """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
@@ -115,16 +98,6 @@ class StudyFiles:
     facts: Mapping[str, Any] = field(repr=False)
     row_scores: RowScores = field(repr=False)
 
-    @property
-    def order(self) -> dict[str, list[str]]:
-        """Of axes their points, as the study's file has them."""
-        return {axis["name"]: axis["values"] for axis in self.facts["axes"]}
-
-    @property
-    def logarithmic(self) -> frozenset[str]:
-        """Axes that are."""
-        return frozenset(axis["name"] for axis in self.facts["axes"] if axis["scale"] == "log")
-
 
 def open_study(folder: Path) -> StudyFiles:
     """
@@ -132,9 +105,12 @@ def open_study(folder: Path) -> StudyFiles:
     ------
     PathError : there is none, or it is not finished. DataError : a file is none of a study.
     """
-    facts, path = read_facts(folder), folder / RESULTS
-    if not path.is_file():
-        raise PathError(f"{folder} has no {RESULTS}", "Run the study again: it goes on where it was")
+    facts, path = _facts_if_any(folder), folder / RESULTS
+    for file in (folder / FACTS_FILE, path):
+        if not file.is_file():
+            raise PathError(f"{file} is not there: no finished study", "Run: consilium study NAME --out ...")
+    if facts is None or facts["status"] != "complete":
+        raise DataError(f"{folder / FACTS_FILE} is none of a finished study", "Run the study again: it goes on")
     try:
         results = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -14,7 +14,7 @@ the plurality on a mechanism, has the same values at each of its points: such a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -55,19 +55,15 @@ def paired(
     base = base.select(*keys, pl.col("value").alias("other"), pl.col("cell").alias("other_cell"))
     both = plain.filter(pl.col(along) != reference).join(base, on=keys, how="inner")
     both = both.with_columns(step=pl.col("value") - pl.col("other")).sort(*by, along, "seed")
-    grouped = both.group_by(*by, along, maintain_order=True).agg("step", "cell", "other_cell")
-    rows = [(np.mean(row["step"]), _spread(row, metric, row_scores)) for row in grouped.iter_rows(named=True)]
-    columns = {
-        "difference": pl.Series([float(mean) for mean, _ in rows], dtype=pl.Float64),
-        "low": pl.Series([over_both.interval(mean)[0] for mean, over_both in rows], dtype=pl.Float64),
-        "high": pl.Series([over_both.interval(mean)[1] for mean, over_both in rows], dtype=pl.Float64),
-        "seeds": grouped["step"].list.len().cast(pl.Int64),
-        "over": pl.Series([over_both.over for _, over_both in rows], dtype=pl.String),
-        "unit": pl.Series([over_both.unit for _, over_both in rows], dtype=pl.String),
-        "units": pl.Series([over_both.units for _, over_both in rows], dtype=pl.Int64),
-        "p": pl.Series([over_both.p(mean) for mean, over_both in rows], dtype=pl.Float64),
-    }
-    return grouped.select(*by, along).with_columns(**columns)
+    rows = []
+    for row in both.group_by(*by, along, maintain_order=True).agg("step", "cell", "other_cell").iter_rows(named=True):
+        mean, known = float(np.mean(row["step"])), _spread(row, metric, row_scores)
+        low, high = known.interval(mean)
+        ends = {"difference": mean, "low": low, "high": high, "seeds": len(row["step"])}
+        units = {"over": known.over, "unit": known.unit, "units": known.units, "p": known.p(mean)}
+        rows.append({**{name: row[name] for name in (*by, along)}, **ends, **units})
+    kinds = {name: kind for name, kind in _COLUMNS.items() if name in _PAIRED}
+    return pl.DataFrame(rows, schema={**dict.fromkeys((*by, along), pl.String), **kinds})
 
 
 def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -> Spread:
@@ -91,8 +87,6 @@ class Likeness(StrEnum):
     TESTED = "tested"
     NOT_ALIKE = "not like with like"
     """One side guarantees something else, or nothing where the other guarantees something."""
-    UNKNOWN = "guarantee unknown"
-    """The results are of a version that did not say what methods guarantee."""
     TOO_LITTLE = "too few seeds"
     """Fewer than three, or the same difference at every seed."""
     REPEATED = "made once"
@@ -206,9 +200,9 @@ def along_axis(view: StudyView, metric: str, against: str, axis: str, method: st
     return Family(axis, method, against, method in view.private, contrasts)
 
 
-def contrast_frame(view: StudyView, families: Sequence[Family]) -> pl.DataFrame:
-    """A row for each contrast: family, comparisons, axis, the axes, method, against, difference, low, high, seeds,
-    over, unit, units, standing, p, p_holm, significant."""
+def contrast_frame(view: StudyView, shown: Sequence[tuple[Family, Sequence[MeanContrast]]]) -> pl.DataFrame:
+    """A row for each contrast that is shown of a family: family, comparisons, axis, the axes, method, against,
+    difference, low, high, seeds, over, unit, units, standing, p, p_holm, significant."""
     rows = [
         {
             "family": family.family,
@@ -218,8 +212,8 @@ def contrast_frame(view: StudyView, families: Sequence[Family]) -> pl.DataFrame:
             **{name: getattr(contrast, name) for name in _COLUMNS},
             "standing": contrast.standing.value,
         }
-        for family in families
-        for contrast in family.contrasts
+        for family, contrasts in shown
+        for contrast in contrasts
     ]
     first = {"family": pl.String, "comparisons": pl.Int64, "axis": pl.String}
     return pl.DataFrame(rows, schema={**first, **dict.fromkeys(view.axes, pl.String), **_COLUMNS})
@@ -233,6 +227,7 @@ _COLUMNS = {
     "significant": pl.Boolean,
 }
 """Of a frame of contrasts: their fields."""
+_PAIRED = ("difference", "low", "high", "seeds", "over", "unit", "units", "p")
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
@@ -271,13 +266,13 @@ def _contrasts(
         both = tuple((seed, mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys()))
         if along != "method" and all(first == second for _, first, second in both):
             continue
-        standing = _standing(stated.get((point, method)), stated.get(other), row["p"])
+        standing = _standing(stated[point, method], stated[other], row["p"])
         key = (method, row.get(along), standing, both)
         standing = Likeness.REPEATED if key in seen else standing
         seen.add(key)
         p = row["p"] if standing is Likeness.TESTED else None
-        known = {name: row[name] for name in ("difference", "low", "high", "seeds", "over", "unit", "units")}
-        contrasts.append(MeanContrast(point, method, against, **known, standing=standing, p=p))
+        known = {name: row[name] for name in _PAIRED} | {"standing": standing, "p": p}
+        contrasts.append(MeanContrast(point, method, against, **known))
     corrected = holm([contrast.p for contrast in contrasts])
     return tuple(replace(contrast, p_holm=p) for contrast, p in zip(contrasts, corrected, strict=True))
 
@@ -311,17 +306,10 @@ def stated_terms(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
     return terms
 
 
-def _standing(mine: Sequence[Terms] | None, others: Sequence[Terms] | None, p: float | None) -> Likeness:
-    pairs = list(_pairs(mine or (), others or ()))
-    if not pairs or any(first[2] is None or second[2] is None for first, second in pairs):
-        return Likeness.UNKNOWN
-    if not all(_alike(first, second) for first, second in pairs):
+def _standing(mine: Sequence[Terms], others: Sequence[Terms], p: float | None) -> Likeness:
+    if not all(_alike(first, second) for first in mine for second in others):
         return Likeness.NOT_ALIKE
     return Likeness.TOO_LITTLE if p is None else Likeness.TESTED
-
-
-def _pairs(mine: Sequence[Terms], others: Sequence[Terms]) -> Iterator[tuple[Terms, Terms]]:
-    return ((first, second) for first in mine for second in others)
 
 
 def _alike(first: Terms, second: Terms) -> bool:

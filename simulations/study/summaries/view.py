@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,14 +57,10 @@ def over_seeds(
     )
     known = row_scores if scope == "run" else None
     ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
-    columns = {
-        "low": pl.Series([end[0] for end in ends], dtype=pl.Float64),
-        "high": pl.Series([end[1] for end in ends], dtype=pl.Float64),
-        "over": pl.Series([end[2] for end in ends], dtype=pl.String),
-    }
-    counts = pl.col("metric").is_in(list(COUNTS))
-    low = pl.when(counts).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
-    means = grouped.with_columns(**columns).with_columns(low=low).sort(by)
+    kinds = {"low": pl.Float64, "high": pl.Float64, "over": pl.String}
+    low = pl.when(pl.col("metric").is_in(list(COUNTS))).then(pl.col("low").clip(lower_bound=0.0))
+    means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row")).sort(by)
+    means = means.with_columns(low=low.otherwise(pl.col("low")))
     return means.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
 
 
@@ -97,7 +93,7 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. row_scores: None where nobody kept them.
+    row_scores: None where nobody kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -110,7 +106,6 @@ class StudyView:
     reference: str | None
     seeds: tuple[int, ...]
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
-    logarithmic: frozenset[str] = frozenset()
     row_scores: RowScores | None = field(repr=False, default=None)
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
@@ -153,10 +148,6 @@ class StudyView:
                 known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
         return known
 
-    def run_metrics(self, method: str) -> list[str]:
-        """What is known of runs of this method, in alphabetical order."""
-        return sorted({metric for _, of, metric in self.means if of == method})
-
     def numeric_axes(self, least: int) -> list[str]:
         """Axes whose points are numbers, at least so many."""
         return [
@@ -177,7 +168,6 @@ def study_view(
     results: pl.DataFrame,
     first: Mapping[str, Sequence[str]],
     reference: str | None = None,
-    logarithmic: Collection[str] = (),
     row_scores: RowScores | None = None,
 ) -> StudyView:
     """results: `results.parquet`. first: of axes their points in the order of the study's file.
@@ -211,6 +201,5 @@ def study_view(
         reference,
         tuple(sorted(frame["seed"].unique().to_list())),
         means,
-        frozenset(logarithmic),
         row_scores,
     )

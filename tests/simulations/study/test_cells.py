@@ -15,7 +15,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import division_address, ensemble_address, teaching, without_mechanism
+from consilium.simulations.study.cells import ensemble_address, teaching, without_mechanism
 from consilium.simulations.study.sources import source_digest
 from consilium.simulations.study.spec import changed
 from consilium.simulations.vote import train_ensemble
@@ -51,8 +51,7 @@ def scenario(changes: dict[str, Any]) -> Scenario:
 
 
 def address(changes: dict[str, Any], seed: int = 0, home: float = 0.2, data: str = "d") -> str:
-    made = scenario(changes)
-    return ensemble_address(made, division_address(made, seed, home, data))
+    return ensemble_address(scenario(changes), seed, home, data)
 
 
 @pytest.mark.parametrize("name", OTHER_VOTES)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from consilium.simulations.study.summaries.questions import Family, Likeness, holm, paired, questions
 from consilium.simulations.study.summaries.view import StudyView, study_view
-from tests.simulations.study.made_up import NONE, ONE, UNKNOWN, MadeUp, Terms, figures
+from tests.simulations.study.made_up import NONE, ONE, MadeUp, Terms, figures
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
 
@@ -137,7 +137,6 @@ TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
         (RECORD, Likeness.NOT_ALIKE),
         ((1.0, 1e-5, "party", "add_or_remove"), Likeness.NOT_ALIKE),
         (NONE, Likeness.NOT_ALIKE),
-        (UNKNOWN, Likeness.UNKNOWN),
     ],
     ids=str,
 )
