@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from consilium.protocol.errors import DataError
-from consilium.report.words import many, value_text
+from consilium.report.words import many
 from consilium.simulations.study.measures.figures import capped, ends, ratio
 from consilium.simulations.study.measures.heterogeneity import LOTS, tail
 
@@ -31,7 +31,7 @@ class ShiftPart:
 
     strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor, floor_high: what rows dealt by lot
     give in the mean, and below which 97.5 % of them lie. p: corrected over all kinds. where: columns or owners that
-    have most of it. figures: more, by name.
+    have most of it.
     """
 
     kind: ShiftKind
@@ -42,30 +42,13 @@ class ShiftPart:
     floor_high: float
     p: float
     where: tuple[str, ...] = field(default=(), repr=False)
-    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def named(self) -> bool:
         """Whether it is said to be there."""
         return self.p <= ERROR
 
-    def text(self) -> str:
-        """A sentence for people."""
-        interval = f"{value_text(self.low)} to {value_text(self.high)}"
-        chance = f"by chance {value_text(self.floor)}, at most {value_text(self.floor_high)}"
-        where = f", most in {', '.join(self.where)}" if self.where and self.named else ""
-        verdict = SAID[self.kind] if self.named else f"no {self.kind} shift beyond chance"
-        p = "p < .001" if self.p < 0.001 else f"p {value_text(self.p)}"
-        return f"{verdict}: {SCALES[self.kind]} {value_text(self.strength)} ({interval}; {chance}; {p}){where}"
 
-
-SAID: dict[ShiftKind, str] = {
-    "quantity": "owners differ in how many rows they have",
-    "label": "owners differ in how frequent the classes are",
-    "covariate": "owners differ in their features, also within a class",
-    "concept": "the same features mean another class at some owners",
-}
-"""What a kind says where it is named."""
 SCALES: dict[ShiftKind, str] = {
     "quantity": "Gini index of the sizes",
     "label": "share of the labels' variance that lies between owners",
@@ -191,7 +174,7 @@ def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 def shift_part(
     kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator,
-    names: Sequence[str] = (), **figures: float,
+    names: Sequence[str] = (),
 ) -> ShiftPart:  # fmt: skip
     """What is said of a kind by how much of a variance lies between owners. p: before correction; names: of columns."""
     columns = max(between.by_owner.sum() / max(between.value, 1e-300) / rows.sizes.sum(), 1.0)
@@ -200,7 +183,7 @@ def shift_part(
     where = dict.fromkeys(str(names[place]) for place in (order if names else ()))
     return ShiftPart(
         kind, value, low or 0.0, min(high or 1.0, 1.0), float(between.lots.mean()), ends(between.lots)[1], p,
-        tuple(where), figures,
+        tuple(where),
     )  # fmt: skip
 
 

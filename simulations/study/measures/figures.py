@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import pdist
 from scipy.special import rel_entr
 
 from consilium.simulations.divide import Case
@@ -67,18 +67,9 @@ DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
 """By the name of the metric in the results."""
 
 
-def pairwise_hellinger(p: np.ndarray) -> np.ndarray:
-    """Distributions float64 (parties, classes) -> distances float64 (parties, parties)."""
-    return squareform(pdist(np.sqrt(p))) / np.sqrt(2)
-
-
-def effective_number(sizes: np.ndarray) -> float:
-    """Inverse Simpson index 1 / sum share^2 of sizes (parties,): so many equal parties would be as concentrated.
-
-    >>> effective_number(np.array([5, 5, 5])), effective_number(np.array([10, 0, 0]))
-    (3.0, 1.0)
-    """
-    return float(sizes.sum() ** 2 / (sizes.astype(np.float64) ** 2).sum())
+def pairwise_hellinger(p: np.ndarray) -> float:
+    """Mean over all pairs of distributions float64 (parties, classes), two or more."""
+    return float(pdist(np.sqrt(p)).mean() / np.sqrt(2))
 
 
 def gini(values: np.ndarray) -> float:
@@ -97,13 +88,6 @@ def gini(values: np.ndarray) -> float:
         return 0.0
     differences = 2 * ((2 * np.arange(count) - count + 1) * ordered).sum()
     return float(differences / (2 * (count - 1) * total))
-
-
-def quarters(values: np.ndarray, parts: int = 4) -> list[np.ndarray]:
-    """Positions int64 of parties in groups of equally many (sizes differ by at most 1), from the least value up; fewer
-    groups where there are fewer parties. Equal values stand in the order of the parties.
-    """
-    return [part for part in np.array_split(np.argsort(values, kind="stable"), parts) if len(part)]
 
 
 @dataclass(frozen=True)
@@ -143,11 +127,6 @@ def label_counts(case: Case) -> np.ndarray:
     """Rows of each party and class, int64 (parties, classes)."""
     divided = Divided.of(case)
     return counted(divided.party, case.dataset.y[divided.rows], len(case.parties), len(case.classes))
-
-
-def label_distances(counts: np.ndarray) -> np.ndarray:
-    """Hellinger distance float64 (parties,) of the labels of each party to those of all together, from `counts`."""
-    return hellinger(shares(counts), shares(counts.sum(axis=0)))
 
 
 QUANTILES = (10, 50, 90)

@@ -6,7 +6,7 @@ import numpy as np
 
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
-from consilium.simulations.study.measures.figures import Figures, label_counts, quarters
+from consilium.simulations.study.measures.figures import Figures
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
 from consilium.simulations.vote import Ensemble, TeacherVotes
 
@@ -18,7 +18,7 @@ def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     """What changes without each party, as method "teachers". Secret. Empty where there is one party.
 
     party: winners_flipped, rows of the pool whose plurality is another without it. run: its mean and quantiles over
-    parties, and _most. group: "rows 1 of 4" to "rows 4 of 4", parties by their rows: the means.
+    parties, and _most.
     """
     if len(case.parties) < 2:
         return []
@@ -26,9 +26,6 @@ def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     figures.series("party", case.parties, METRIC, values)
     figures.spread(METRIC, values)
     figures.run(f"{METRIC}_most", values.max())
-    groups = quarters(label_counts(case).sum(axis=1))
-    for number, part in enumerate(groups, 1):
-        figures.add("group", f"rows {number} of {len(groups)}", METRIC, values[part].mean())
     return figures.rows
 
 

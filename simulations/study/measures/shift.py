@@ -17,15 +17,14 @@ Holm's correction is over the kinds that can be judged, so that of divisions by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from consilium.report.words import many
 from consilium.simulations.divide import Case
+from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import (
     ERROR,
     MOST_INPUTS,
@@ -40,7 +39,7 @@ from consilium.simulations.study.measures.between import (
     ranks,
     shift_part,
 )
-from consilium.simulations.study.measures.figures import Divided, ends, gini, hellinger, shares
+from consilium.simulations.study.measures.figures import Divided, ends, gini
 from consilium.simulations.study.measures.heterogeneity import LOTS, Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24
@@ -63,28 +62,6 @@ class WhichShift:
     def of(self, kind: ShiftKind) -> ShiftPart | None:
         """That kind; None where it could not be judged."""
         return next((part for part in self.parts if part.kind == kind), None)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "owners": self.owners,
-            "rows": self.rows,
-            "named": list(self.named),
-            "parts": [
-                {**{name: getattr(part, name) for name in _NUMBERS}, "kind": part.kind, "named": part.named,
-                 "where": list(part.where), "figures": dict(part.figures)}
-                for part in self.parts
-            ],
-        }  # fmt: skip
-
-    def lines(self) -> Iterator[str]:
-        """For people: what is there, the strongest first, then what is not."""
-        yield f"{many(self.owners, 'owner')}, {many(self.rows, 'row')}: " + (", ".join(self.named) or "no shift") + "."
-        for part in sorted(self.parts, key=lambda part: (not part.named, part.p, -part.strength)):
-            yield part.text() + "."
-
-
-_NUMBERS = ("strength", "low", "high", "floor", "floor_high", "p")
 
 
 def shift_of(case: Case) -> WhichShift:
@@ -186,33 +163,31 @@ def _explained(rows: OwnerRows, generator: np.random.Generator) -> list[ShiftPar
     """Label, covariate and concept, each beside what would explain it away. A column that an owner has no value of says
     nothing of concept: owners are not comparable there."""
     covariate, p_within = _covariate(rows, ranks(rows.x), generator)
-    label, p_label = _labels(rows, generator)
+    label = _labels(rows, generator)
+    p_label = label.p
     clear = np.flatnonzero(~np.isnan(np.fmin.reduceat(rows.x, rows.starts, axis=0)).any(axis=0))
     if not len(clear):
         return [covariate, replace(label, p=p_label)]
     labelled = _labelled(rows, rows.x[:, clear])
     p = labelled.fit()
-    level = levels(labelled, p, generator)
-    by_slope, by_rest = slopes(labelled, labelled.with_levels(p, level.tau2), p, generator)
+    level, tau2 = levels(labelled, p, generator)
+    by_slope, by_rest = slopes(labelled, labelled.with_levels(p, tau2), p, generator)
     p_rule = min(1.0, 2 * min(by_slope.p, by_rest.p))
     p_moved = _moves_with(rows, p, generator)
     if p_moved < (_STAYS if p_rule > ERROR else 2 * ERROR):
         p_rule, p_label = min(p_rule, max(level.p, p_moved)), 1.0
     elif p_within <= ERROR:
         p_label = max(p_label, level.p)
-    figures = {**label.figures, "level_tau2": level.tau2, "level_i2": level.i2, "level_p": level.p}
     concept = _concept(rows, (by_slope, by_rest), p_rule, generator)
-    return [covariate, replace(label, p=p_label, figures=figures), concept]
+    return [covariate, replace(label, p=p_label), concept]
 
 
-def _labels(rows: OwnerRows, generator: np.random.Generator) -> tuple[ShiftPart, float]:
+def _labels(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
     none = np.zeros(len(rows.y), dtype=np.int64)
     counts = np.eye(len(rows.classes))[rows.y]
     between = between_owners(rows, centred(counts, none), none, generator)
-    distances = hellinger(shares(rows.sums(counts)), shares(counts.sum(axis=0)))
     names = [str(name) for name in rows.classes] if len(rows.classes) > 2 else []
-    weighted = float(distances @ rows.sizes / rows.sizes.sum())
-    return shift_part("label", rows, between, between.p, generator, names, hellinger_weighted=weighted), between.p
+    return shift_part("label", rows, between, between.p, generator, names)
 
 
 def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
@@ -263,10 +238,6 @@ def _concept(
     rows: OwnerRows, differences: tuple[Heterogeneity, Heterogeneity], p_rule: float, generator: np.random.Generator
 ) -> ShiftPart:
     by_slope, by_rest = differences
-    figures = {
-        "slope_tau2": by_slope.tau2, "slope_i2": by_slope.i2, "slope_p": by_slope.p,
-        "coefficients_i2": by_rest.i2, "coefficients_p": by_rest.p,
-    }  # fmt: skip
     best = by_slope if by_slope.p <= by_rest.p else by_rest
     floor = float(best.lots.mean())
     again = generator.multinomial(len(rows.sizes), np.full(len(rows.sizes), 1 / len(rows.sizes)), size=1000)
@@ -275,14 +246,9 @@ def _concept(
     by_chance = np.maximum(0.0, 1 - floor / np.maximum(best.lots, 1e-300))
     names = tuple(str(rows.names[place]) for place in np.argsort(-best.by_owner)[:3])
     chance, top = float(by_chance.mean()), ends(by_chance)[1]
-    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule, names, figures)
+    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule, names)
 
 
 def _corrected(parts: Sequence[ShiftPart]) -> tuple[ShiftPart, ...]:
-    """Holm's correction."""
-    corrected, largest = dict[ShiftKind, float](), 0.0
-    for place, part in enumerate(sorted(parts, key=lambda part: part.p)):
-        largest = max(largest, min(1.0, part.p * (len(parts) - place)))
-        corrected[part.kind] = largest
-    shown = [replace(part, p=corrected[part.kind]) for part in parts]
+    shown = [replace(part, p=p) for part, p in zip(parts, holm([part.p for part in parts]), strict=True)]
     return tuple(sorted(shown, key=lambda part: SHIFT_KINDS.index(part.kind)))

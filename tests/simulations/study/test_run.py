@@ -27,7 +27,8 @@ from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, P
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
-from consilium.simulations.study.summaries.questions import paired
+from consilium.simulations.study.summaries.questions import compared as compared_with
+from consilium.simulations.study.summaries.view import study_view
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -106,7 +107,8 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
         scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
         assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["sha256"][:16])
-    assert set(paired(table, "accuracy", "pate", row_scores=known)["over"]) == {"seeds and rows"}
+    view = study_view(table, told["axes"], row_scores=known)
+    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate").contrasts} == {"seeds and rows"}
     assert [
         path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
     ] == []

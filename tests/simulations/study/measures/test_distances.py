@@ -37,8 +37,8 @@ def test_hellinger_in_fifty_digits() -> None:
 
 
 def test_all_pairs_are_pair_by_pair() -> None:
-    expected = [[float(hellinger(p, q)) for q in DRAWN] for p in DRAWN]
-    assert pairwise_hellinger(DRAWN) == pytest.approx(np.array(expected))
+    expected = [float(hellinger(p, q)) for place, p in enumerate(DRAWN) for q in DRAWN[:place]]
+    assert pairwise_hellinger(DRAWN) == pytest.approx(np.mean(expected))
 
 
 @pytest.mark.parametrize("name", DISTANCES)

@@ -1,11 +1,11 @@
-"""Gini's index with negative values, effective number, quarters."""
+"""Gini's index with negative values."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from consilium.simulations.study.measures.figures import effective_number, gini, quarters
+from consilium.simulations.study.measures.figures import gini
 
 VALUES = np.random.default_rng(0).normal(size=15)
 
@@ -19,16 +19,3 @@ def test_gini_is_the_sum_over_all_pairs(values: np.ndarray) -> None:
 @pytest.mark.parametrize(("values", "expected"), [([0, 0], 0.0), ([2, 2, 2], 0.0), ([-1, -1], 0.0), ([0, 0, 7], 1.0)])
 def test_ends_of_gini(values: list[float], expected: float) -> None:
     assert gini(np.array(values)) == expected
-
-
-@pytest.mark.parametrize(("sizes", "expected"), [([7], 1.0), ([4] * 9, 9.0), ([1, 3], 16 / 10)])
-def test_effective_number(sizes: list[int], expected: float) -> None:
-    assert effective_number(np.array(sizes)) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([5, 1, 3, 2, 4], [[1, 3], [2], [4], [0]]), ([2, 2, 2, 2], [[0], [1], [2], [3]]), ([9, 1], [[1], [0]])],
-)
-def test_quarters(values: list[int], expected: list[list[int]]) -> None:
-    assert [part.tolist() for part in quarters(np.array(values))] == expected
