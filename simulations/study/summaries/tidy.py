@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import polars as pl
 
 from consilium.protocol.errors import DataError
@@ -34,43 +32,15 @@ METRIC_WORDS = {
     "hand_labels": "labels by hand",
 }
 """Where they are not made of the name."""
-SHARES = frozenset(
-    [
-        "auc",
-        "accuracy",
-        "balanced_accuracy",
-        "ece",
-        "plurality_right",
-        "plurality_wrong",
-        "consensus",
-        "gini",
-        "home_accuracy",
-        "home_auc",
-        "labels_right",
-        "recall",
-    ]
-)
+SHARES = (
+    "auc", "accuracy", "balanced_accuracy", "ece", "plurality_right", "plurality_wrong", "consensus", "gini",
+    "home_accuracy", "home_auc", "labels_right", "recall",
+)  # fmt: skip
 """Metrics between 0 and 1, where their intervals end."""
-COUNTS = frozenset(
-    [
-        "answered",
-        "asked",
-        "hand_labels",
-        "hand_labels_above",
-        "home_rows",
-        "labels",
-        "left_out",
-        "parties",
-        "reinforced",
-        "rows",
-        "rows_least",
-        "rows_median",
-        "rows_most",
-        "teachers",
-        "winners_flipped_mean",
-        "winners_flipped_most",
-    ]
-)
+COUNTS = (
+    "answered", "asked", "hand_labels", "hand_labels_above", "home_rows", "labels", "left_out", "parties", "reinforced",
+    "rows", "rows_least", "rows_median", "rows_most", "teachers", "winners_flipped_mean", "winners_flipped_most",
+)  # fmt: skip
 """Metrics that count something: intervals do not go below 0, and are said in whole numbers."""
 JUDGED = ("auc", "accuracy", "balanced_accuracy", "brier", "ece")
 """By which models are judged."""
@@ -150,7 +120,7 @@ NATURAL = ("natural", "owners", "owner")
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     """The same with every figure once: one of several cells of a point is kept of what the cells share.
 
-    Figures that are no number, or that belong to no seed, are left out. An epsilon may be infinite.
+    Figures that are no number are left out. An epsilon may be infinite.
 
     Raises
     ------
@@ -159,13 +129,9 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in (*FIELDS, *FACTS) if name not in frame.columns]
     if missing:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
-    plain = frame.with_columns(pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64))
     key = [*axis_names(frame), "seed", "method", "scope", "name", "metric"]
-    return (
-        plain.with_columns(pl.col(axis_names(frame)).cast(pl.String).fill_null(""), pl.col("name").fill_null(""))
-        .filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null() & pl.col("seed").is_not_null())
-        .unique(key, keep="first", maintain_order=True)
-    )
+    known = frame.filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
+    return known.unique(key, keep="first", maintain_order=True)
 
 
 def axis_names(frame: pl.DataFrame) -> list[str]:
@@ -190,21 +156,6 @@ def as_number(text: str) -> float | None:
     return number if abs(number) != float("inf") and number == number else None
 
 
-def ordered(points: Iterable[str], first: Sequence[str] = ()) -> list[str]:
-    """Points as the study's file names them (`first`), then numbers by size, then names, the natural division first.
-
-    >>> ordered(["10", "2"]), ordered(["iid", "natural"]), ordered(["b", "a", "c"], ["c", "b"])
-    (['2', '10'], ['natural', 'iid'], ['c', 'b', 'a'])
-    """
-    place = {point: index for index, point in enumerate(first)}
-
-    def key(point: str) -> tuple[int, float, bool, str]:
-        number = as_number(point)
-        return place.get(point, len(place)), float("inf") if number is None else number, point not in NATURAL, point
-
-    return sorted(set(points), key=key)
-
-
 def methods_of(frame: pl.DataFrame) -> list[str]:
     """Names of all that is compared, those without privacy first: see `title`."""
     names = set(frame["method"].to_list()) - set(MEASURED)
@@ -213,11 +164,9 @@ def methods_of(frame: pl.DataFrame) -> list[str]:
 
 def private_methods(frame: pl.DataFrame) -> list[str]:
     """Those that state a finite epsilon, PATE first."""
-    states = frame.filter((pl.col("scope") == "run") & (pl.col("metric") == "epsilon") & pl.col("value").is_finite())[
-        "method"
-    ].to_list()
-    private = [method for method in methods_of(frame) if method in set(states)]
-    return sorted(private, key=lambda method: _kind(method) != "pate")
+    states = (pl.col("scope") == "run") & (pl.col("metric") == "epsilon") & pl.col("value").is_finite()
+    private = set(frame.filter(states)["method"])
+    return sorted(filter(private.__contains__, methods_of(frame)), key=lambda method: _kind(method) != "pate")
 
 
 def lead(frame: pl.DataFrame) -> str | None:

@@ -19,7 +19,6 @@ from consilium.simulations.study.summaries.tidy import (
     axis_names,
     lead,
     methods_of,
-    ordered,
     private_methods,
     short,
     tidy,
@@ -58,7 +57,7 @@ def over_seeds(
     known = row_scores if scope == "run" else None
     ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
     kinds = {"low": pl.Float64, "high": pl.Float64, "over": pl.String}
-    low = pl.when(pl.col("metric").is_in(list(COUNTS))).then(pl.col("low").clip(lower_bound=0.0))
+    low = pl.when(pl.col("metric").is_in(COUNTS)).then(pl.col("low").clip(lower_bound=0.0))
     means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row")).sort(by)
     means = means.with_columns(low=low.otherwise(pl.col("low")))
     return means.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
@@ -165,14 +164,11 @@ def _changes(known: Mapping[Point, object], place: int) -> bool:
 
 
 def study_view(
-    results: pl.DataFrame,
-    first: Mapping[str, Sequence[str]],
-    reference: str | None = None,
-    row_scores: RowScores | None = None,
+    results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: RowScores | None = None
 ) -> StudyView:
-    """results: `results.parquet`. first: of axes their points in the order of the study's file.
+    """results: `results.parquet`. order: of axes their points in the order of the study's file; of others as they come.
 
-    reference: None takes the first private method, else the last of all.
+    The reference is the first private method, else the last of all.
 
     Raises
     ------
@@ -180,12 +176,12 @@ def study_view(
     """
     frame = tidy(results)
     axes = tuple(axis_names(frame))
-    order = {axis: ordered(frame[axis].to_list(), first.get(axis, ())) for axis in axes}
-    place = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
+    found = {axis: frame[axis].unique(maintain_order=True).to_list() for axis in axes}
+    order = {axis: list(dict.fromkeys([*order.get(axis, ()), *there])) for axis, there in found.items()}
+    order = {axis: [point for point in points if point in found[axis]] for axis, points in order.items()}
+    places = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
     points = set(frame.select(axes).iter_rows()) if axes else {()}
     methods, private = methods_of(frame), private_methods(frame)
-    if reference not in methods:
-        reference = next(iter([*private, *reversed(methods)]), None)
     means = {
         (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
         for row in over_seeds(frame, row_scores=row_scores).iter_rows(named=True)
@@ -194,11 +190,11 @@ def study_view(
         frame,
         axes,
         order,
-        tuple(sorted(points, key=lambda point: [places[value] for places, value in zip(place, point, strict=True)])),
+        tuple(sorted(points, key=lambda point: [place[value] for place, value in zip(places, point, strict=True)])),
         tuple(methods),
         tuple(private),
         lead(frame),
-        reference,
+        next(iter([*private, *reversed(methods)]), None),
         tuple(sorted(frame["seed"].unique().to_list())),
         means,
         row_scores,
