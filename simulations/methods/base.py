@@ -126,9 +126,10 @@ class StudyMethod(Frozen):
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
 
         Two cases of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a
-        method. Its own keys decide too, and need not be told.
+        method. Its own keys decide too, and need not be told. Here: what it guarantees.
         """
-        raise NotImplementedError
+        guarantee = self.guarantee(case)
+        return {} if guarantee is None else guarantee.to_json()
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """Everything that it takes, from training to predictions. Deterministic in the case.
@@ -159,13 +160,6 @@ class PromisedMethod(StudyMethod):
             return StatedGuarantee.of(promised(case.config))
         privacy = case.config.privacy
         return StatedGuarantee(self.epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        privacy = case.config.privacy
-        promise = {"promise": case.config.promise()} if self.epsilon is None else {}
-        unit = {"unit": privacy.unit.value, "neighbouring": privacy.neighbouring.value}
-        return {**promise, "delta": privacy.delta, **unit}
 
 
 def needed(ensemble: Ensemble | None, name: str) -> Ensemble:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -86,17 +86,6 @@ class FedAvgMethod(StudyMethod):
         if not 0 < epsilon < math.inf:
             return None
         return StatedGuarantee(epsilon, privacy.delta, Unit.PARTY, privacy.neighbouring)
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`: the terms of the guarantee, if there is one."""
-        if self.epsilon is None:
-            return {}
-        privacy = case.config.privacy
-        return {
-            "epsilon": repr(self._epsilon(case)),
-            "delta": privacy.delta,
-            "neighbouring": privacy.neighbouring.value,
-        }
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""

@@ -7,6 +7,7 @@ form (`teaching`), and its address is that scenario's: what is left out cannot d
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -14,17 +15,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
+import numpy as np
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import widest
-from consilium.coordinator.parts import QueryBudget, check_query_budget
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
+from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
@@ -175,7 +174,10 @@ def plots(spec: StudySpec) -> list[Plot]:
         where = f"study {spec.name}{f', {called(point)}' if point else ''}"
         try:
             table = _table(spec, [axes[name][label] for name, label in point.items()], bases)
-            scenario = _checked(table, where, checked)
+            digest = canonical_digest(table)
+            if digest not in checked:
+                checked[digest] = _checked(table, where)
+            scenario = checked[digest]
         except ConfigError as error:
             message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
             raise ConfigError(message, error.action) from None
@@ -198,7 +200,7 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
         raise ConfigError("scenario must be text: a shipped scenario, or a file")
     table = bases.get(name)
     if table is None:
-        table = scenario_table(_place(name, spec.folder)) if name else {}
+        table = scenario_table(name if name in Shipped.SCENARIO.files() else str(spec.folder / name)) if name else {}
         bases[name] = table
     base = changed(table, spec.base)
     _anchored(base, spec.base, spec.folder)
@@ -211,48 +213,21 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     return base
 
 
-def _place(name: str, folder: Path) -> str:
-    return name if name in Shipped.SCENARIO.files() else str(folder / name)
-
-
 def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:
     """Paths that these changes have set are relative to the study's file."""
     if isinstance(changes.get("data"), dict):
         anchor(table.get("data"), folder)
 
 
-def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) -> Scenario:
-    """The scenario but for its mechanism, which may take time to calibrate: then that is checked where it is used."""
-    text = canonical_digest(table)
-    if text not in checked:
-        scenario = without_mechanism(table, where)
-        clear_votes(scenario)
-        if table["federation"]["privacy"].get("epsilon") is None:
-            scenario = validate(table, Scenario, where)
-        else:
-            _check_mechanism(table["federation"], where)
-        checked[text] = scenario
-    return checked[text]
-
-
-class _Asked(Frozen):
-    """What a federation says of its mechanism and its budget."""
-
-    mechanism: AnyMechanism
-    query_budget: QueryBudget
-
-    @model_validator(mode="after")
-    def _answers_what_it_must(self) -> _Asked:
-        check_query_budget(self.mechanism, self.query_budget, "distributed")  # the federation checks how it collects
-        return self
-
-
-def _check_mechanism(federation: Mapping[str, Any], where: str) -> None:
-    """All that mechanism and query budget say but the noise, which is calibrated where it is used."""
-    stated = {key: federation[key] for key in ("mechanism", "query_budget") if key in federation}
-    if isinstance(stated.get("mechanism"), dict):
-        stated["mechanism"] = widest(stated["mechanism"])
-    validate(stated, _Asked, f"{where}: federation")
+def _checked(table: Mapping[str, Any], where: str) -> Scenario:
+    """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead."""
+    clear_votes(without_mechanism(table, where))
+    federation = dict(table["federation"])
+    if federation["privacy"].get("epsilon") is not None:
+        privacy = {key: value for key, value in federation["privacy"].items() if key not in ("epsilon", "sanitised")}
+        mechanism = federation.get("mechanism")
+        federation |= {"privacy": privacy, "mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
+    return validate({**table, "federation": federation}, Scenario, where)
 
 
 def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:
@@ -268,3 +243,36 @@ def _known_exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) ->
                         f"study {spec.name}: except {number}: axis {name} has no {label!r}",
                         f"It has {', '.join(axes[name])}",
                     )
+
+
+def source_digest(source: Source) -> str:
+    """SHA-256, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
+
+    Features are hashed as they are when all rows are public, so that every category is there.
+    """
+    rows = np.arange(len(source.y))
+    dataset = source.dataset(rows)
+    public = source.public
+    arrays = {
+        "x": dataset.x,
+        "y": source.y,
+        "owner": source.owner,
+        "patient": source.patient,
+        "time": source.time,
+        "queries": None if public is None else public.queries,
+        "test": None if public is None else public.test,
+    }
+    return canonical_digest(
+        {
+            "arrays": {name: _of_array(array) for name, array in arrays.items()},
+            "names": [source.name, source.classes, dataset.classes, dataset.features, source.owner_names],
+            "schema": None if dataset.schema is None else dataset.schema.model_dump(mode="json"),
+        }
+    )
+
+
+def _of_array(array: np.ndarray | None) -> list[object]:
+    if array is None:
+        return []
+    content = np.ascontiguousarray(array)
+    return [str(content.dtype), list(content.shape), hashlib.sha256(content.tobytes()).hexdigest()]

@@ -39,8 +39,7 @@ from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.gain import gain_rows
-from consilium.simulations.study.measures.influence import influence_rows
-from consilium.simulations.study.measures.votes import teacher_rows
+from consilium.simulations.study.measures.votes import influence_rows, teacher_rows
 from consilium.simulations.vote import Ensemble, train_ensemble
 
 T = TypeVar("T")

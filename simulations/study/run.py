@@ -31,7 +31,7 @@ from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
-from consilium.simulations.study.cells import Plot, called, cell_id, compared, ensemble_address, plots
+from consilium.simulations.study.cells import Plot, called, cell_id, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Division,
     MethodJob,
@@ -56,7 +56,6 @@ from consilium.simulations.study.results import (
     write_results,
 )
 from consilium.simulations.study.row_scores import write_row_scores
-from consilium.simulations.study.sources import source_digest
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.summaries.sentences import shifts_at
 from consilium.simulations.study.summaries.view import study_view

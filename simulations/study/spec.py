@@ -11,13 +11,13 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
-from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.scenario import TAGS, apply_override
+from consilium.simulations.scenario import TAGS, apply_override, put
 from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "influence", "gain"]
@@ -231,22 +231,14 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         for key in ("public", "public_share"):
             data.pop(key, None)
     for key in sorted(leaves, key=lambda key: key not in TAGS):
-        _put(copied, key, leaves[key])
-    federation = copied.get("federation", {})
-    if _EPSILON in leaves:
-        _drop_noise(federation.get("mechanism"), leaves)
+        put(copied, key, copy.deepcopy(leaves[key]))
+    mechanism = copied.get("federation", {}).get("mechanism")
+    if _EPSILON in leaves and isinstance(mechanism, dict) and (kind := KINDS.get(mechanism.get("name", ""))):
+        scales = noise_scales(kind)
+        if not any(f"federation.mechanism.{name}" in leaves for name in scales):
+            for name in scales:
+                mechanism.pop(name, None)
     return copied
-
-
-def _drop_noise(mechanism: object, leaves: Mapping[str, Any]) -> None:
-    """Noise that the table of a mechanism states, where none of it is among the keys that are given."""
-    if not isinstance(mechanism, dict):
-        return
-    kind = KINDS.get(mechanism.get("name", ""))
-    scales = {} if kind is None else noise_scales(kind)
-    if not any(f"federation.mechanism.{name}" in leaves for name in scales):
-        for name in scales:
-            mechanism.pop(name, None)
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -257,14 +249,3 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield from _leaves(value, key)
         else:
             yield key, value
-
-
-def _put(table: dict[str, Any], key: str, value: Any) -> None:
-    *parents, last = key.split(".")
-    inner: Any = table
-    for parent in parents:
-        inner = inner.setdefault(parent, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{key}: {parent} is {shown(inner)} there, and no table", "Correct the key")
-    inner[last] = copy.deepcopy(value)
-    drop_other_kinds(inner, last, TAGS.get(key, ()))

@@ -25,42 +25,31 @@ from consilium.simulations.study.summaries.tidy import (
 )
 
 
-def over_seeds(
-    frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope: str = "run", row_scores: RowScores | None = None
-) -> pl.DataFrame:
-    """The mean over seeds of every metric of this scope, for each point of the axes.
+def over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -> pl.DataFrame:
+    """The mean over seeds of every metric of runs, for each point of the axes.
 
-    frame: `results.parquet`. metrics: all, where None. row_scores: of the same study.
+    frame: tidy. row_scores: of the same study.
 
-    Columns: the axes, method, name, metric, mean, low, high, deviation (over seeds, null for one), seeds, over. `over`
-    says what the interval is of. "seeds and rows": of figures with row scores, see `summaries.inference`; of others
-    that have an interval within their cells, this is added as if all seeds shared all that it is over, which is never
-    too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": low and high are null.
-
-    Raises
-    ------
-    DataError : a column is missing.
+    Columns: the axes, method, metric, mean, low, high, seeds, over. `over` says what the interval is of. "seeds and
+    rows": of figures with row scores, see `summaries.inference`; of others that have an interval within their cells,
+    this is added as if all seeds shared all that it is over, which is never too narrow. "seeds": of others. "rows": of
+    one seed, the cell's own. "none": low and high are null.
     """
-    plain = tidy(frame).filter(pl.col("scope") == scope)
-    if metrics is not None:
-        plain = plain.filter(pl.col("metric").is_in(list(metrics)))
-    by = [*axis_names(frame), "method", "name", "metric"]
-    grouped = plain.group_by(by).agg(
+    by = [*axis_names(frame), "method", "metric"]
+    runs = frame.filter(pl.col("scope") == "run").group_by(by)
+    grouped = runs.agg(
         "value",
         "cell",
         mean=pl.col("value").mean(),
-        deviation=pl.col("value").std(),
         seeds=pl.len().cast(pl.Int64),
         below=(pl.col("value") - pl.col("low")).mean(),
         above=(pl.col("high") - pl.col("value")).mean(),
     )
-    known = row_scores if scope == "run" else None
-    ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
+    ends = [_ends(row, row_scores) for row in grouped.iter_rows(named=True)]
     kinds = {"low": pl.Float64, "high": pl.Float64, "over": pl.String}
-    low = pl.when(pl.col("metric").is_in(COUNTS)).then(pl.col("low").clip(lower_bound=0.0))
-    means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row")).sort(by)
-    means = means.with_columns(low=low.otherwise(pl.col("low")))
-    return means.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
+    means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row"))
+    low = pl.when(pl.col("metric").is_in(COUNTS)).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
+    return means.with_columns(low=low).select(*by, "mean", "low", "high", "seeds", "over").sort(by)
 
 
 def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:

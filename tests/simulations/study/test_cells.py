@@ -10,13 +10,11 @@ import joblib
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import ensemble_address, teaching, without_mechanism
-from consilium.simulations.study.sources import source_digest
+from consilium.simulations.study.cells import ensemble_address, source_digest, teaching
 from consilium.simulations.study.spec import changed
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.tiny import SCENARIO, rows
@@ -78,13 +76,6 @@ def test_an_ensemble_is_what_its_address_says(tmp_path: Path, name: str) -> None
     cases = [make_case(each, 1, 0.2) for each in (made, teaching(made))]
     one, other = (joblib.hash(train_ensemble(case)) for case in cases)
     assert one == other
-
-
-def test_a_scenario_is_checked_without_its_mechanism() -> None:
-    table = changed(SCENARIO, {"federation": {"privacy": {"epsilon": 1.0}}})
-    assert teaching(without_mechanism(table, "here")) == teaching(scenario({}))
-    with pytest.raises(ConfigError, match=r"here: federation\.minimum_partys: unknown key"):
-        without_mechanism(changed(table, {"federation": {"minimum_partys": 3}}), "here")
 
 
 def opened(folder: Path, change: Any = None) -> Any:

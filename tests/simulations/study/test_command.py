@@ -48,8 +48,8 @@ def test_from_a_dry_run_to_what_made_it(study: Path) -> None:
 @pytest.mark.parametrize(
     ("federation", "key"),
     [
-        ({"mechanism": {"name": "confident"}}, "federation: mechanism.threshold"),
-        ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation: mechanism.sigmas"),
+        ({"mechanism": {"name": "confident"}}, "federation.mechanism.threshold"),
+        ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation.mechanism.sigmas"),
         ({"query_budget": {"queries": 0, "answers": 0}}, "query_budget.queries: must be at least 1"),
     ],
 )

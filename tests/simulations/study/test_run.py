@@ -178,7 +178,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path) -> None
         ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
         (
             {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
-            "federation: mechanism.threshold: unknown key",
+            "federation.mechanism.threshold: unknown key",
         ),
     ],
 )
