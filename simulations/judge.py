@@ -235,8 +235,6 @@ def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
         "balanced_accuracy": [balanced_row_scores(draw, y) for draw in drawn],
         "brier": [brier_row_scores(draw, y) for draw in drawn],
     }
-    if drawn[0].shape[1] == 2 and len(np.unique(y)) == 2:
-        scores["net_benefit"] = [_net_benefit(draw, y) for draw in drawn]
     return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 

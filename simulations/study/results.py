@@ -129,52 +129,27 @@ def tidy(
 ) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees.
+    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees;
+    unit "none" where it is nothing.
     """
-    axes = [axis.column for axis in spec.axis]
-    keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
+    axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
     of_part = pl.DataFrame(
-        {
-            "cell": [cell_id(plot, method) for plot, method, _ in parts],
-            **keys,
-            "seed": [plot.seed for plot, _, _ in parts],
-            _PLOT: [plot.id for plot, _, _ in parts],
-            "data_set": [sets[plot.id] for plot, _, _ in parts],
-        },
-        schema={
-            "cell": pl.String,
-            **dict.fromkeys(axes, pl.String),
-            "seed": pl.Int64,
-            **dict.fromkeys((_PLOT, "data_set"), pl.String),
-        },
+        [(cell_id(plot, of), *plot.axes.values(), plot.seed, plot.id, sets[plot.id]) for plot, of, _ in parts],
+        schema=dict.fromkeys(("cell", *axes, "seed", _PLOT, "data_set"), pl.String) | {"seed": pl.Int64},
+        orient="row",
+    )
+    terms = {key: {"unit": "none"} if guarantee is None else guarantee for key, guarantee in stated.items()}
+    guarantees = pl.DataFrame(
+        [(*key, *(of.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4])) for key, of in terms.items()],
+        schema={**texts, **dict.fromkeys(FACTS[:2], pl.Float64), **dict.fromkeys(FACTS[2:4], pl.String)},
+        orient="row",
     )
     number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
-    rows = pl.concat([_NO_ROWS, *(frame for _, _, frame in parts)])
-    whole = pl.concat([of_part[number], rows], how="horizontal").with_columns(pl.col(pl.Float64).fill_nan(None))
-    whole = whole.join(_guarantees(stated), on=[_PLOT, "method"], how="left")
+    rows = pl.concat([of_part[number], pl.concat([frame for _, _, frame in parts])], how="horizontal")
+    whole = rows.with_columns(pl.col(pl.Float64).fill_nan(None)).join(guarantees, on=[_PLOT, "method"], how="left")
     ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
     return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
-
-
-def _guarantees(stated: Mapping[tuple[str, str], Stated]) -> pl.DataFrame:
-    """What each method guarantees at each plot; unit "none" where it is nothing."""
-    keys = list(stated)
-    terms: list[Mapping[str, Any]] = [
-        {"unit": "none"} if guarantee is None else guarantee for guarantee in stated.values()
-    ]
-    return pl.DataFrame(
-        {
-            _PLOT: [plot for plot, _ in keys],
-            "method": [method for _, method in keys],
-            **{fact: [term.get(fact.removeprefix("guarantee_")) for term in terms] for fact in FACTS[:4]},
-        },
-        schema={
-            **dict.fromkeys((_PLOT, "method"), pl.String),
-            **dict.fromkeys(FACTS[:2], pl.Float64),
-            **dict.fromkeys(FACTS[2:4], pl.String),
-        },
-    )
 
 
 def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
@@ -192,11 +167,6 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
         table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
         of_plot[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
     return of_plot
-
-
-_NO_ROWS = pl.DataFrame(
-    schema={name: pl.Float64 if name in ("value", "low", "high") else pl.String for name in COLUMNS[2:]}
-)
 
 
 def write_results(out: Path, table: pl.DataFrame) -> None:

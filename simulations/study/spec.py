@@ -95,11 +95,6 @@ class StudyTable(Frozen):
             raise ValueError("must be at most 10,000 whole numbers from 0 to 4294967295")
         return value
 
-    @field_validator("measures")
-    @classmethod
-    def _once(cls, value: tuple[Measure, ...]) -> tuple[Measure, ...]:
-        return tuple(dict.fromkeys(value))
-
 
 class StudySpec(Frozen):
     """A study. `base` and the points of axes hold tables as a scenario file has them, each checked with the whole.

@@ -80,26 +80,19 @@ def shift_of(case: Case) -> WhichShift:
         x[np.ix_(rows, shown)],
         dataset.y[rows],
         np.array(case.parties)[divided.party[order]],
-        columns=[name for name, there in zip(features, shown, strict=True) if there],
         unit=None if dataset.patient is None else dataset.patient[rows],
         seed=case.seed,
     )
 
 
 def which_shift(
-    x: np.ndarray,
-    y: np.ndarray,
-    owners: np.ndarray,
-    *,
-    columns: Sequence[str] = (),
-    unit: np.ndarray | None = None,
-    seed: int = 0,
+    x: np.ndarray, y: np.ndarray, owners: np.ndarray, *, unit: np.ndarray | None = None, seed: int = 0
 ) -> WhichShift:
     """Which kinds of difference there are between owners.
 
     x: float (rows, columns), NaN where a value is missing; categories as columns of 0 and 1. y: label of each row, and
-    owners: whose it is, (rows,) of anything that can be sorted. columns: names. unit: (rows,), whose rows belong
-    together (patients); one row of each at an owner is looked at.
+    owners: whose it is, (rows,) of anything that can be sorted. unit: (rows,), whose rows belong together (patients);
+    one row of each at an owner is looked at.
 
     400 owners with 20,000 rows of 30 columns take seconds.
 
@@ -114,8 +107,10 @@ def which_shift(
     >>> which_shift(x, y, owners).named
     ('label',)
     """
-    x, columns = _few(np.asarray(x, dtype=np.float64), tuple(columns))
-    rows = OwnerRows.of(x, y, owners, columns, unit, seed)
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim == 2 and x.shape[1] > _MOST_COLUMNS:
+        x = components(centred(ranks(x), np.zeros(len(x))))
+    rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
     judged = [_quantity(rows, generator)]
     if len(np.unique(rows.y)) > 1:
@@ -127,13 +122,6 @@ def which_shift(
 
 _MOST_COLUMNS = 256
 """Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
-
-
-def _few(x: np.ndarray, columns: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """x and names, of columns or components."""
-    if x.ndim != 2 or x.shape[1] <= _MOST_COLUMNS:
-        return x, columns
-    return components(centred(ranks(x), np.zeros(len(x)))), ()
 
 
 def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
@@ -152,11 +140,10 @@ def _covariate(rows: OwnerRows, scores: np.ndarray, generator: np.random.Generat
     """First and second moments of the features' ranks; and p of what differs within a class."""
     numbers = [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
     values = np.column_stack([scores, scores[:, numbers] ** 2])
-    names = [*rows.columns, *(rows.columns[place] for place in numbers)]
     none = np.zeros(len(rows.y), dtype=np.int64)
     within = between_owners(rows, centred(values, rows.y), rows.y, generator)
     over_all = between_owners(rows, centred(values, none), none, generator)
-    return shift_part("covariate", rows, within, max(within.p, over_all.p), generator, names), within.p
+    return shift_part("covariate", rows, within, max(within.p, over_all.p), generator), within.p
 
 
 def _explained(rows: OwnerRows, generator: np.random.Generator) -> list[ShiftPart]:
@@ -184,10 +171,9 @@ def _explained(rows: OwnerRows, generator: np.random.Generator) -> list[ShiftPar
 
 def _labels(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
     none = np.zeros(len(rows.y), dtype=np.int64)
-    counts = np.eye(len(rows.classes))[rows.y]
+    counts = np.eye(rows.classes)[rows.y]
     between = between_owners(rows, centred(counts, none), none, generator)
-    names = [str(name) for name in rows.classes] if len(rows.classes) > 2 else []
-    return shift_part("label", rows, between, between.p, generator, names)
+    return shift_part("label", rows, between, between.p, generator)
 
 
 def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
@@ -201,9 +187,9 @@ def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
     first = centred(scores, none)
     design = np.column_stack([first, centred(scores[:, numbers] ** 2, none), centred(holes, none)])
     design = components(design)[:, : max(1, min(MOST_INPUTS, count // 15))]
-    most = max(4, 2 * MOST_DIRECTIONS // len(rows.classes))
+    most = max(4, 2 * MOST_DIRECTIONS // rows.classes)
     directions = first if first.shape[1] <= most else components(first)[:, :most]
-    return Labelled(rows.y, len(rows.classes), rows.starts, design, directions)
+    return Labelled(rows.y, rows.classes, rows.starts, design, directions)
 
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:
@@ -213,7 +199,7 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
     their change times M if features given the class are the same, and by 0 if features are.
     """
-    means = np.stack([p[rows.y == label].mean(axis=0) for label in range(len(rows.classes))])
+    means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected, weight = means[rows.y], 1.0 / rows.sizes[:, None]
     wanted = rows.sums(expected - expected.mean(axis=0)) * weight
     excess = p - expected
@@ -244,9 +230,8 @@ def _concept(
     drawn = again @ best.by_owner
     low, high = ends(np.maximum(0.0, 1 - floor / np.maximum(drawn, 1e-300)))
     by_chance = np.maximum(0.0, 1 - floor / np.maximum(best.lots, 1e-300))
-    names = tuple(str(rows.names[place]) for place in np.argsort(-best.by_owner)[:3])
     chance, top = float(by_chance.mean()), ends(by_chance)[1]
-    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule, names)
+    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule)
 
 
 def _corrected(parts: Sequence[ShiftPart]) -> tuple[ShiftPart, ...]:
