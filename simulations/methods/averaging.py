@@ -17,6 +17,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
@@ -96,8 +97,9 @@ def party_app(parties: Sequence[TrainingRows], training: LocalTraining, seed: in
     @app.train()
     def train(message: Message, context: Context) -> Message:
         start = message.content.array_records["arrays"].to_numpy_ndarrays()[0]
-        index, number = context.node_config["partition-id"], message.content.config_records["config"]["server-round"]
-        rows = parties[int(index)]
+        index = int(context.node_config["partition-id"])
+        number: Any = message.content.config_records["config"]["server-round"]
+        rows = parties[index]
         model = train_locally(start, rows, training, np.random.default_rng([_ROUND, seed, index, number]))
         if not np.isfinite(model).all():
             if not private:

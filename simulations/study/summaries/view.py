@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,7 @@ class StudyView:
         return tuple(axis for place, axis in enumerate(self.axes) if _changes(known, place))
 
     def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
-        """The first of the points between which no figure of this method changes; and the axes that tell these"
-        " apart."""
+        """The first of the points between which no figure of this method changes; and the axes that tell them apart."""
         axes, known = self.telling(method), self._known(method)
         first: dict[Point, Point] = {}
         for point in [point for point in self.points if point in known]:
@@ -168,20 +168,19 @@ def study_view(
     found = {axis: frame[axis].unique(maintain_order=True).to_list() for axis in axes}
     order = {axis: list(dict.fromkeys([*order.get(axis, ()), *there])) for axis, there in found.items()}
     order = {axis: [point for point in points if point in found[axis]] for axis, points in order.items()}
-    places = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
     points = set(frame.select(axes).iter_rows()) if axes else {()}
-    methods, private = methods_of(frame), private_methods(frame)
+    methods, private = tuple(methods_of(frame)), tuple(private_methods(frame))
     means = {
         (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
-        for row in over_seeds(frame, row_scores=row_scores).iter_rows(named=True)
+        for row in over_seeds(frame, row_scores).iter_rows(named=True)
     }
     return StudyView(
         frame,
         axes,
         order,
-        tuple(sorted(points, key=lambda point: [place[value] for place, value in zip(places, point, strict=True)])),
-        tuple(methods),
-        tuple(private),
+        tuple(point for point in product(*order.values()) if point in points),
+        methods,
+        private,
         lead(frame),
         next(iter([*private, *reversed(methods)]), None),
         tuple(sorted(frame["seed"].unique().to_list())),

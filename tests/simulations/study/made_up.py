@@ -193,5 +193,5 @@ def figures(
         for method, each in values.items()
         for seed, value in enumerate(each)
     ]
-    floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
+    floats: dict[str, Any] = dict.fromkeys(("value", "low", "high"), pl.Float64)
     return with_facts(pl.DataFrame(rows, schema_overrides=floats, infer_schema_length=None), stated)
