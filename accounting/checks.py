@@ -14,6 +14,7 @@ from consilium.accounting.errors import (
     EventError,
     NoiseError,
     OrdersError,
+    ThresholdError,
     UnitError,
     VotesError,
 )
@@ -56,6 +57,13 @@ def check_scale(value: object, name: str) -> float:
             f"{name} {float(value):g} is outside {LEAST_SCALE:g} to {MOST_SCALE:g}: its square is lost in doubles."
             " Choose a scale that can be computed with."
         )
+    return float(value)
+
+
+def check_share(value: object, name: str) -> float:
+    """A number from 0 to 1; else ThresholdError."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ThresholdError(f"{name} must be from 0 to 1, got {value!r}. 1 confirms nothing.")
     return float(value)
 
 

@@ -22,6 +22,7 @@ from consilium.accounting.checks import (
     check_orders,
     check_same_total,
     check_scale,
+    check_share,
     check_votes_moved,
 )
 from consilium.accounting.curves.discrete import NO_SLACK, convolution_slack, slack_rdp
@@ -61,6 +62,11 @@ class Step:
     scale: float
     only_answered: bool = True
     shares: int | None = None
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise, in votes."""
+        return math.sqrt(2) / self.scale if self.law == "laplace" else self.scale
 
     def rdp(self, orders: object, noise: Noise, moved: int) -> np.ndarray:
         """Of what leaves, whatever the votes are: float64 (orders,)."""
@@ -151,6 +157,7 @@ _CHECKS: Mapping[str, Callable[[object, str], float]] = {
     **dict.fromkeys(("sigma", "sigma1", "sigma2", "gamma", "beta", "sigma_ss"), check_scale),
     "threshold": lambda value, _: check_threshold(value),
     "constant": check_count,
+    "confidence": check_share,
     "noise_shares": lambda value, name: check_count(value, name, 1),
     "log_scale_sigma": lambda value, name: check_scale(value, name) if value != 0 else 0.0,
 }
@@ -163,8 +170,9 @@ class Mechanism:
 
     Of the class
     ------------
-    name : as tables and ledgers give it.
+    name : as tables and ledgers give it. title : as people read it.
     answers_all : whether every query gets a label.
+    needs_probabilities : whether the student must send its class probabilities with the queries.
     private : whether any bound holds at all.
     phases : how often votes are summed for one batch of queries, with fresh noise each time.
     noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
@@ -176,7 +184,9 @@ class Mechanism:
     """
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""
     answers_all: ClassVar[bool] = False
+    needs_probabilities: ClassVar[bool] = False
     private: ClassVar[bool] = True
     phases: ClassVar[int] = 1
     noise_by_parties: ClassVar[bool] = False
@@ -195,6 +205,36 @@ class Mechanism:
     def parameters(self) -> dict[str, float]:
         """By name, in the order in which they are written."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def describe(self) -> str:
+        """One line for people, with all parameters.
+
+        >>> from consilium.accounting.mechanisms import GNMax
+        >>> GNMax(sigma=40).describe()
+        'GNMax, sigma 40'
+        """
+        parameters = (f"{key} {value:.10g}" for key, value in self.parameters().items())
+        return ", ".join([self.title or self.name, *parameters])
+
+    @property
+    def label_noise(self) -> Step | None:
+        """The step whose noisy counts a label is the largest of; None where it is the exact winner."""
+        return next(reversed(self.steps(Towards.STUDENT)), None)
+
+    @property
+    def count_sigma(self) -> float:
+        """Sigma of the noise on one released count, in votes; 0.0 where labels alone are released."""
+        label = self.label_noise
+        return label.scale if label is not None and label.leaves == "histogram" else 0.0
+
+    @property
+    def votes_needed(self) -> float:
+        """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
+        return 0
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
+        """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
+        return None
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
         """Its noisy steps, with what leaves of each to this audience; none where the cost is not a sum of such."""

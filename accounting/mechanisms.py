@@ -16,6 +16,7 @@ import numpy as np
 from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
 from consilium.accounting.errors import EventError, ThresholdError
 from consilium.accounting.events import Comparison, Mechanism, ReleaseEvent, Step
 from consilium.accounting.units import Noise, Towards
@@ -35,6 +36,7 @@ class GNMax(Mechanism):
     """
 
     name: ClassVar[str] = "gnmax"
+    title: ClassVar[str] = "GNMax"
     answers_all: ClassVar[bool] = True
 
     sigma: float
@@ -55,6 +57,7 @@ class LNMax(Mechanism):
     """
 
     name: ClassVar[str] = "lnmax"
+    title: ClassVar[str] = "LNMax"
     answers_all: ClassVar[bool] = True
 
     gamma: float
@@ -76,6 +79,7 @@ class Histogram(Mechanism):
     """
 
     name: ClassVar[str] = "histogram"
+    title: ClassVar[str] = "noisy histogram"
     answers_all: ClassVar[bool] = True
 
     sigma: float
@@ -96,10 +100,19 @@ class Confident(Mechanism):
     """
 
     name: ClassVar[str] = "confident"
+    title: ClassVar[str] = "Confident GNMax"
 
     threshold: float
     sigma1: float
     sigma2: float
+
+    @property
+    def votes_needed(self) -> float:
+        return self.threshold
+
+    def confirmed(self, probabilities: np.ndarray | None) -> np.ndarray | bool:
+        """bool (queries,), where the student's own label is confirmed if the check fails: it says no more than that."""
+        return False
 
     def steps(self, towards: Towards) -> tuple[Step, ...]:
         check = Step("check", "gaussian", self.sigma1, only_answered=False)
@@ -138,8 +151,9 @@ class Confident(Mechanism):
 class Interactive(Confident):
     """The same check on max_j(n_j - M p_j), p the student's public prediction. Papernot et al. 2018, Algorithm 2.
 
-    Its sensitivity is 1 as well, because p is public. A confident prediction of the student that is reinforced where
-    the check fails is post-processing: it counts as asked, not as answered.
+    M is the number of votes per query; M p_j is rounded half up before any vote is subtracted. The sensitivity is 1 as
+    well, because p is public. Where the check fails and max p exceeds ``confidence``, the student's argmax p is
+    confirmed, which is post-processing: it counts as asked, not as answered. confidence: in [0, 1]; 1 confirms nothing.
 
     >>> votes, p = np.array([[90, 10]]), np.array([[0.8, 0.2]])
     >>> Interactive(threshold=5, sigma1=20, sigma2=20).comparison(votes, 100, Noise.DISCRETE, p).number.tolist()
@@ -147,6 +161,18 @@ class Interactive(Confident):
     """
 
     name: ClassVar[str] = "interactive"
+    title: ClassVar[str] = "Interactive GNMax"
+    needs_probabilities: ClassVar[bool] = True
+
+    confidence: float = 1.0
+
+    @property
+    def votes_needed(self) -> float:
+        """0: the threshold is on what votes exceed the student's predictions by."""
+        return 0
+
+    def confirmed(self, probabilities: np.ndarray | None) -> np.ndarray | bool:
+        return False if probabilities is None else probabilities.max(axis=1) > self.confidence
 
     def comparison(
         self, votes: np.ndarray, teachers: int, noise: Noise, probabilities: np.ndarray | None = None
@@ -180,6 +206,7 @@ class Immutable(Mechanism):
     """
 
     name: ClassVar[str] = "immutable"
+    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
     answers_all: ClassVar[bool] = True
     private: ClassVar[bool] = False
 
@@ -189,12 +216,17 @@ class Immutable(Mechanism):
     def other_rdp(self, orders: object, answered: int, votes_moved: int) -> np.ndarray:
         return np.full(check_orders(orders).size, math.inf if answered else 0.0)
 
+    def claimed_epsilon(self, asked: int, delta: float) -> float:
+        """By Theorem 4 of the near-zero-cost paper."""
+        return claimed_epsilon(asked, self.gamma, delta).epsilon
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImmutableGaussian(Mechanism):
     """The same with Gaussian noise: NOT differentially private either."""
 
     name: ClassVar[str] = "immutable_gaussian"
+    title: ClassVar[str] = "immutable noisy argmax, NOT differentially private"
     answers_all: ClassVar[bool] = True
     private: ClassVar[bool] = False
 
@@ -202,6 +234,10 @@ class ImmutableGaussian(Mechanism):
     constant: int
 
     other_rdp = Immutable.other_rdp
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float:
+        """The noise alone, as section 4.2 of the near-zero-cost paper charges it."""
+        return claimed_epsilon_gaussian(asked, self.sigma, delta).epsilon
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,12 +17,11 @@ log = logging.getLogger("consilium.aggregator")
 
 
 def _open(context: Context) -> AggregatorNode:
-    return AggregatorNode(open_home(home_folder(context)))
-
-
-def _check(node: AggregatorNode) -> None:
-    check_is_accepted(node.home)
+    home = open_home(home_folder(context))
+    check_is_accepted(home)
+    return AggregatorNode(home)
 
 
 ANSWERS: Mapping[type[WireModel], str] = {AggregatorRequest: "hello", OpenRequest: "open", LinkRequest: "link"}
-app = AnsweringNode("aggregator", _open, _check, ANSWERS, TO_PARTIES, log).app()
+aggregator = AnsweringNode("aggregator", _open, ANSWERS, TO_PARTIES, log)
+app = aggregator.app()

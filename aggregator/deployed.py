@@ -115,13 +115,11 @@ class AggregatorKind(MemberKind):
             "Change the policy, or do not serve: the coordinator will ask exactly this",
             CURES_OF_SECOND,
         )
-        noisy = all(event.mechanism.noise_by_parties for event in events_of(terms.promise))
-        disclosed = Disclosure(ReleaseKind.COUNTS, "verified", noisy, explicit=noisy and not terms.student)
+        nodes = Disclosure(ReleaseKind.COUNTS, "verified").towards_nodes(costs[0])
         student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
         return (
-            f"allows this federation: {'sums with noise of its own' if noisy else 'exact sums'}; {student};"
-            f" {disclosed.towards_nodes(costs[0])}; at delta {policy.delta:g} for a {policy.unit}, with all earlier"
-            " federations"
+            f"allows this federation: sums with noise of its own; {student}; {nodes}; at delta {policy.delta:g} for a"
+            f" {policy.unit}, with all earlier federations"
         )
 
     def _roster(self, kit: Kit) -> str:

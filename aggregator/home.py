@@ -35,7 +35,6 @@ from consilium.node.acceptance import (
     read_with_policy,
     rounded_up,
 )
-from consilium.node.answering import pool_of
 from consilium.node.checks import refused_is_wrong
 from consilium.node.limits import events_of
 from consilium.protocol.errors import ConfigError
@@ -147,11 +146,8 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
     earlier = [event for text in past.earlier for event in events_of(text)]
     unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
-    exact = not all(event.mechanism.noise_by_parties for event in events)
     student = events_of(terms.student) if terms.student else events
     requested: dict[str, Any] = {
-        "exact_sums": exact,
-        "open_queries": pool_of(terms) is None,
         "unit": unit.value,
         "neighbouring": neighbouring.value,
         "delta": delta,
@@ -173,7 +169,6 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         guarantees=guarantees(
             federation.privacy,
             terms.collection,
-            exact,
             _epsilon(student, theirs),
             _epsilon(events, theirs),
             neighbouring.value,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from consilium.aggregator.home import AggregatorHome
-from consilium.aggregator.policy import KeptRules, check_terms, release_of, sigma_of
+from consilium.aggregator.policy import KeptRules, check_terms, noise_of, release_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.protocol.digests import canonical_digest
@@ -26,6 +26,7 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
 from consilium.sums.aggregators.half import ASKED, BATCH
 from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.sealing import sign_key
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import (
     AggregatorReply,
@@ -45,7 +46,7 @@ from consilium.sums.terms import LIFETIME
 log = logging.getLogger("consilium.aggregator")
 
 ANSWERS: Mapping[int, Callable[[Helper, bytes], bytes]] = {BATCH: Helper.check, ASKED: Helper.give}
-"""By the kind that a message of the first aggregator says it is of, in plaintext in its second byte; it is sealed as
+"""By the kind that a message of the first aggregator says it is of, in plaintext in its first byte; it is sealed as
 one of that kind."""
 
 
@@ -107,8 +108,9 @@ class AggregatorNode:
             else:
                 helper = self._restored(sums, roster, terms, known)
             signed = sums.signed(terms.federation)
-        keys = b"" if helper is None or helper.closed else helper.keys(self.home.identity()).content
-        return OpenReply(sid=terms.sid_bytes, signed=signed, keys=as_array(keys))
+        key = b"" if helper is None else helper.key
+        signature = sign_key(self.home.identity(), terms.ctx, key) if key else b""
+        return OpenReply(sid=terms.sid_bytes, signed=signed, key=key, signature=signature)
 
     def link(self, request: LinkRequest) -> LinkReply:
         """The answer of the protocol's helper to a message of the leader; with the half of a sum, what is signed.
@@ -118,7 +120,7 @@ class AggregatorNode:
         Refused, SecAggError : the session is not open, or the sum is one that this node does not give its half of.
         """
         roster, sid, content = self.home.roster(), request.sid.hex(), request.content.tobytes()
-        answer = ANSWERS.get(content[1] if len(content) > 1 else 0)
+        answer = ANSWERS.get(content[0] if content else 0)
         if answer is None:
             raise Refused(Rule.MALFORMED, detail="no message of the first aggregator")
         with self._transaction() as sums:
@@ -158,15 +160,9 @@ class AggregatorNode:
         check_terms(self.home.policy, agreed, self.home.roster(), sums.other_promises(terms.federation))
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-        sigma = sigma_of(release_of(agreed.promise), terms.phase)
-        if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
+        if terms.noise != noise_of(release_of(agreed.promise), terms.phase):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        if not terms.are_of(agreed.digest()):
-            raise Refused(Rule.TERMS, detail="those who give to this exact sum were enrolled with other terms")
         return agreed
-
-    def _rules(self, sums: GivenSums, roster: VerifiedRoster, agreed: Terms, ids: list[str]) -> KeptRules:
-        return KeptRules(sums, self.home.policy, roster, agreed, ids)
 
     def _restored(
         self, sums: GivenSums, roster: VerifiedRoster, terms: VerifiedTerms, known: OpenSession
@@ -185,7 +181,7 @@ class AggregatorNode:
         ids: list[str],
         state: bytes | None,
     ) -> Helper:
-        rules = [self._rules(sums, roster, agreed, ids)]
+        rules = KeptRules(sums, self.home.policy, agreed, ids)
         noise = self._noise(terms, agreed)
         return Helper(terms, roster, self.home.sealing().private(), rules, noise, state=state)
 
@@ -209,7 +205,7 @@ class AggregatorNode:
             queries=terms.queries,
             accepted=tuple(map(helper.roster.place, helper.accepted)),
             left_out=len(helper.left_out),
-            sigma=terms.helper_sigma,
+            sigma=terms.sigma,
             phase=terms.phase,
             session=terms.ctx.hex(),
             commitment=helper.commitments[0],

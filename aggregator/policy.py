@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import Field
 
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.store import GivenSums
@@ -18,10 +18,9 @@ from consilium.node.answering import pool_of
 from consilium.node.limits import NodeFile, NodePolicy, events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered
-from consilium.sums.roster import VerifiedRoster, check_kept
+from consilium.sums.roster import VerifiedRoster
 
 
 def release_of(promise: str) -> ReleaseEvent:
@@ -32,10 +31,12 @@ def release_of(promise: str) -> ReleaseEvent:
     return releases[0]
 
 
-def sigma_of(release: ReleaseEvent, phase: int) -> float:
-    """Of the noise that each aggregator adds to one count in this phase; 0.0 where sums are exact."""
+def noise_of(release: ReleaseEvent, phase: int) -> PartyNoise:
+    """What each aggregator adds to one count in this phase. Refused (PROMISE) where it is not the whole noise."""
     noise = release.party_noise(phase)
-    return 0.0 if noise is None else noise.sigma
+    if noise is None or noise.shares != 1:
+        raise Refused(Rule.PROMISE, detail="of verified votes each aggregator adds the whole noise of a sum")
+    return noise
 
 
 def within(
@@ -64,8 +65,7 @@ def cost_of(events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouri
 
 
 class AggregatorPolicy(NodePolicy):
-    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere. exact_sums: give a half without
-    noise, so that the coordinator has exact sums."""
+    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere."""
 
 
 class AggregatorFile(NodeFile[AggregatorPolicy]):
@@ -87,13 +87,12 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this node {roster.digest[:12]}"
         )
-    if pool_of(terms) is None and not policy.open_queries:
-        raise Refused(Rule.POOL, detail="verified votes on queries that were not fixed beforehand")
+    pool_of(terms)
     sure = roster.sure
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
     events = events_of(terms.promise)
-    policy.check_exact_sums(not release_of(terms.promise).mechanism.noise_by_parties)
+    noise_of(release_of(terms.promise), 1)
     listed = [*(event for text in earlier for event in events_of(text)), *events]
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:
@@ -102,16 +101,14 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
 
 @dataclass(frozen=True)
 class KeptRules:
-    """An `AggregatorRule` in the transaction of one message: what it remembers is on disk before the half is sent.
+    """`HelperRules` in the transaction of one message: what it remembers is on disk before the half is sent.
 
-    A query is in one sum of each phase where sums have noise. Exact sums are over whole blocks of parties, of each
-    party the same one always. The query budget is the promise's, and the policy's.
+    A query is in one sum of each phase. The query budget is the promise's, and the policy's.
     ids: of the session's queries, which this aggregator has seen.
     """
 
     sums: GivenSums
     policy: AggregatorPolicy
-    roster: VerifiedRoster
     agreed: Terms
     ids: Sequence[str] = field(repr=False)
 
@@ -128,28 +125,12 @@ class KeptRules:
         if ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
-    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """As `admit`, since another session may have given its half meanwhile; and raise BrokenBlock."""
+    def remember(self, terms: VerifiedTerms) -> None:
+        """As `admit`, since another session may have given its half meanwhile; and charge it."""
         self.admit(terms)
-        WholeBlocks(self.roster).allow(terms, accepted)
-        if terms.helper_sigma > 0:
-            return
-        for block in self._blocks(accepted):
-            for first in self.sums.blocks(block):
-                check_kept(block, first)
-
-    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
-        """The half is about to be given."""
         self.sums.charge(terms.federation, terms.phase, self.ids, _phases(terms))
-        if terms.helper_sigma == 0:
-            for block in self._blocks(accepted):
-                self.sums.keep_block(block)
-
-    def _blocks(self, accepted: frozenset[int]) -> list[frozenset[str]]:
-        """Keys of each block that is in the sum."""
-        return [self.roster.block_keys(min(block)) for block in self.roster.blocks if block <= accepted]
 
 
 def _phases(terms: VerifiedTerms) -> int:
-    """The bit of the phase in which a query is used up; none for an exact sum, which tells no more a second time."""
-    return 1 << (terms.phase - 1) if terms.helper_sigma > 0 else 0
+    """The bit of the phase in which a query is used up."""
+    return 1 << (terms.phase - 1)

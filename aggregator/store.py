@@ -28,7 +28,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS charged (federation TEXT, phase INTEGER, queries INTEGER NOT NULL,"
     " PRIMARY KEY (federation, phase)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS blocks (key TEXT PRIMARY KEY, block TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
 )
 ID_BYTES = 32
@@ -106,7 +105,7 @@ class GivenSums:
         self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
 
     def in_sums(self, ids: Iterable[str], phases: int) -> int:
-        """How many of these queries are in a noisy sum that was given, in one of these phases, a set of bits."""
+        """How many of these queries are in a sum that was given, in one of these phases, a set of bits."""
         return self._count(ids, f"phases & {phases:d}")
 
     def known(self, ids: Iterable[str]) -> int:
@@ -144,16 +143,6 @@ class GivenSums:
             "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",
             ((key, phases) for key in keys),
         )
-
-    def blocks(self, keys: Iterable[str]) -> set[frozenset[str]]:
-        """The blocks in which parties with these public keys were in exact sums."""
-        rows = (self._connection.execute("SELECT block FROM blocks WHERE key = ?", (key,)).fetchone() for key in keys)
-        return {frozenset(row[0].split()) for row in rows if row}
-
-    def keep_block(self, keys: frozenset[str]) -> None:
-        """An exact sum with all parties of this block in it is about to be given."""
-        block = " ".join(sorted(keys))
-        self._connection.executemany("INSERT OR IGNORE INTO blocks VALUES (?, ?)", ((key, block) for key in keys))
 
     def record(self, sid: str) -> tuple[bytes, bytes] | None:
         """What was signed when the half of this sum was given, and the signature."""

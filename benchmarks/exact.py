@@ -27,8 +27,8 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORD
 from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp
 from consilium.accounting.target import worst_case, worst_case_as_histogram
-from consilium.accounting.units import Noise, Towards
-from consilium.coordinator.privacy import promised, promised_to_student
+from consilium.accounting.units import Noise
+from consilium.coordinator.privacy import promised
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.scenario import load_scenario
 
@@ -192,7 +192,7 @@ def speed() -> None:
             print(f"{title:16}{noise:>12}{published:12.3f}{exact:12.3f}{exact / published:8.1f}")
 
 
-PROMISES = ("scenario", "labels", "as a whole histogram", "towards the coordinator", "towards the student")
+PROMISES = ("scenario", "labels", "as a whole histogram", "as labels")
 
 
 def promises() -> Iterator[list[str]]:
@@ -201,9 +201,7 @@ def promises() -> Iterator[list[str]]:
         federation = load_scenario(name, changes).federation
         (event,) = federation.promised_events()
         before = worst_case_as_histogram([event], federation.privacy.delta)
-        now, student = promised(federation), promised_to_student(federation)
-        seen = epsilon_text(now.epsilon) if now.towards is Towards.COORDINATOR else "none"
-        yield [name, labels, epsilon_text(before), seen, epsilon_text(student.epsilon)]
+        yield [name, labels, epsilon_text(before), epsilon_text(promised(federation).epsilon)]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.papers import Place, Row, queries, shares, student, teachers_votes, worst_case
 from benchmarks.results import Kept, command_of, spread, student_interval, table
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.draw import draw, exact
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 
@@ -46,7 +47,7 @@ def measure(name: str, seed: int, folds: list[int], kept: Kept) -> None:
 def fit(place: Place, row: Row, votes: np.ndarray, truth: np.ndarray, fold: int) -> dict[str, float]:
     """Accuracy of the scenario's own student on the held-out rows, the share of its labels that are right, epsilon."""
     chosen = queries(place, row)
-    drawn = row.mechanism.draw(votes[chosen], SeededNoise(1000 * place.seed + fold))
+    drawn = draw(row.mechanism, exact(votes[chosen]), SeededNoise(1000 * place.seed + fold), room=len(chosen))
     known = drawn.labels != NO_LABEL
     event = row.mechanism.event(
         asked=len(chosen),

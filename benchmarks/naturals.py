@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.results import table
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.naturals import NATURALS
+from consilium.simulations.datasets.packages import NATURALS
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec

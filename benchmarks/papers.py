@@ -26,14 +26,15 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.errors import CalibrationError, NoiseError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Kind
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, LNMax
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
+from consilium.coordinator.draw import Drawn, draw, exact
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
 from consilium.models import keys
 from consilium.models.base import Represent, Shares
 from consilium.models.table import fit_teachers
-from consilium.party.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -72,8 +73,8 @@ ROWS = {
     "confident-400": Row(Confident(threshold=240, sigma1=250.0, sigma2=30.0), 400, "", ()),
     "gnmax-70": Row(GNMax(sigma=50.0), 70, "", ("cnn", "graph_cnn")),
     "typical-30": Row(GNMax(sigma=55.0), 30, "", TRAINERS, "typical"),
-    "histogram-30": Row(NoisyHistogram(sigma=67.0), 30, "", ("graph_cnn",), "typical"),
-    "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
+    "histogram-30": Row(Histogram(sigma=67.0), 30, "", ("graph_cnn",), "typical"),
+    "immutable-9000": Row(Immutable(gamma=0.05, constant=100), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
 chosen on the published 2018 votes. `typical-30` releases labels, `histogram-30` counts, of the same queries."""
@@ -129,8 +130,8 @@ def teachers_votes(place: Place, cache: Path) -> Votes:
     for rows in place.partition.parties.values():
         own = Rows(schema.inputs(place.dataset.x[rows]), place.dataset.y[rows])
         teacher = fit_teachers(place.scenario.federation.teacher, own, [np.arange(len(rows))], [place.seed], classes)
-        on_pool += vote(teacher, pool, classes)
-        told = vote(teacher, test, classes)
+        on_pool += np.eye(classes, dtype=np.int64)[teacher[0].predict(pool)]
+        told = np.eye(classes, dtype=np.int64)[teacher[0].predict(test)]
         on_test += told
         right.append(float((told.argmax(axis=1) == place.truth).mean()))
     found = Votes(on_pool, on_test, float(np.mean(right)))
@@ -190,7 +191,8 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
     for name in wanted:
         row, keys = ROWS[name], {"scenario": place.name, "seed": place.seed, "row": name}
         chosen = queries(place, row)
-        drawn = row.mechanism.draw(asked.pool[chosen], SeededNoise(10_000 * place.seed + row.queries))
+        noise = SeededNoise(10_000 * place.seed + row.queries)
+        drawn = draw(row.mechanism, exact(asked.pool[chosen]), noise, room=len(chosen))
         labels = drawn.labels
         known = labels != NO_LABEL
         if not kept.has(**keys, trainer=""):
@@ -216,7 +218,7 @@ def shares(drawn: Drawn, votes: np.ndarray, mechanism: AnyMechanism) -> Shares |
     if drawn.counts is None:
         return None
     teachers = votes.sum(axis=1)
-    sigma = mechanism.count_sigma(int(teachers.max()))
+    sigma = mechanism.count_sigma
     return Shares(drawn.counts / teachers[:, None], sigma / teachers)
 
 

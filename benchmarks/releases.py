@@ -70,7 +70,7 @@ def measure(seed: int) -> dict[str, list[float | None]]:
             # teachers hang on the seed and the hospitals alone: their votes serve all releases
             done = replay(case, said.pool)
         auc = area_under_curve(done.student.predict_proba(case.test_x)[:, 1], truth)
-        found[name] = [auc, done.to_student.epsilon, float((done.labels >= 0).sum())]
+        found[name] = [auc, done.promised.epsilon, float((done.labels >= 0).sum())]
     for name, described in RIVALS.items():
         predicted = method_of(described).predict(default, said)
         rows = judged(name, default, predicted)

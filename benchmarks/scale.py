@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 from benchmarks.results import command_of, table
-from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -36,8 +35,10 @@ def seconds(parties: int, collection: str) -> tuple[float, float, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         summary = run_scenario("stroke", scenario, "local", 0, out, lambda _: contextlib.nullcontext())
-    towards = [promised_to_student(scenario.federation), promised(scenario.federation)]
-    return time.monotonic() - start, summary["seconds"]["vote"], [epsilon_text(each.epsilon) for each in towards]
+    privacy = summary["privacy"]
+    towards = [privacy["epsilon_guaranteed"], privacy.get("epsilon_nodes")]
+    told = ["none" if epsilon is None else epsilon_text(epsilon) for epsilon in towards]
+    return time.monotonic() - start, summary["seconds"]["vote"], told
 
 
 def main(arguments: list[str] | None = None) -> None:

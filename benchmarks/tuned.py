@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.results import Rows, table
-from consilium.coordinator.mechanisms import Confident
+from consilium.accounting.mechanisms import Confident
+from consilium.coordinator.draw import draw, exact
 from consilium.models import evidence
 from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve
@@ -32,7 +34,7 @@ from consilium.models.tabular import LinearTrainer
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.embedded import load_stroke
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
@@ -81,7 +83,7 @@ def digest(name: str) -> int:
 
 def development() -> Source:
     """The trial's patients in development hospitals."""
-    whole = load_stroke()
+    whole = load_dataset("stroke")
     rows = np.isin(whole.owner, [each for each in np.unique(whole.owner) if is_development(int(each))])
     return replace(whole, x=whole.x[rows], y=whole.y[rows], owner=whole.owner[rows])
 
@@ -111,9 +113,9 @@ def students_auc(
     """Mean over `DRAWS` of a student that gets noisy histograms, or only their winners."""
     inputs, classes, parties = case.config.rows.inputs(case.pool_x), len(case.classes), len(case.parties)
     sigma, aucs = share_noise * parties, []
-    for draw in range(DRAWS):
-        asked = np.random.default_rng([case.seed, draw, LOT]).permutation(len(inputs))[:queries]
-        noise = SeededNoise(1000 * case.seed + draw)
+    for lot in range(DRAWS):
+        asked = np.random.default_rng([case.seed, lot, LOT]).permutation(len(inputs))[:queries]
+        noise = SeededNoise(1000 * case.seed + lot)
         counts = votes[asked] + noise.gaussian(sigma, (len(asked), classes))
         told = None if labels else Shares(counts / parties, np.full(len(asked), sigma / parties))
         spec, rest = case.scenario.student, np.zeros((0, inputs.shape[1]))
@@ -263,9 +265,9 @@ def _labels_auc(
     mechanism: Confident, inputs: np.ndarray, truth: np.ndarray, votes: np.ndarray, queries: int, parties: int, lot: int
 ) -> float:
     asked = np.random.default_rng([lot, LOT]).permutation(len(inputs))[:queries]
-    drawn = mechanism.draw(votes[asked], SeededNoise(lot)).up_to(300)
+    drawn = draw(mechanism, exact(votes[asked]), SeededNoise(lot), room=300)
     rows = asked[: len(drawn.labels)][drawn.answered]
-    step = mechanism.label_step * mechanism.sigma2 / parties
+    step = math.sqrt(math.pi) / 2 * mechanism.sigma2 / parties
     told = Shares.of_labels(drawn.labels[drawn.answered], np.ones(len(rows), dtype=bool), step)
     model = fit_softmax(inputs[rows], told).model  # pyright: ignore[reportArgumentType]
     return area_under_curve(model.predict_proba(inputs)[:, 1], truth == 1)

@@ -18,18 +18,10 @@ if not os.path.isdir(os.path.join(os.path.dirname(__file__), "accounting")):
 if TYPE_CHECKING:
     from consilium.accounting.accountant import Accountant
     from consilium.accounting.guarantees import Guarantee
+    from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Immutable, Interactive, LNMax
     from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     from consilium.coordinator.distinguish import audit_mechanism
-    from consilium.coordinator.mechanisms import (
-        Confident,
-        Distributed,
-        DistributedTwoPhase,
-        GNMax,
-        Immutable,
-        Interactive,
-        LNMax,
-    )
-    from consilium.coordinator.verify import find_run, verify_run
+    from consilium.coordinator.verify import verify_run
     from consilium.models.published.model import load_model
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
@@ -46,10 +38,9 @@ __all__ = [
     "Confident",
     "ConsiliumError",
     "Council",
-    "Distributed",
-    "DistributedTwoPhase",
     "GNMax",
     "Guarantee",
+    "Histogram",
     "Immutable",
     "Interactive",
     "LNMax",
@@ -63,7 +54,6 @@ __all__ = [
     "WhichShift",
     "__version__",
     "audit_mechanism",
-    "find_run",
     "load_model",
     "load_run",
     "load_scenario",
@@ -76,18 +66,10 @@ __all__ = [
 _MODULES = {
     "accounting.accountant": ("Accountant",),
     "accounting.guarantees": ("Guarantee",),
+    "accounting.mechanisms": ("Confident", "GNMax", "Histogram", "Immutable", "Interactive", "LNMax"),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
-    "coordinator.verify": ("find_run", "verify_run"),
-    "coordinator.mechanisms": (
-        "Confident",
-        "Distributed",
-        "DistributedTwoPhase",
-        "GNMax",
-        "Immutable",
-        "Interactive",
-        "LNMax",
-    ),
+    "coordinator.verify": ("verify_run",),
     "models.published.model": ("load_model",),
     "protocol.errors": ("ConsiliumError",),
     "protocol.noise": ("SystemNoise",),

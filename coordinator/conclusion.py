@@ -84,7 +84,7 @@ def conclude_unserved(config: FederationConfig, run_dir: Path) -> dict[str, Any]
     LedgerError : the ledger cannot be read or written, or is of another federation.
     """
     log = EventLog(run_dir / EVENTS)
-    ledger = Ledger(run_dir / LEDGER, config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    ledger = Ledger.of(run_dir / LEDGER, config)
     try:
         return conclude(config, run_dir, ledger, log, Participation(roll=True))
     finally:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.coordinator.mechanisms.calibration import with_noise
-from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
-from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
+from consilium.coordinator.mechanisms import AnyMechanism, with_noise
 from consilium.coordinator.parts import (
     Privacy,
     QueryBudget,
@@ -29,22 +28,24 @@ from consilium.coordinator.parts import (
     check_sanitised_votes,
     check_votes,
 )
+from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, MOST_SHARES, SumNoise
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Derived, Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.queries import reference_of, why_no_reference
+from consilium.protocol.releases import AT_MOST
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure, epsilon_text
 
-PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
+PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
 
 
-def event_of(mechanism: AnyMechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
+def event_of(mechanism: Mechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
     """Of so many queries, of which so many were answered."""
     return mechanism.event(
         asked=asked,
@@ -60,52 +61,11 @@ def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
     return privacy.sanitised.plan().event(event) if privacy.sanitised else None
 
 
-def sum_noises(
-    mechanism: AnyMechanism, collection: CollectionMode, shares: int, colluders: int
-) -> tuple[SumNoise, ...]:
-    """The noise in the sums of each round of a mechanism that says nothing of it itself.
-
-    shares: givers that are sure to be honest and in a sum. colluders: parties that may work with the coordinator, who
-    give no noise to verified votes.
-    """
-    if mechanism.noise_by_parties or collection not in PARTS:
-        return ()
-    bad = 0 if collection == "verified" else colluders
-    sigmas = [mechanism.sums_sigma(1), mechanism.sums_sigma(2)]
-    return tuple(SumNoise(sigma, PARTS[collection], shares, bad) for sigma in sigmas if sigma is not None)
-
-
-def with_slack(event: ReleaseEvent, mechanism: AnyMechanism, noises: Sequence[SumNoise]) -> ReleaseEvent:
-    """The student's event, with what noise costs on top that is a sum of shares, where labels or counts have it.
-
-    Raises
-    ------
-    NoiseError : see `SumNoise.slack`.
-    """
-    if not noises or not mechanism.tops_up(len(noises)):
-        return event  # its own noise comes on top, in one piece
-    slack = noises[-1].slack
-    return replace(event, slack=slack) if slack > NO_SLACK else event
-
-
-def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEvent:
-    """What nodes are held to for the queries of a student's event: the noisy sums themselves, of each round.
-
-    The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two aggregators
-    each knows its own, and the other's counts.
-    """
-    if not noises:
-        return event
-    kind = Distributed if len(noises) == 1 else DistributedTwoPhase
-    shown = kind(*(noise.drawn.sigma for noise in noises), noise_shares=noises[0].shares)
-    return replace(event, mechanism=shown, towards=Towards.COORDINATOR, slack=0.0)
-
-
 def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
     if federation.mechanism.votes_needed > votes:
         raise ConfigError(
-            f"federation.mechanism.threshold {federation.mechanism.votes_needed} is above the {votes} votes that"
+            f"federation.mechanism.threshold {federation.mechanism.votes_needed:g} is above the {votes} votes that"
             " parties can give",
             "Lower it: hardly a query would be answered, yet each would be paid for",
         )
@@ -125,11 +85,16 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Federation(Frozen):
+_VOTES_OF_A_LABEL = {"gaussian": math.sqrt(math.pi) / 2, "laplace": math.sqrt(0.5)}
+"""Votes that a label of two classes stands for, in deviations of the noise on one count: 1 / (4 f(0)), of the density f
+of the difference of two draws of deviation 1."""
+
+
+class Federation(Derived, Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
-    read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
+    read (`coordinator.mechanisms`), and written out wherever it is written.
     """
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
@@ -143,15 +108,10 @@ class Federation(Frozen):
         description="teachers on disjoint shards of a party's rows, and so votes for each query",
     )
     collection: CollectionMode = Field(
-        default="distributed",
-        description="whether the coordinator sees each party's votes (`plaintext`), exact sums (`secure`), sums with"
-        " the parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked"
-        " unseen, with noise of both in them (`verified`)",
-    )
-    exact_sums: bool = Field(
-        default=False,
-        description="the two aggregators of `verified` votes add no noise, so that the coordinator sees exact sums;"
-        " parties and second aggregator must allow it by name. `secure` sums are always exact",
+        default="secure",
+        description="whether the coordinator sees each party's votes (`plaintext`), sums with the parties' noise in"
+        " them (`secure`), or sums of votes that it and a second aggregator have checked unseen, with noise of both in"
+        " them (`verified`)",
     )
     colluders: int = Field(
         default=0,
@@ -166,7 +126,7 @@ class Federation(Frozen):
         ge=0,
         le=1e6,
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
-        " these rows are fixed before the run, as for secure votes",
+        " these rows are fixed before the run",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
     voting_rule: VotingRuleSpec = Field(
@@ -188,15 +148,15 @@ class Federation(Frozen):
         if privacy.epsilon is None:
             return table
 
-        def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
+        def events(mechanism: Mechanism) -> list[ReleaseEvent]:
             full = event_of(mechanism, privacy, teachers, query_budget.queries, query_budget.answers)
             closing = closing_of(privacy, full.with_counts(0, 0))
             return [full, *([closing] if closing else [])]
 
-        def cost(mechanism: AnyMechanism) -> float:
+        def cost(mechanism: Mechanism) -> float:
             return worst_case(events(mechanism), privacy.delta).epsilon
 
-        def rough(mechanism: AnyMechanism) -> float:
+        def rough(mechanism: Mechanism) -> float:
             return as_histograms(events(mechanism), privacy.delta)
 
         try:
@@ -206,15 +166,8 @@ class Federation(Frozen):
 
     @model_validator(mode="after")
     def _mechanism_suits_votes_and_budget(self) -> Federation:
-        if self.exact_sums and self.collection != "verified":
-            raise ValueError(
-                f"exact_sums is said of verified votes: {self.collection} ones"
-                f" {'are exact sums by their name' if self.collection == 'secure' else 'have no exact sums'}. Leave"
-                " it out"
-            )
-        # nodes are stricter, see `FederationConfig`
-        check_votes(self.mechanism, self.collection, self.noise_in_sums, simulation=True)
-        check_query_budget(self.mechanism, self.query_budget, self.collection)
+        check_votes(self.mechanism, self.collection)
+        check_query_budget(self.mechanism, self.query_budget)
         check_sanitised_votes(self.privacy, self.collection)
         return self
 
@@ -237,7 +190,7 @@ class Federation(Frozen):
     @property
     def noise_in_sums(self) -> bool:
         """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
-        return self.collection == "distributed" or (self.collection == "verified" and not self.exact_sums)
+        return self.collection in PARTS
 
     def givers(self, parties: int) -> int:
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
@@ -250,18 +203,13 @@ class Federation(Frozen):
     @property
     def disclosure(self) -> Disclosure:
         """What is disclosed, and to whom."""
-        noisy = self.noise_in_sums
-        return Disclosure(
-            self.mechanism.releases, self.collection, noisy, explicit=noisy and self.mechanism.noise_by_parties
-        )
+        return Disclosure(AT_MOST[self.mechanism.name], self.collection)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
         givers = "each of two aggregators" if self.collection == "verified" else "the parties"
-        text = self.mechanism.describe().replace(BY_PARTIES, f"noise by {givers}")
-        if self.noise_in_sums and not self.mechanism.noise_by_parties:
-            text += f"; noise by {givers} in the sums"
-        return text + self.voting_rule.describe()
+        noise = f"; noise by {givers} in the sums" if self.noise_in_sums else ""
+        return f"{self.mechanism.describe()}{noise}{self.voting_rule.describe()}"
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
@@ -269,30 +217,16 @@ class Federation(Frozen):
 
     def promised_events(self) -> list[ReleaseEvent]:
         """Everything that will ever be released to the student, with the whole query budget used up; a sanitised
-        epsilon comes last.
-
-        Where the mechanism itself says how the parties add the noise, it is what the coordinator sees.
-        """
+        epsilon comes last."""
         closing = self.closing_event()
         return [self.event(self.query_budget.queries, self.query_budget.answers), *([closing] if closing else [])]
 
-    def sum_noises(self, shares: int) -> tuple[SumNoise, ...]:
-        """The noise in the sums of each round, where so many givers are sure; empty where there is none, and where the
-        mechanism says it itself."""
-        return sum_noises(self.mechanism, self.collection, shares, self.colluders) if self.noise_in_sums else ()
-
     def sure_givers(self, least_sum: int) -> int:
         """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
-        noise is in the sums, or the mechanism says it itself."""
-        if not self.noise_in_sums or self.mechanism.noise_by_parties:
+        noise is in the sums."""
+        if not self.noise_in_sums:
             return 0
         return 1 if self.collection == "verified" else least_sum - self.colluders
-
-    def node_events(self, shares: int) -> list[ReleaseEvent]:
-        """What nodes are held to, and parties charge, with the whole query budget used up: where the noise is in the
-        sums, the noisy sums themselves; elsewhere what the student is promised."""
-        event, *closing = self.promised_events()  # a sanitised epsilon has no noise in sums beside it
-        return [towards_nodes(event, self.sum_noises(shares)), *closing]
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -315,8 +249,8 @@ class FederationConfig(Federation):
     them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; plaintext votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
-    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums and the mechanism does
-        not say it itself: the roster's u_min less its colluders, 1 of two aggregators; 0 elsewhere.
+    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's u_min
+        less its colluders, 1 of two aggregators; 0 elsewhere.
     edition: above 0 where an earlier federation of the same kits was the same in all else: it is another one all the
         same, with a ledger of its own, and is charged as one.
     """
@@ -330,7 +264,7 @@ class FederationConfig(Federation):
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
     service: str = "127.0.0.1:0"
-    noise_shares: Literal[0] | Shares = 0
+    noise_shares: int = Field(default=0, ge=0, le=MOST_SHARES)
     edition: int = Field(default=0, ge=0)
 
     @classmethod
@@ -347,64 +281,103 @@ class FederationConfig(Federation):
         return self
 
     @model_validator(mode="after")
-    def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
-        check_votes(self.mechanism, self.collection, self.noise_in_sums, self.simulation)
+    def _votes_fit_the_roster(self) -> FederationConfig:
         if (self.collection == "plaintext") != (self.roster == ""):
-            raise ValueError("secure, distributed and verified votes need a roster, and plaintext ones have none")
+            raise ValueError("secure and verified votes need a roster, and plaintext ones have none")
         return self
 
     @model_validator(mode="after")
     def _shares_where_they_are_needed(self) -> FederationConfig:
-        needed = self.noise_in_sums and not self.mechanism.noise_by_parties
-        if self.noise_shares and not needed:
-            raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums, or the mechanism says it")
+        if self.noise_shares and not self.noise_in_sums:
+            raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums")
         if self.noise_shares > 1 and self.collection == "verified":
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
-        if needed and not self.noise_shares:
+        if self.noise_in_sums and not self.noise_shares:
             raise ValueError("noise_shares is left out: of how many givers' noise is anybody sure?")
-        for noise in self._noises():
+        for noise in self.sum_noises:
             try:
                 noise.check()
             except NoiseError as error:
                 raise ValueError(str(error)) from None
         return self
 
-    def _noises(self) -> tuple[SumNoise, ...]:
-        return self.sum_noises(self.noise_shares)
+    def sigma(self, round_: int) -> float:
+        """Standard deviation of the mechanism's noise on a count, or on what is compared, in this round; what sums
+        without noise in them have no second round for."""
+        steps = self.mechanism.steps(Towards.STUDENT)
+        return steps[round_ - 1].deviation if steps else 0.0
+
+    def sum_noise(self, sigma: float) -> SumNoise:
+        """How this noise of the mechanism on a count comes into the sums, where some is in them."""
+        colluders = 0 if self.collection == "verified" else self.colluders
+        return SumNoise(sigma, PARTS[self.collection], self.noise_shares, colluders)
+
+    @property
+    def sum_noises(self) -> tuple[SumNoise, ...]:
+        """The noise in the sums of each round; empty where there is none."""
+        return self._sum_noises
+
+    @cached_property
+    def _sum_noises(self) -> tuple[SumNoise, ...]:
+        steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
+        return tuple(self.sum_noise(step.scale) for step in steps)
+
+    @cached_property
+    def _slack(self) -> float:
+        """What noise costs the student on top that is a sum of shares. Raises NoiseError, see `SumNoise.slack`."""
+        slack = self.sum_noises[-1].slack if self.sum_noises else 0.0
+        return slack if slack > NO_SLACK else 0.0
 
     def event(self, asked: int, answered: int) -> ReleaseEvent:
         """See `Federation.event`: with what the shares of the noise cost on top."""
-        return with_slack(super().event(asked, answered), self.mechanism, self._noises())
+        return replace(super().event(asked, answered), slack=self._slack)
 
     def node_event(self, asked: int, answered: int) -> ReleaseEvent:
-        """What nodes are held to for so many queries: see `Federation.node_events`."""
-        return towards_nodes(self.event(asked, answered), self._noises())
+        """What nodes are held to for so many queries: where the noise is in the sums, the noisy sums themselves, of
+        each round.
+
+        The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two aggregators
+        each knows its own, and the other's counts.
+        """
+        event, noises = self.event(asked, answered), self.sum_noises
+        if not noises:
+            return event
+        kind = Distributed if len(noises) == 1 else DistributedTwoPhase
+        seen = kind(*(noise.drawn.sigma for noise in noises), noise_shares=self.noise_shares)
+        return replace(event, mechanism=seen, towards=Towards.COORDINATOR, slack=0.0)
 
     def held_to(self) -> list[ReleaseEvent]:
-        """`node_events` of this federation's own shares."""
-        return self.node_events(self.noise_shares)
+        """What nodes are held to, and parties charge, with the whole query budget used up."""
+        closing = self.closing_event()
+        budget = self.query_budget
+        return [self.node_event(budget.queries, budget.answers), *([closing] if closing else [])]
 
-    def top_up(self, parties: int, round_: int = 1) -> float:
-        """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing."""
-        noises = self._noises()
-        if not noises or not self.mechanism.tops_up(round_):
+    def top_up(self, parties: int, round_: int) -> float:
+        """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing: to
+        exact counts, and to those of a check, which has its own noise on top."""
+        if not self.sum_noises or self.mechanism.steps(Towards.STUDENT)[round_ - 1].leaves == "check":
             return 0.0
-        return noises[round_ - 1].top_up(self.givers(parties))
+        return self.sum_noises[round_ - 1].top_up(self.givers(parties))
+
+    def label_deviation(self, parties: int) -> float:
+        """Standard deviation of all noise on a count of which a label is the largest, or which is released, where so
+        many parties are in the sum; 0.0 where a label is the exact winner."""
+        if self.sum_noises:
+            return self.sum_noises[-1].total(self.givers(parties))
+        step = self.mechanism.label_noise
+        return 0.0 if step is None else step.deviation
 
     def released_sigma(self, parties: int) -> float:
         """Sigma of the noise on one released count where so many parties are in the sum; 0.0 where labels alone are."""
-        sigma, noises = self.mechanism.count_sigma(self.givers(parties)), self._noises()
-        return noises[-1].total(self.givers(parties)) if sigma > 0 and noises else sigma
+        return self.label_deviation(parties) if self.mechanism.count_sigma > 0 else 0.0
 
     def label_step(self, parties: int, votes: int) -> float:
         """How far a label of two classes moves a share from one half, see `Shares.of_labels`, where so many parties
-        with so many votes are in the sum; 0.0 where that is unknown. Noise in the sums is Gaussian, and all there is
-        where the coordinator tops it up."""
-        mechanism, noises, givers = self.mechanism, self._noises(), self.givers(parties)
-        if len(self.rows.classes) != 2 or (noises and not mechanism.tops_up(len(noises))):
+        with so many votes are in the sum; 0.0 where that is unknown."""
+        step = self.mechanism.label_noise
+        if len(self.rows.classes) != 2 or step is None:
             return 0.0
-        noise = noises[-1].total(givers) if noises else mechanism.label_noise(givers) or 0.0
-        return mechanism.label_step * noise / votes
+        return _VOTES_OF_A_LABEL[step.law] * self.label_deviation(parties) / votes
 
     @model_validator(mode="after")
     def _reference_suits_the_voting_rule(self) -> FederationConfig:
@@ -423,7 +396,7 @@ class FederationConfig(Federation):
 
     def student_promise(self) -> str:
         """JSON of the events that the student is promised; empty where these are the same."""
-        return _listed(self.promised_events()) if self.noise_shares else ""
+        return _listed(self.promised_events()) if self.noise_in_sums else ""
 
     def train_request(self) -> TrainRequest:
         """The one train request of this federation."""
@@ -454,4 +427,8 @@ class FederationConfig(Federation):
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))

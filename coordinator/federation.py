@@ -19,18 +19,20 @@ from consilium.coordinator.collection.admission import (
     enrol,
     train,
 )
-from consilium.coordinator.collection.clear import CLEAR, Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun, noise_for
+from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.label_source import LabelSource
+from consilium.protocol.label_source import LabelSource, Progress, no_progress
 from consilium.protocol.pool import PoolTree
 from consilium.report.before_run import before_run
 
@@ -53,7 +55,7 @@ class FederationRun:
     run_dir: Path
     log: EventLog
     student: Student | None = None
-    keys: VoteKeys = CLEAR
+    keys: VoteKeys = PLAINTEXT
     door: Door = OPEN_DOOR
     pool: PoolTree | None = None
     nodes: KnownNodes | None = None
@@ -76,7 +78,7 @@ class FederationRun:
                 "the federation's queries are fixed beforehand; this is not the file of their rows",
                 "Name its public.npy",
             )
-        ledger = Ledger(self.run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+        ledger = Ledger.of(self.run_dir / "ledger.db", config)
         try:
             self._run(ledger)
         finally:
@@ -101,8 +103,8 @@ class FederationRun:
                 conclude(config, self.run_dir, ledger, log, Participation(roll=True))
                 return
         parties, most_votes = self._invited(members)
-        sums = SumsOfRun(ledger, log, None if config.simulation else seen)
-        standing = Standing(sums.position, self.pool if config.public else None, starts[-1] if starts else "")
+        pool, noted = self.pool if config.public else None, None if config.simulation else seen
+        standing = Standing(ledger, pool, starts[-1] if starts else "", noted)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
         self.keys.check_reachable(means)
         clock.lap("enrol")
@@ -117,17 +119,9 @@ class FederationRun:
         check_threshold(config, votes)
         check_sanitised(config, votes)
         late = None if admission is None else Latecomers(admission, transport, config, log)
-
-        def join() -> None:
-            if late is not None:
-                late.join(members)
-
-        sums.join = join
-        noise, pool, before = noise_for(config), standing.pool, self.spent_before
-
-        voting = replace(means, standing=replace(standing, voting=sums.voting))
-        collector = NotedCollector(self.keys.collector(voting), sums)
-        service = LabelService(config, ledger, noise, collector, parties, log, pool, before, most_votes)
+        collector = NotedCollector(self.keys.collector(means), late, members, standing)
+        noise, before = noise_for(config), self.spent_before
+        service = LabelService(config, ledger, collector, noise, parties, log, pool, before, most_votes)
         log.write("promised", **service.promised.to_json())
         for warning in before_run(expected(config, len(members))):
             log.write("warned", **warning.to_json())
@@ -136,10 +130,10 @@ class FederationRun:
                 self.student(service)
             else:
                 _serve(service, config, log, self.door)
-        clock.lap("student", minus=sums.seconds)
+        clock.lap("student", minus=service.seconds)
         took_part = [member.party for member in members]
-        seconds = {**clock.laps, "vote": sums.seconds}
-        part = Participation(took_part, trained.left_out_for_data, sums.counted, seconds, admission is not None)
+        seconds = {**clock.laps, "vote": service.seconds}
+        part = Participation(took_part, trained.left_out_for_data, service.counted, seconds, admission is not None)
         conclude(config, self.run_dir, ledger, log, part)
 
     def _invited(self, members: Sequence[Member]) -> tuple[int, int]:
@@ -150,6 +144,30 @@ class FederationRun:
         """
         names = {member.party for member in members} | (set() if self.nodes is None else {*self.nodes.names()})
         return len(names), len(names) * self.config.teachers_per_party
+
+
+@dataclass(frozen=True)
+class NotedCollector:
+    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
+    at which position of the ledger they were asked."""
+
+    collector: Collector
+    late: Latecomers | None
+    members: list[Member]
+    standing: Standing
+
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """See `Collector`."""
+        if self.late is not None:
+            self.late.join(self.members)
+        self.standing.begin()
+        counts = self.collector.collect(queries, sigma, progress)
+        self.standing.voted(counts.parties)
+        return counts
+
+    def settle(self) -> None:
+        """See `Collector`."""
+        self.collector.settle()
 
 
 class _Clock:

@@ -1,24 +1,26 @@
-"""The label service: dedupe, query budget, votes, mechanism, charge, and only then the labels."""
+"""The label service, the only place where anything is released: what is known comes from the ledger; else the query
+budget is checked, votes are collected, the mechanism draws, and what leaves is charged, recorded, and only then given.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
-from consilium.accounting.events import Evidence, ReleaseEvent
+from consilium.accounting.events import Evidence
 from consilium.accounting.guarantees import Guarantee
-from consilium.coordinator.collection.admission import SeenPositions
-from consilium.coordinator.collection.clear import Collector, Counts, seen
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog, EventWriter
-from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release, ReleaseLedger
-from consilium.coordinator.mechanisms.base import Drawn, Sums
-from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator
+from consilium.coordinator.draw import Drawn, draw
+from consilium.coordinator.events import EventWriter, NoLog
+from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.label_source import (
@@ -31,71 +33,13 @@ from consilium.protocol.label_source import (
     RowStanding,
     no_progress,
 )
-from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import PoolTree
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids
 
 NoiseFor = Callable[[int], NoiseSource]
 """The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone;
 real noise depends on nothing."""
-
-
-class SumsOfRun:
-    """What is noted of all sums of a run: seconds, the number of parties in each, who was in any; and, where `seen` is
-    kept, who voted at which position of the ledger. join: takes in the parties that came since the last sum."""
-
-    def __init__(self, ledger: Ledger, log: EventLog, seen: SeenPositions | None) -> None:
-        self._ledger, self._log, self._seen = ledger, log, seen
-        self._stated: LedgerPosition | None = None
-        self._named: set[str] = set()
-        self.join: Callable[[], object] = lambda: None
-        self.seconds = 0.0
-        self.counted: list[int] = []
-
-    def position(self) -> LedgerPosition:
-        """Where the ledger stands; it is kept that a request for votes says so."""
-        self._stated = self._ledger.position()
-        return self._stated
-
-    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
-        """These parties are about to be asked for votes; who they are is kept where they have names."""
-        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else ())
-
-    @contextlib.contextmanager
-    def noting(self) -> Iterator[list[str]]:
-        """Of one sum, whose parties are put into the list. Nothing is noted in `seen` of a session that is brought to
-        its end after a restart: its parties were asked earlier."""
-        start, self._stated = time.monotonic(), None
-        parties: list[str] = []
-        try:
-            yield parties
-            if self._seen is not None and self._stated is not None:
-                self._seen.note(parties, self._stated.batch)
-        finally:
-            self.seconds += time.monotonic() - start
-            if parties:
-                self.counted.append(len(parties))
-            if fresh := sorted({*parties} - self._named):
-                self._named.update(fresh)
-                self._log.write("voted", parties=fresh)
-
-
-class NotedCollector:
-    """A collector of whose sums is noted what `SumsOfRun` has."""
-
-    def __init__(self, collector: Collector, sums: SumsOfRun) -> None:
-        self._collector, self._sums = collector, sums
-
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Counts:
-        self._sums.join()
-        with self._sums.noting() as parties:
-            histogram = self._collector(queries, query_set, progress, round_)
-            parties += histogram.parties
-        return histogram
-
-    def settle(self) -> None:
-        self._collector.settle()
 
 
 def noise_for(config: FederationConfig) -> NoiseFor:
@@ -107,19 +51,21 @@ def noise_for(config: FederationConfig) -> NoiseFor:
 
 
 class LabelService:
-    """Answers a student. It is the `LabelSource` that the student sees in-process; `grpc_server` puts it on a socket.
+    """Answers a student. It is the `LabelSource` that the student sees in-process; `label_server` puts it on a socket.
 
     One request is answered at a time, so that two requests can never pay for the same query.
+
+    finished: the student is done. counted: parties in each sum. seconds: that collecting took.
     """
 
     def __init__(
         self,
         config: FederationConfig,
-        ledger: ReleaseLedger,
-        noise: NoiseFor,
+        ledger: Ledger,
         collector: Collector,
+        noise: NoiseFor,
         parties: int,
-        log: EventWriter,
+        log: EventWriter | None = None,
         pool: PoolTree | None = None,
         spent_before: Collection[str] = (),
         most_votes: int | None = None,
@@ -132,53 +78,58 @@ class LabelService:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         if not ledger.durable and not config.simulation:
             raise ConfigError("a ledger in memory outside a simulation", "Charges must outlive the coordinator")
-        self._config = config
-        self._ledger = ledger
-        self._noise = noise
-        self._collector = collector
+        self._config, self._ledger, self._collector, self._noise = config, ledger, collector, noise
         self._parties = parties
         self._most_votes = parties * config.teachers_per_party if most_votes is None else most_votes
-        self._log = log
-        self._pool = pool
-        self._spent_before = frozenset(spent_before)
+        self._log: EventWriter = NoLog() if log is None else log
+        self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
         self._lock = threading.Lock()
-        self.promised: Guarantee = promised(config)
-        self._to_student, self._to_nodes = promised_to_student(config), towards_coordinator(config)
         self.finished = threading.Event()
+        self.counted: list[int] = []
+        self.seconds = 0.0
+        self._named: set[str] = set()
+
+    @cached_property
+    def promised(self) -> Guarantee:
+        """Towards the student and everybody, with the whole query budget used up. Raises ConfigError."""
+        return promised(self._config)
 
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
+        config = self._config
         _, answered = self._ledger.spent()
         open_ = self._ledger.closing() is None
+        nodes = towards_coordinator(config)
         return LabelTerms(
-            federation=self._config.digest(),
-            schema=self._config.rows,
-            mechanism=self._config.describe(),
-            unit=self._config.privacy.unit.value,
-            neighbouring=self._config.privacy.neighbouring.value,
-            delta=self._config.privacy.delta,
-            epsilon=self._to_student.epsilon,
-            epsilon_nodes=0.0 if self._to_nodes is None else self._to_nodes.epsilon,
+            federation=config.digest(),
+            schema=config.rows,
+            mechanism=config.describe(),
+            unit=config.privacy.unit.value,
+            neighbouring=config.privacy.neighbouring.value,
+            delta=config.privacy.delta,
+            epsilon=self.promised.epsilon,
+            epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
             queries_left=self._queries_left() * open_,
             answers_left=(self._budget.answers - answered) * open_,
             parties=self._parties,
-            simulation=self._config.simulation,
+            simulation=config.simulation,
             count_sigma=self._sigma,
-            label_step=self._config.label_step(self._parties, self._most_votes),
-            release=self._config.disclosure.release,
-            real_noise=self._config.simulation and not self._noise(0).simulated,
+            label_step=config.label_step(self._parties, self._most_votes),
+            release=config.disclosure.release,
+            real_noise=config.simulation and not self._noise(0).simulated,
         )
 
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         """See `LabelSource.ask`. Rows with equal values are one query; recorded ones are answered from the ledger."""
-        canonical = canonical_queries(queries, len(self._config.rows.features))
+        rows = self._config.rows
+        canonical = canonical_queries(queries, len(rows.features))
         if probabilities is None:
-            probabilities = np.zeros((len(canonical), len(self._config.rows.classes)))  # no opinion yet
-        check_probabilities(probabilities, len(canonical), len(self._config.rows.classes))
+            probabilities = np.zeros((len(canonical), len(rows.classes)))  # no opinion yet
+        check_probabilities(probabilities, len(canonical), len(rows.classes))
         ids = query_ids(canonical)
         if self._pool is not None and (outside := self._pool.missing(ids)):
             raise DataError(
@@ -192,9 +143,9 @@ class LabelService:
             for index, query_id in enumerate(ids):
                 first_at.setdefault(query_id, index)
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
+            new_ids = [ids[index] for index in new]
             self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
-            if new and not self._answered_out([ids[index] for index in new], len(first_at)):
-                new_ids = [ids[index] for index in new]
+            if new and not self._answered_out(new_ids, len(first_at)):
                 self._check_query_budget(new_ids)
                 try:
                     self._release(canonical[new], new_ids, probabilities[new], progress)
@@ -280,35 +231,47 @@ class LabelService:
             )
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
-        """Votes -> labels -> ledger, and only then does anything leave."""
-        _, answered_before = self._ledger.spent()
-        room = self._budget.answers - answered_before
-        collected: list[Counts] = []
+        """Votes -> labels -> ledger, and only then does anything leave.
 
-        def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
-            chosen = queries[positions]
-            collected.append(self._collector(chosen, query_set_hash(chosen), progress, round_))
-            return collected[-1].votes, collected[-1].teachers
+        Before parties are asked, the ledger has that they are: whatever stops this, what they give is counted as asked.
+        """
+        config, ledger = self._config, self._ledger
+        room = self._budget.answers - ledger.spent()[1]
+        noise = self._noise(ledger.next_batch())
+        sums: list[Counts] = []
 
-        drawn = self._drawn(sums, ids, room, probabilities, collected)
-        histogram = collected[0]
-        asked, answered = len(drawn.labels), int(drawn.answered.sum())
-        event = self._config.event(asked, answered)
-        votes = seen(histogram.votes, _clipped(histogram, len(histogram.votes)), histogram.teachers)[:asked]
-        evidence = self._evidence(event, votes, histogram, probabilities[:asked])
+        def collect(round_: int, chosen: np.ndarray | None) -> Counts:
+            """With what is missing of the mechanism's noise, by the number of parties in the sum."""
+            counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_), progress)
+            sums.append(counts)
+            sigma = config.top_up(len(counts.parties), round_)
+            return replace(counts, votes=counts.votes + noise.gaussian(sigma, counts.votes.shape)) if sigma else counts
+
+        def shown(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
+            """What the first check of these queries let pass, if a coordinator died after it."""
+            outcome = [unanswered.labels.tolist(), unanswered.reinforced.tolist(), passed.tolist()]
+            labels, reinforced, through = json.loads(ledger.checked(ids, json.dumps(outcome)))
+            return Drawn(np.array(labels, dtype=np.int64), np.array(reinforced, dtype=bool)), np.array(through, bool)
+
+        drawn = draw(config.mechanism, collect, noise, room=room, probabilities=probabilities, shown=shown)
+        first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
+        event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
+        evidence = Evidence(None, None)
+        if first.sigma == 0:
+            evidence = event.evidence(first.votes[:asked], probabilities=probabilities[:asked])
         has_evidence = evidence.log_q_label is not None
-        self._ledger.commit(
+        ledger.commit(
             Batch(
                 event=event.to_json(),
-                parties=len(histogram.parties),
+                parties=len(first.parties),
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
                 reinforced=drawn.reinforced,
                 counts=drawn.counts,
                 log_q_check=evidence.log_q_check,
                 log_q_label=evidence.log_q_label,
-                histogram=votes if has_evidence else None,
+                histogram=first.votes[:asked] if has_evidence else None,
                 probabilities=probabilities[:asked] if has_evidence else None,
                 left_over=tuple(ids[asked:]),
             ),
@@ -316,57 +279,22 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        kind, parties = self._config.mechanism.releases, len(histogram.parties)
+        kind, parties = config.disclosure.release, len(first.parties)
         self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind)
         if drawn.failure is not None:
             raise drawn.failure
 
-    def _drawn(
-        self, sums: Sums, ids: Sequence[str], room: int, probabilities: np.ndarray, collected: list[Counts]
-    ) -> Drawn:
-        """What the mechanism makes of the parties' votes, which each call of `sums` adds to `collected`.
-
-        Where they come with noise, the coordinator makes up what is missing of the mechanism's own, by the number of
-        parties in each sum.
-        """
-        mechanism, queries = self._config.mechanism, len(ids)
-        if self._config.noise_in_sums and mechanism.noise_by_parties:
-            return mechanism.release(sums, queries, room, None, probabilities)
-        noise = self._noise(self._ledger.next_batch())
-        if not self._config.noise_in_sums:
-            return mechanism.release(sums, queries, room, noise, probabilities)
-
-        def topped_up(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
-            noisy, votes = sums(positions, round_)
-            sigma = self._config.top_up(len(collected[-1].parties), round_)
-            return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), votes
-
-        def shown(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
-            outcome = [unanswered.labels.tolist(), unanswered.reinforced.tolist(), passed.tolist()]
-            labels, reinforced, through = json.loads(self._ledger.checked(ids, json.dumps(outcome)))
-            return Drawn(np.array(labels, dtype=np.int64), np.array(reinforced, dtype=bool)), np.array(
-                through, dtype=bool
-            )
-
-        return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities, shown)
-
-    def _evidence(
-        self, event: ReleaseEvent, votes: np.ndarray, histogram: Counts, probabilities: np.ndarray
-    ) -> Evidence:
-        """See `ReleaseEvent.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case.
-
-        Where the noise is in the sums, no votes are at hand.
-        """
-        if self._config.noise_in_sums:
-            return Evidence(None, None)
-        evidence = event.evidence(votes, probabilities=probabilities)
-        clipped = _clipped(histogram, event.asked)
-        return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))
-
-
-def _clipped(histogram: Counts, asked: int) -> np.ndarray:
-    """bool (asked,): rows that were made to fit."""
-    return np.zeros(asked, dtype=bool) if histogram.clipped is None else histogram.clipped[:asked]
+    def _collect(self, queries: Queries, progress: Progress) -> Counts:
+        began = time.monotonic()
+        try:
+            counts = self._collector.collect(queries, self._config.sigma(queries.round), progress)
+        finally:
+            self.seconds += time.monotonic() - began
+        self.counted.append(len(counts.parties))
+        if fresh := sorted({*counts.parties} - self._named):
+            self._named.update(fresh)
+            self._log.write("voted", parties=fresh)
+        return counts
 
 
 def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:

@@ -1,11 +1,11 @@
 """The ledger: what was charged and what was released, durable before a label leaves.
 
-One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
+One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
 chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the votes' sum and the two log q of
 the published analysis, where they decide what is charged at the votes at hand. Those are functions of the votes: the
 file is secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one:
-after it nothing is charged any more.
+after it nothing is charged any more. A study's ledger is in memory: nobody has to believe it later.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.config import FederationConfig
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
@@ -47,20 +48,15 @@ CREATE TABLE left_over (
 CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
+CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);
+CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID;
+CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL);
+CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL);
 """
-VOTED_TABLES = (
-    "CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);"
-    "CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID"
-)
-"""Beside the others, from the first request for votes on: who was asked for votes on which queries, until these are
-released. What is left there is what a sum that failed used up at the parties."""
-STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL)"
-"""Beside the others, of a deployment: a random token for each start of a coordinator that asked for votes, and for the
-last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
-CHECKS_TABLE = "CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL)"
-"""Beside the others, from the first check on noisy sums on: what it let pass, until these queries are released."""
-OPTIONAL_TABLES = (VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
-
+"""Of the last four: attempts and voted say who was asked for votes on which queries, until these are released; what is
+left there is what a sum that failed used up at the parties. starts: of a deployment, a random token for each start of a
+coordinator that asked for votes, and for the last one. Parties know the last token under which they were asked, see
+`Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
 
@@ -133,35 +129,6 @@ def check_charge(batch: Batch, spent: tuple[int, int], most_queries: int, most_a
         )
 
 
-class ReleaseLedger(Protocol):
-    """What the label service needs of a ledger: that of a file, or of a simulation's memory. durable: whether a charge
-    outlives this process."""
-
-    durable: ClassVar[bool]
-
-    def exclusive(self) -> AbstractContextManager[None]: ...
-
-    def next_batch(self) -> int: ...
-
-    def spent(self) -> tuple[int, int]: ...
-
-    def find(self, query_ids: Sequence[str]) -> dict[str, Release]: ...
-
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None: ...
-
-    def unanswered(self, among: Collection[str] | None = None) -> Unanswered: ...
-
-    def checked(self, query_ids: Sequence[str], outcome: str) -> str: ...
-
-    def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None: ...
-
-    def close_with(self, result: str) -> None: ...
-
-    def closing(self) -> str | None: ...
-
-    def batches(self) -> list[Batch]: ...
-
-
 GENESIS = "0" * 64
 """Hash before the first batch."""
 FORMAT = "1"
@@ -223,10 +190,8 @@ def _plain(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
 class Ledger:
     """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
 
-    durable: ClassVar[bool] = True
-
-    def __init__(self, path: Path, federation: str, config_json: str, *, read_only: bool = False) -> None:
-        """Open or create; `read_only` opens what is there and changes nothing.
+    def __init__(self, path: Path | None, federation: str, config_json: str, *, read_only: bool = False) -> None:
+        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory.
 
         Raises
         ------
@@ -234,14 +199,16 @@ class Ledger:
         """
         self.path = path
         try:
-            if read_only:
+            if read_only and path is not None:
                 self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
                 stored = dict(self._connection.execute("SELECT key, value FROM meta"))
                 self._check(stored, federation)
                 return
             # made with its mode before SQLite opens it; without O_EXCL, as another coordinator may be making it too
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            if path is not None:
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            place = ":memory:" if path is None else path
+            self._connection = sqlite3.connect(place, timeout=30, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA synchronous=FULL")
             self._connection.execute("PRAGMA foreign_keys=ON")
             with self._transaction():
@@ -260,6 +227,21 @@ class Ledger:
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(f"cannot open ledger {path}: {error}", "Nothing was released") from None
         self._check(stored, federation)
+
+    @classmethod
+    def in_memory(cls, config: FederationConfig) -> Ledger:
+        """Of a federation that is replayed: a charge does not outlive this object."""
+        return cls(None, config.digest(), "")
+
+    @classmethod
+    def of(cls, path: Path, config: FederationConfig) -> Ledger:
+        """The one file of this federation. Raises LedgerError."""
+        return cls(path, config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+
+    @property
+    def durable(self) -> bool:
+        """Whether a charge outlives this process."""
+        return self.path is not None
 
     def _check(self, meta: dict[str, str], federation: str) -> None:
         known = meta.get("format") == FORMAT and {"id", "salt"} <= meta.keys()
@@ -292,6 +274,9 @@ class Ledger:
         ------
         LedgerError : the lock file cannot be opened.
         """
+        if self.path is None:  # nobody else has it
+            yield
+            return
         path = self.path.with_name(self.path.name + ".lock")
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -311,9 +296,6 @@ class Ledger:
         """Queries asked and answers given so far."""
         sums = "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
         return self._connection.execute(sums).fetchone()
-
-    def _has(self, table: str) -> bool:
-        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
@@ -340,8 +322,6 @@ class Ledger:
         """
         try:
             with self._transaction():
-                if not self._has("starts"):
-                    self._connection.execute(STARTS_TABLE)
                 self._connection.execute("DELETE FROM starts WHERE used = 0")
                 add = "INSERT INTO starts (token, used) VALUES (?, 0)"
                 self._connection.execute(add, (secrets.token_hex(8),))
@@ -358,21 +338,16 @@ class Ledger:
         """
         try:
             with self._transaction():
-                for statement in () if self._has("voted") else VOTED_TABLES.split(";"):
-                    self._connection.execute(statement)
                 add = "INSERT INTO attempts (parties) VALUES (?)"
                 number = self._connection.execute(add, (json.dumps(sorted(parties)),)).lastrowid
                 rows = [(query_id, number) for query_id in query_ids]
                 self._connection.executemany("INSERT INTO voted VALUES (?, ?)", rows)
-                if self._has("starts"):
-                    self._connection.execute("UPDATE starts SET used = 1")
+                self._connection.execute("UPDATE starts SET used = 1")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
 
     def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
         """Queries that parties voted on and that were not released; of these queries alone, if named."""
-        if not self._has("voted"):
-            return Unanswered()
         voted = "SELECT query_id, parties FROM voted JOIN attempts ON number = attempt"
         queries, names = set[str](), set[str]()
         for query_id, parties in self._connection.execute(voted):
@@ -393,8 +368,6 @@ class Ledger:
         key = _of_queries(query_ids)
         try:
             with self._transaction():
-                if not self._has("checks"):
-                    self._connection.execute(CHECKS_TABLE)
                 self._connection.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", (key, outcome))
                 return str(
                     self._connection.execute("SELECT outcome FROM checks WHERE queries = ?", (key,)).fetchone()[0]
@@ -404,7 +377,6 @@ class Ledger:
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
-
 
         Raises
         ------
@@ -455,11 +427,9 @@ class Ledger:
                 self._connection.executemany(
                     "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
-                if self._has("checks"):
-                    self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
-                if self._has("voted"):
-                    self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
-                    self._connection.execute("DELETE FROM attempts WHERE number NOT IN (SELECT attempt FROM voted)")
+                self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
+                self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
+                self._connection.execute("DELETE FROM attempts WHERE number NOT IN (SELECT attempt FROM voted)")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
 

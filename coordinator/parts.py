@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
+from consilium.accounting.events import Mechanism
 from consilium.accounting.sanitise.release import SanitisedPlan
-from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.models import Frozen
 
@@ -94,9 +94,7 @@ class QueryBudget(Frozen):
 
     queries: int = Field(ge=1, description="most queries ever asked")
     answers: int = Field(
-        ge=1,
-        description="most answers ever given; must equal `queries` for mechanisms that answer every query, and for"
-        " `distributed`",
+        ge=1, description="most answers ever given; must equal `queries` for mechanisms that answer every query"
     )
 
     @model_validator(mode="after")
@@ -106,19 +104,8 @@ class QueryBudget(Frozen):
         return self
 
 
-NOISY_SUMS: frozenset[CollectionMode] = frozenset({"distributed", "verified"})
-"""Where sums may come with noise in them: of the parties, or of each aggregator."""
-
-
-def check_query_budget(mechanism: AnyMechanism, query_budget: QueryBudget, collection: CollectionMode) -> None:
+def check_query_budget(mechanism: Mechanism, query_budget: QueryBudget) -> None:
     """Raise ValueError where the query budget cannot be that of the mechanism."""
-    two_phases = mechanism.phases == 2 and collection in NOISY_SUMS
-    if mechanism.noise_by_parties and query_budget.answers != query_budget.queries and not two_phases:
-        # what the parties have sent is seen, whether its label is released or not
-        raise ValueError(
-            f"{mechanism.name} charges for all it sees: query_budget.answers {query_budget.answers} must equal"
-            f" queries {query_budget.queries}"
-        )
     if mechanism.answers_all and query_budget.answers != query_budget.queries:
         raise ValueError(
             f"{mechanism.name} answers every query: query_budget.answers {query_budget.answers} must equal queries"
@@ -126,17 +113,12 @@ def check_query_budget(mechanism: AnyMechanism, query_budget: QueryBudget, colle
         )
 
 
-def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_sums: bool, simulation: bool) -> None:
-    """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
-    if noise_in_sums and mechanism.sums_sigma(1) is None:
+def check_votes(mechanism: Mechanism, collection: CollectionMode) -> None:
+    """Raise ValueError where votes that are collected in this way cannot feed the mechanism: hidden sums have Gaussian
+    noise in them, and a mechanism that is not private asks for none."""
+    steps = mechanism.steps(Towards.STUDENT)
+    if collection != "plaintext" and not (steps and all(step.law == "gaussian" for step in steps)):
         raise ValueError(
-            f"{mechanism.name} is not private, and {collection} votes have the noise in their sums: collect them in"
-            " plaintext, or as exact sums (collection secure, or verified with exact_sums)"
-        )
-    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
-        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set collection to distributed")
-    if collection == "verified" and (noise := mechanism.shares_of_noise) > 1:
-        raise ValueError(
-            f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"
-            " 1"
+            f"{mechanism.name} is drawn on exact counts, and {collection} votes have noise in their sums: collect them"
+            " in plaintext, or choose gnmax, histogram, confident or interactive"
         )

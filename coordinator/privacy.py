@@ -22,19 +22,17 @@ from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.target import worst_case
-from consilium.accounting.units import Towards, Unit
+from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventWriter
-from consilium.coordinator.ledger import Batch, ReleaseLedger
+from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.protocol.releases import ReleaseKind
 from consilium.report.before_run import Expected
 from consilium.report.disclosure import epsilon_text, in_plain_words
 
 EXACT_POINTS = 30
 NODES = "nodes"
-"""The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums of any
-mechanism."""
+"""The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums."""
 
 
 def promised(config: Federation) -> Guarantee:
@@ -47,26 +45,6 @@ def promised(config: Federation) -> Guarantee:
     """
     try:
         return worst_case(config.promised_events(), config.privacy.delta)
-    except AccountingError as error:
-        raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
-
-
-def promised_to_student(config: Federation) -> Guarantee:
-    """The promise towards whoever gets what is released, and what is made of it: the student, and everybody.
-
-    Where the parties add the noise, `promised` is that towards the coordinator, who sees noisy histograms; a label
-    tells less. Where these are released, and with noise of the coordinator's own, both are the same.
-
-    Raises
-    ------
-    ConfigError : the mechanism cannot be charged at this delta.
-    """
-    whole = promised(config)
-    if config.disclosure.release is ReleaseKind.COUNTS:
-        return replace(whole, towards=Towards.STUDENT)
-    try:
-        events = [replace(event, towards=Towards.STUDENT) for event in config.promised_events()]
-        return worst_case(events, config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism.name}: {error}") from None
 
@@ -104,12 +82,7 @@ def promises(config: FederationConfig) -> dict[str, Guarantee]:
     ConfigError : the mechanism cannot be charged at this delta.
     """
     nodes = {NODES: promised_to_nodes(config)} if config.noise_shares else {}
-    return {
-        "guarantee": promised(config),
-        "student": promised_to_student(config),
-        **nodes,
-        **promised_in_other_units(config),
-    }
+    return {"guarantee": promised(config), "student": promised(config), **nodes, **promised_in_other_units(config)}
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
@@ -176,46 +149,26 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
 def at_hand(batch: Batch) -> np.ndarray | None:
     """What a batch cost at the votes at hand: float64 (orders,), secret; None where that is its worst case.
 
-    Computed from the votes, in both directions, where the ledger has them; of a row that was made to fit the worst
-    case.
+    Computed from the votes, in both directions, where the ledger has them.
     """
     event = event_from_json(batch.event)
     if batch.histogram is None or batch.log_q_label is None:
         return None
-    fitted = _made_to_fit(batch)
-    rest = event.with_counts(int(fitted.sum()), int((batch.answered & fitted).sum()))
-    if fitted.all():
-        return rest.worst_case_rdp(DEFAULT_ORDERS)
-    seen = _of(batch, ~fitted)
-    whole = event.with_counts(len(seen.votes), int(seen.weights.sum()))
-    return exact_rdp(whole, seen) + rest.worst_case_rdp(DEFAULT_ORDERS)
+    return exact_rdp(event, _of(batch))
 
 
 def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> np.ndarray:
     """`at_hand` query by query: float64 (queries, orders); `worst` where that is the worst case."""
     if batch.histogram is None or batch.log_q_label is None:
         return worst
-    rows = ~_made_to_fit(batch)
-    if not rows.any():
-        return worst
-    bounds, seen = worst.copy(), _of(batch, rows)
-    bounds[rows] = exact_rdp_per_query(
-        event.with_counts(len(seen.votes), int(seen.weights.sum())), seen, DEFAULT_ORDERS
-    )
-    return np.minimum(bounds, worst)
+    return np.minimum(exact_rdp_per_query(event, _of(batch), DEFAULT_ORDERS), worst)
 
 
-def _made_to_fit(batch: Batch) -> np.ndarray:
-    """bool (queries,): rows of which log q was recorded as 0, so that nothing is known of their votes."""
-    return np.zeros(0, dtype=bool) if batch.log_q_label is None else batch.log_q_label == 0
-
-
-def _of(batch: Batch, rows: np.ndarray) -> VoteBatch:
+def _of(batch: Batch) -> VoteBatch:
     if batch.histogram is None:
         raise LedgerError("the ledger has no votes of this batch", "Read it with the program that wrote it")
-    votes = batch.histogram[rows]
-    predictions = None if batch.probabilities is None else batch.probabilities[rows]
-    return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered[rows].astype(float), predictions)
+    votes = batch.histogram
+    return VoteBatch(votes, int(votes[0].sum()) if len(votes) else 0, batch.answered.astype(float), batch.probabilities)
 
 
 def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str, np.ndarray]:
@@ -262,9 +215,7 @@ Normal = Callable[[], float]
 """Draws N(0, 1)."""
 
 
-def close(
-    config: FederationConfig, ledger: ReleaseLedger, normal: Normal | None, log: EventWriter
-) -> dict[str, Any] | None:
+def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: EventWriter) -> dict[str, Any] | None:
     """Release the sanitised epsilon that the configuration plans; None if it plans none or nothing was asked.
 
     The first call draws, charges and records; every other one returns what was recorded. After it the ledger takes no

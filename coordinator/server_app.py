@@ -1,7 +1,6 @@
 """Flower ServerApp of the coordinator: Grid and Context in, one call of `FederationRun`.
 
-run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
-of an entry point in group `consilium.in_process_student`, which simulations provide); for all but plaintext votes
+run_config: `federation-file` (configuration), `run-dir` (where ledger and events go); for all but plaintext votes
 `roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key of
 the link to the second aggregator); `public-file` (all rows that may be asked, where they were fixed beforehand); `kit`
 (the coordinator's kit: the label service then
@@ -13,21 +12,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-from importlib.metadata import entry_points
+from collections.abc import Iterator
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from consilium.coordinator.collection.clear import CLEAR, VoteKeys
 from consilium.coordinator.collection.exchange import FlowerTransport, Transport
+from consilium.coordinator.collection.means import VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.rosters import RegisteredNodes
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
@@ -41,19 +41,11 @@ from consilium.sums.roster import Roster, VerifiedRoster
 app = ServerApp()
 
 
-def in_process_student(name: str, run_dir: Path) -> Student:
-    """The student that the entry point `name` provides for this run folder."""
-    entries = entry_points(group="consilium.in_process_student", name=name)
-    if not entries:
-        raise ConfigError(f"run_config: student {name!r} is not known", 'Use "socket", or install what provides it')
-    return next(iter(entries)).load()(run_dir)
-
-
 def keys_of(context: Context, collection: CollectionMode) -> VoteKeys:
     """Roster and keys from the files that the run config names. Raises ConfigError."""
     match collection:
         case "plaintext":
-            return CLEAR
+            return PLAINTEXT
         case "verified":
             roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
             return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))
@@ -99,20 +91,18 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def serve(transport: Transport, context: Context) -> None:
-    """One run. A typed error is written to the run folder as `failure.json` before it is raised."""
+    """One run."""
     run_dir = Path(str(context.run_config.get("run-dir") or ""))
     federation_file = str(context.run_config.get("federation-file") or "")
     if not federation_file or run_dir == Path():
         raise ConfigError(
             "run_config has no federation-file or run-dir",
-            "Use `consilium run`, or `consilium prepare` and the run config that it writes",
+            "Start it with `consilium node start` in the coordinator's kit",
         )
     run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = EventLog(run_dir / "events.jsonl")
-    try:
+    with contextlib.closing(log), telling_failure(run_dir, log):
         config = load(Path(federation_file), FederationConfig)
-        name = str(context.run_config.get("student") or "socket")
-        student = None if name == "socket" else in_process_student(name, run_dir)
         keys = keys_of(context, config.collection)
         kit = kit_of(context)
         door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
@@ -121,7 +111,14 @@ def serve(transport: Transport, context: Context) -> None:
         if kit is not None:
             spent = asked_before(kit, KitRun(run_dir, config))
         pool = pool_tree(context)
-        FederationRun(transport, config, run_dir, log, student, keys, door, pool, nodes, spent).run()
+        FederationRun(transport, config, run_dir, log, None, keys, door, pool, nodes, spent).run()
+
+
+@contextlib.contextmanager
+def telling_failure(run_dir: Path, log: EventLog) -> Iterator[None]:
+    """A typed error is written to the run folder as `failure.json`, and into its event log, before it is raised."""
+    try:
+        yield
     except (ConsiliumError, OSError) as error:
         known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
         if known is None:
@@ -131,5 +128,3 @@ def serve(transport: Transport, context: Context) -> None:
             replace_private(run_dir / "failure.json", json.dumps(failure) + "\n")
             log.write("failed", **failure)
         raise
-    finally:
-        log.close()

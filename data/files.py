@@ -420,31 +420,24 @@ class ParquetTable(_Named):
             raise BadTable(self._path, "is not a readable Parquet file", action) from None
 
 
-class NpzTable(_Named):
+class ArrayTable(_Named):
     """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
 
-    Nothing is ever unpickled. `names`: of the features. The label is `y`, as texts of classes.
+    `names`: of the features. The label is `y`, as texts of classes. path: what messages call it.
 
     Raises
     ------
-    BadTable : no .npz, or its parts are not what they must be. OSError
+    BadTable : its parts are not what they must be, or cannot be read. OSError
     """
 
     decimal_comma = False
     form = NPZ_FORM
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                self._x, self._y = file["x"], file["y"]
-                self.names = tuple(str(name) for name in file["features"])
-                self._classes = tuple(str(name) for name in file["classes"])
-                self._arrays = tuple(file.files)
-        except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            # the text of the error may quote the file
-            raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
-        x, y = self._x, self._y
+    def __init__(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+        self._path, self._arrays, self._others = path, arrays, tuple(arrays)
+        x, y = self._x, self._y = self._array("x"), self._array("y")
+        self.names = tuple(map(str, self._array("features")))
+        self._classes = tuple(map(str, self._array("classes")))
         if x.ndim != 2 or y.shape != x.shape[:1] or x.shape[1] != len(self.names):
             fault = f"x has shape {x.shape}, y {y.shape}, and there are {len(self.names)} features"
             raise BadTable(path, fault, NPZ_FORM)
@@ -458,7 +451,7 @@ class NpzTable(_Named):
         if role == "[label]":
             return [len(self.names)]
         if role == "[patient]":
-            return [len(self.names) + 1 + self._arrays.index(name)] if name in self._arrays else []
+            return [len(self.names) + 1 + self._others.index(name)] if name in self._others else []
         return super().places(name)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
@@ -485,11 +478,41 @@ class NpzTable(_Named):
         return Read(columns, Lines.of_rows(self._path.name, len(self._y)))
 
     def _other(self, place: int) -> np.ndarray:
+        return self._array(self._others[place - len(self.names) - 1])
+
+    def _array(self, name: str) -> np.ndarray:
+        try:
+            return self._arrays[name]
+        except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+            # the text of the error may quote the file
+            raise BadTable(self._path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
+
+
+class NpzArrays(Mapping[str, np.ndarray]):
+    """Arrays of an .npz, each read when it is asked for. Nothing is ever unpickled.
+
+    Raises
+    ------
+    BadTable : it is none. OSError
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                self._names = tuple(file.files)
+        except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
+            raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
+
+    def __getitem__(self, name: str) -> np.ndarray:
         with np.load(self._path, allow_pickle=False) as file:
-            try:
-                return file[self._arrays[place - len(self.names) - 1]]
-            except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-                raise BadTable(self._path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
+            return file[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def foreign_kind(path: Path) -> str | None:

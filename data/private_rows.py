@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from consilium.data.cells import Column, ValueState, Wanted, cell_faults, counted, far_from_public, outside, read_cells
-from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, Role, in_file, is_pattern, open_table
+from consilium.data.files import (
+    ArrayTable,
+    BadTable,
+    Coded,
+    Lines,
+    NpzArrays,
+    Role,
+    TableFile,
+    in_file,
+    is_pattern,
+    open_table,
+)
 from consilium.data.mapping import (
     COLUMNS,
     LABEL,
@@ -72,18 +84,6 @@ def data_files(path: Path) -> list[Path]:
 def there(path: Path) -> bool:
     """Whether there is a file of this name, or one that is like the pattern."""
     return path.exists() or (is_pattern(path.name) and any(path.parent.glob(path.name)))
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256, hex, of the file, or of the digests of several; empty where one cannot be read."""
-    try:
-        digests = []
-        for part in data_files(path):
-            with open(part, "rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-    except (OSError, BadTable):
-        return ""  # loading it says what is wrong
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -184,16 +184,16 @@ class FileColumns(NamedTuple):
 
 
 def read_columns(
-    paths: Sequence[Path], features: Sequence[Wanted], label: Wanted, rule: CsvRule, patient: str | None
+    tables: Sequence[tuple[Path, TableFile]], features: Sequence[Wanted], label: Wanted, patient: str | None
 ) -> FileColumns:
-    """The wanted columns of one file, or of several one below the other, and nothing else; the texts of column
-    `patient`.
+    """The wanted columns of one table, or of several one below the other, and nothing else; the texts of column
+    `patient`. tables: with what messages call each.
 
     Raises
     ------
     BadTable : a file is no table. OSError
     """
-    parts = [_read(path, features, label, rule, patient) for path in paths]
+    parts = [_read(path, table, features, label, patient) for path, table in tables]
     if len(parts) == 1:
         return parts[0]
     columns: list[Column | None] = []
@@ -205,7 +205,7 @@ def read_columns(
         columns,
         [
             Problem(f"{path.name}, {problem.where}", problem.fault, problem.action, problem.rule)
-            for path, part in zip(paths, parts, strict=True)
+            for (path, _), part in zip(tables, parts, strict=True)
             for problem in part.problems
         ],
         [name for names in whose for name in names] if len(whose) == len(parts) else None,
@@ -213,8 +213,7 @@ def read_columns(
     )
 
 
-def _read(path: Path, features: Sequence[Wanted], label: Wanted, rule: CsvRule, patient: str | None) -> FileColumns:
-    file = NpzTable(path) if path.suffix.lower() == ".npz" else open_table(path, rule, HINTS)
+def _read(path: Path, file: TableFile, features: Sequence[Wanted], label: Wanted, patient: str | None) -> FileColumns:
     whose = None if patient is None else Wanted("patient", patient.strip())
     columns: list[tuple[Wanted, Role]] = [*((wanted, COLUMNS) for wanted in features), (label, LABEL)]
     if whose:
@@ -250,64 +249,164 @@ def _texts(cells: pl.Series | np.ndarray | Coded) -> list[str]:
     return texts_of(cells).fill_null("").to_list()
 
 
-def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Rows:
-    """Read a party's data file and standardise it with the schema's public statistics.
+class RowSource(Protocol):
+    """Where a party's rows come from."""
 
-    Columns and classes are matched by name, after the party's own mapping, so a file may hold more, in another order.
-    Without `rules` the file has the federation's names and no missing value.
+    def read(self, schema: Schema) -> Rows:
+        """All of them, standardised with the schema's public statistics.
 
-    Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses the
-    range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that all
-    have one class, and one row is enough: who takes part must not tell what its labels are. `party dry-run` shows both.
+        Columns and classes are matched by name, after the party's own mapping, so there may be more, in another order.
 
-    Raises
-    ------
-    Refused : SCHEMA where the file is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
-    """
-    rows, report = read_rows(path, schema, rules or DataRules(), remarked=remarks.isEnabledFor(logging.WARNING))
-    if rows is None:
-        raise report.refusal()
-    for problem in (*report.doubts, *report.remarks):
-        remarks.warning("taken all the same: %s", problem)
-    return rows
+        Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses
+        the range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that
+        all have one class, and one row is enough: who takes part must not tell what its labels are. `party dry-run`
+        shows both.
+
+        Raises
+        ------
+        Refused : SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
+        """
+        ...
+
+    def digest(self) -> str:
+        """SHA-256, hex, of all that is there; empty where it cannot be read."""
+        ...
 
 
-def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = True) -> tuple[Rows | None, DataReport]:
-    """The rows, or None where the report has problems; it has all of them. Never raises for what a file holds.
+class _Source(ABC):
+    """What is the same of a table in files and in memory. path: what messages call it. arrays: it has numbers, and so
+    features; its label is y."""
 
-    remarked: what is only odd is looked for too, which costs as much as reading the rows.
-    """
-    arrays = path.suffix.lower() == ".npz"
-    index = {name: float(position) for position, name in enumerate(schema.classes)}
-    named = rules.label.classes or {name: name for name in schema.classes}
-    label = Wanted(
-        "label",
-        "y" if arrays else rules.label.column.strip(),
-        {text: index[name] for text, name in named.items() if name in index},
-        rules.label.missing_codes,
-    )
-    problems = lacks(schema, rules)
-    try:
-        paths = data_files(path)
-        names = () if arrays or rules.columns or not schema.columns else open_table(paths[0], rules.csv, HINTS).names
-        # an .npz holds numbers, and so features
-        fields = fields_of(schema, rules, not arrays and takes_columns(schema, rules, names))
-        problems += mapping_faults(fields, label, set(named.values()) - set(index), rules)
-        # what the party's mapping leaves out is not even looked for
-        fields = [item for item in fields if item.nothing or not rules.columns or item.wanted.name in rules.columns]
-        there = [item.wanted for item in fields if not item.nothing]
-        table = read_columns(paths, there, label, rules.csv, rules.patient.column)
-        for index, item in enumerate(fields):
-            if item.nothing:
-                table.columns.insert(index, Column.without_values(len(table.lines)))
-        return _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
-    except BadTable as error:
-        problem = Problem(str(error.path), error.fault, error.action)
-    except MemoryError:
-        problem = Problem(str(path), "does not fit into memory", "Use .parquet or .csv: only mapped columns are read")
-    except OSError as error:
-        problem = Problem(str(path), f"cannot be read: {error.strerror}", "Check `data` in party.toml, and its rights")
-    return None, DataReport((*problems, problem))
+    path: Path
+    rules: DataRules
+    arrays: bool
+
+    @abstractmethod
+    def _open(self) -> list[tuple[Path, TableFile]]:
+        """Its parts, and what messages call each. Raises BadTable, OSError."""
+
+    def read(self, schema: Schema) -> Rows:
+        """See `RowSource`."""
+        rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
+        if rows is None:
+            raise report.refusal()
+        for problem in (*report.doubts, *report.remarks):
+            remarks.warning("taken all the same: %s", problem)
+        return rows
+
+    def report(self, schema: Schema, remarked: bool = True) -> tuple[Rows | None, DataReport]:
+        """The rows, or None where the report has problems; it has all of them. Never raises for what a table holds.
+
+        remarked: what is only odd is looked for too, which costs as much as reading the rows.
+        """
+        rules = self.rules
+        index = {name: float(position) for position, name in enumerate(schema.classes)}
+        named = rules.label.classes or {name: name for name in schema.classes}
+        label = Wanted(
+            "label",
+            "y" if self.arrays else rules.label.column.strip(),
+            {text: index[name] for text, name in named.items() if name in index},
+            rules.label.missing_codes,
+        )
+        problems = lacks(schema, rules)
+        try:
+            tables = self._open()
+            raw = not self.arrays and takes_columns(schema, rules, tables[0][1].names)
+            fields = fields_of(schema, rules, raw)
+            problems += mapping_faults(fields, label, set(named.values()) - set(index), rules)
+            # what the party's mapping leaves out is not even looked for
+            fields = [item for item in fields if item.nothing or not rules.columns or item.wanted.name in rules.columns]
+            there = [item.wanted for item in fields if not item.nothing]
+            table = read_columns(tables, there, label, rules.patient.column)
+            for place, item in enumerate(fields):
+                if item.nothing:
+                    table.columns.insert(place, Column.without_values(len(table.lines)))
+            return _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
+        except BadTable as error:
+            problem = Problem(str(error.path), error.fault, error.action)
+        except MemoryError:
+            action = "Use .parquet or .csv: only mapped columns are read"
+            problem = Problem(str(self.path), "does not fit into memory", action)
+        except OSError as error:
+            action = "Check `data` in party.toml, and its rights"
+            problem = Problem(str(self.path), f"cannot be read: {error.strerror}", action)
+        return None, DataReport((*problems, problem))
+
+
+@dataclass(frozen=True)
+class FileRows(_Source):
+    """Rows in a file, or in several that `path` is a pattern of. Without `rules` it has the federation's names and no
+    missing value."""
+
+    path: Path
+    rules: DataRules = field(default_factory=DataRules)
+
+    @property
+    def arrays(self) -> bool:
+        """See `_Source`."""
+        return self.path.suffix.lower() == ".npz"
+
+    def digest(self) -> str:
+        """See `RowSource`: of the file, or of the digests of several."""
+        try:
+            digests = []
+            for part in data_files(self.path):
+                with open(part, "rb") as file:
+                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        except (OSError, BadTable):
+            return ""  # reading it says what is wrong
+        return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+    def _open(self) -> list[tuple[Path, TableFile]]:
+        if self.arrays:
+            return [(path, ArrayTable(path, NpzArrays(path))) for path in data_files(self.path)]
+        return [(path, open_table(path, self.rules.csv, HINTS)) for path in data_files(self.path)]
+
+
+@dataclass(frozen=True)
+class MemoryRows(_Source):
+    """Rows in memory. table: arrays of a party's data.npz, see `ArrayTable`."""
+
+    table: Mapping[str, np.ndarray] = field(repr=False)
+    rules: DataRules = field(default_factory=DataRules)
+    path = Path("rows in memory")
+    arrays = True
+
+    def read(self, schema: Schema) -> Rows:
+        """See `RowSource`."""
+        rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
+        return super().read(schema) if rows is None else rows
+
+    def _plain(self, schema: Schema) -> Rows | None:
+        """The same rows at a fraction of the time, of a table in which nothing is mapped, missing or wrong; else None.
+        Of thousands of simulated parties nearly all have one."""
+        rules, known = self.rules, {name: place for place, name in enumerate(schema.classes)}
+        if rules.columns or rules.lacks or rules.label.classes or rules.patient.column:
+            return None
+        if rules.missing.codes or rules.label.missing_codes or {"x", "y", "features", "classes"} - self.table.keys():
+            return None
+        x, labels = self.table["x"], self.table["y"]
+        places = np.array([known.get(str(name), -1) for name in self.table["classes"]])
+        if x.dtype.kind not in "fiu" or x.ndim != 2 or labels.dtype.kind not in "iu" or labels.shape != x.shape[:1]:
+            return None
+        if tuple(self.table["features"]) != schema.features or not len(x) or not np.isfinite(x).all():
+            return None
+        if labels.min() < 0 or labels.max() >= len(places) or (y := places[labels]).min() < 0:
+            return None
+        x = x.astype(np.float64)
+        whose = of_rows(x, y)
+        _standardise(x, schema, rules.keep_missing)
+        return Rows(x, y, whose, schema)
+
+    def digest(self) -> str:
+        """See `RowSource`."""
+        digest = hashlib.sha256()
+        for name, array in sorted(self.table.items()):
+            digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+        return digest.hexdigest()
+
+    def _open(self) -> list[tuple[Path, TableFile]]:
+        return [(self.path, ArrayTable(self.path, self.table))]
 
 
 class _Fit:

@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
-from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.coordinator.mechanisms import SCALES
+from consilium.coordinator.mechanisms import TABLES as MECHANISMS
 from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.models.keys import TEACHERS, TRAINERS
@@ -84,7 +84,7 @@ TABLES = {
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
     "voting rules": lambda: of_kinds(VOTING_RULES, "rule", "federation.voting_rule"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
-    "mechanisms": lambda: of_kinds(ALL_MECHANISMS, "name", "federation.mechanism"),
+    "mechanisms": lambda: of_kinds(MECHANISMS.values(), "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),
     "trainers": lambda: of_kinds(TRAINERS, "name", "student.trainer"),
     "simulation": lambda: of_model(SimulationSpec, "simulation"),
@@ -109,7 +109,7 @@ def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     shown = field.alias or name
     key = f"{prefix}.{shown}" if prefix else shown
     default = _default(field)
-    if issubclass(model, Mechanism) and model.private and name in noise_scales(model):
+    if model in MECHANISMS.values() and "unsafe_not_private" not in model.model_fields and name in SCALES:
         default += " without `privacy.epsilon`"
     cells = (f"`{key}`", _type(field.annotation), default, _limits(field), meaning(model, name))
     return f"| {' | '.join(cells)} |\n"

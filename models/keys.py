@@ -11,7 +11,6 @@ looks at one runs no code of it. Names are looked up where a model is trained.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -19,7 +18,6 @@ from pydantic import Field, JsonValue, TypeAdapter, field_validator
 
 from consilium.models.naming import DottedName, digest_of, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen
 
 ClassWeight = Literal["balanced", "none"]
@@ -52,8 +50,9 @@ class TeacherKind(Frozen):
         """The same for a party whose home this is: what is in a file is found there. Raises ConfigError."""
         return self
 
-    def placed(self, home: Path) -> TeacherKind:
-        """What a simulated party writes into its settings, once what is in a file was copied into its home."""
+    def anywhere(self) -> TeacherKind:
+        """The same for a simulated party, which has no home: a file may be anywhere on this machine. Raises
+        ConfigError."""
         return self
 
 
@@ -340,11 +339,10 @@ class PickledSpec(PickleKeys, OwnCode):
             raise ConfigError(f"{path} has SHA-256 {digest}, [teacher] says {self.sha256}", "Write the right one there")
         return self.model_copy(update={"file": str(path), "sha256": digest})
 
-    def placed(self, home: Path) -> PickledSpec:
-        """See `TeacherKind.placed`: `file` may be anywhere here. Raises ConfigError."""
-        content, name = read_private(Path(self.file)), "teacher.pkl"
-        write_private(home / name, content)
-        return self.model_copy(update={"file": name, "sha256": hashlib.sha256(content).hexdigest()})
+    def anywhere(self) -> PickledSpec:
+        """See `TeacherKind.anywhere`."""
+        path = Path(self.file).resolve()
+        return self.model_copy(update={"file": path.name}).at(path.parent)
 
 
 OwnTeacher = Annotated[AnyTeacher | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]

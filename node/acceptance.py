@@ -80,18 +80,6 @@ class Limit:
 
 
 LIMITS: Mapping[str, Limit] = {
-    "exact_sums": Limit(
-        "exact sums of votes",
-        _also,
-        "The coordinator learns the exact votes of each block of parties together, with no epsilon towards it: of all"
-        " sums ever, but of no single party as long as enough of its block are honest and vote as nobody can predict.",
-    ),
-    "open_queries": Limit(
-        "sums of votes on any question",
-        _also,
-        "Whoever asks may make up questions about a person it has in mind. What it learns of the votes on them is"
-        " within the guarantee; the coordinator learns their sums, where these are exact.",
-    ),
     "unit": Limit(
         "whom the guarantee protects",
         partial(_in_order, ("party", "patient", "record")),
@@ -376,28 +364,22 @@ def past_in_words(federations: int, queries: int, epsilon: float, together: floa
 
 
 def guarantees(
-    privacy: FederationPrivacy, collection: CollectionMode, exact: bool, student: float, nodes: float, neighbouring: str
+    privacy: FederationPrivacy, collection: CollectionMode, student: float, nodes: float, neighbouring: str
 ) -> dict[str, str]:
     """Towards whom which guarantee holds, in words. student, nodes: epsilon of this federation, at its own delta and
-    for its own unit, of what is released, and of the sums that nodes see.
-
-    exact: whether sums leave without noise.
-    """
+    for its own unit, of what is released, and of the sums that nodes see."""
     by = f"at delta {privacy.delta:g} for a {privacy.unit}"
     words = in_plain_words(student, privacy.delta, privacy.unit, neighbouring)
     noisy = f"epsilon at most {epsilon_text(nodes)} {by}"
-    seen = "none: it learns every vote" if collection == "plaintext" else "none: it learns exact sums of votes"
     towards = {"the student": f"epsilon at most {epsilon_text(student)} {by}. {words}"}
-    towards["the coordinator"] = seen if exact or collection == "plaintext" else noisy
+    if collection == "plaintext":
+        return {**towards, "the coordinator": "none: it learns every vote"}
+    towards["the coordinator"] = noisy
     if collection == "verified":
         towards["the second aggregator"] = noisy
-    if not exact and collection != "plaintext":
-        own_noise = collection != "verified"
-        larger = f"epsilon at most {epsilon_text(max(student, nodes) if own_noise else student)} {by}"
-        # one list of events for all: all noise is in the sums, and nobody has counted without a party's own
-        unknown = own_noise and student == nodes
-        towards["other parties"] = "not stated: they know their own part of the noise" if unknown else larger
-    return towards
+    # of masked sums a party knows its own part of the noise
+    others = max(student, nodes) if collection == "secure" else student
+    return {**towards, "other parties": f"epsilon at most {epsilon_text(others)} {by}"}
 
 
 def _line(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -35,7 +35,7 @@ from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
-from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge
+from consilium.sums.errors import AggregatorsDisagree, BadLink, SecAggError, SumTooLarge
 from consilium.sums.masks.messages import REQUESTS
 
 DOCTOR = "Run `consilium doctor` in the kit"
@@ -51,13 +51,11 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.InconsistentView: Rule.INCONSISTENT_VIEW,
     errors.Replay: Rule.REPLAY,
     errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
-    errors.BrokenBlock: Rule.BROKEN_BLOCK,
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
     SumTooLarge: Rule.OVERFLOW_RISK,
     BadLink: Rule.BAD_SIGNATURE,
     AggregatorsDisagree: Rule.INCONSISTENT_VIEW,
-    OtherVersion: Rule.VERSION,
 }
 """The rule that the coordinator learns of an error; the text stays in the node's log."""
 
@@ -148,11 +146,11 @@ TO_PARTIES: tuple[str, ...] = (
 
 
 N = TypeVar("N")
-Note = Callable[[N, WireModel | None, str, Refusal | None], None]
-"""Gets a node, the request if it could be read, its kind, and the refusal that was the answer, if it was one."""
+Note = Callable[[Context, WireModel, Refusal | None], None]
+"""Gets a request that could be read, and the refusal that was the answer, if it was one."""
 
 
-def _unnoted(node: Any, request: WireModel | None, kind: str, refusal: Refusal | None) -> None:
+def _unnoted(context: Context, request: WireModel, refusal: Refusal | None) -> None:
     """Nothing is written down."""
 
 
@@ -161,18 +159,17 @@ class AnsweringNode(Generic[N]):
     """How a kind of node answers: message in, call on a node, message out. Whatever goes wrong becomes a typed refusal,
     and its text stays in the node's log.
 
-    whose: "party", as the log calls it. open: the node whose home the context names. check: raises where its people
-    have not accepted what its kit asks. answers: by the kind of request, the node's method, "secure.share". foreign:
-    kinds of requests that are for another kind of node (NODE_KIND).
+    whose: "party", as the log calls it. open: the node that the context names; raises where it cannot be used, or its
+    people have not accepted what its kit asks. answers: by the kind of request, the node's method, "secure.share".
+    foreign: kinds of requests that are for another kind of node (NODE_KIND).
     """
 
     whose: str
     open: Callable[[Context], N]
-    check: Callable[[N], None]
     answers: Mapping[type[WireModel], str]
     foreign: Iterable[str]
     log: logging.Logger
-    note: Note[N] = _unnoted
+    note: Note = _unnoted
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
@@ -187,18 +184,17 @@ class AnsweringNode(Generic[N]):
 
     def _handler(self, model: type[WireModel], method: str) -> Callable[[Message, Context], Message]:
         def handle(message: Message, context: Context) -> Message:
-            node, request, refusal = None, None, None
+            request, refusal = None, None
             try:
                 request = from_record(message.content, model)
                 node = self.open(context)
-                self.check(node)
                 with thread_pools().limit(limits=1):  # many may share one machine: a pool each would only thrash
                     reply = to_record(attrgetter(method)(node)(request))
             except Exception as error:  # Flower would send the text of any exception to the coordinator
                 refusal = self.refusal(model, error)
                 reply = refusal_to_record(refusal)
-            if node is not None:
-                self.note(node, request, model.kind, refusal)
+            if request is not None:
+                self.note(context, request, refusal)
             return Message(reply, reply_to=message)
 
         return handle

@@ -30,6 +30,7 @@ MOST: dict[str, float] = {
     "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
+    "confidence": 1,
     "noise_shares": MOST_PARTIES,
     "gamma": 1e3,
     "sigma": 1e5,
@@ -87,10 +88,7 @@ class NodePolicy(Frozen):
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served. Federations
         count with what their query budget allows, whether it was used or not.
     most_queries: the most queries ever answered, over all federations.
-    exact_sums: take part in sums without noise. What such sums tell together has no epsilon.
-    open_queries: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes
-        up questions as it goes can ask nearly the same again.
-    least_parties: parties other than assumed colluders that must be in every such sum.
+    least_parties: parties other than assumed colluders that must be in every sum of hidden votes.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
 
@@ -99,15 +97,8 @@ class NodePolicy(Frozen):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
-    exact_sums: bool = False
-    open_queries: bool = Field(default=False)
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
-
-    def check_exact_sums(self, exact: bool) -> None:
-        """Raise Refused (EXACT_SUMS) for sums without noise that nobody allowed."""
-        if exact and not self.exact_sums:
-            raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
 
     def check_simulation(self, terms: Terms) -> None:
         """Raise Refused (SIMULATION) for a federation without privacy that nobody allowed."""

@@ -54,7 +54,7 @@ ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train
 
 WORDS = {
     LOAD: "libraries and data load",
-    PREPARE: "homes are laid out",
+    PREPARE: "parties get their rows",
     "enrol": "parties enrol",
     TRAIN_TEACHERS: "parties train",
     "vote": "parties vote",

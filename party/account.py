@@ -1,246 +1,199 @@
-"""Where a party's count is kept: a file of its own (`SpendFile`), or with those of many simulated parties.
+"""What a party may give: queries answered and worst-case epsilon promised to it, over all federations.
 
-Nothing is decided here: `party.spend` has the rules, and sees an account within one transaction at a time."""
+Queries and promises are counted before a vote leaves. Where the coordinator adds the noise, the party cannot see what
+it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and query budget, whose worst
+case composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`)."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
-from pydantic import ValidationError
-
-from consilium.protocol.files import check_format
-from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.messages import LedgerPosition
+from consilium.node.answering import pool_of
+from consilium.party.home import Policy
+from consilium.party.promise import Promise, check_within, epsilon, promise_of
+from consilium.party.store import Federation, Store
+from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
+from consilium.protocol.pool import PoolTerms
 from consilium.protocol.refusals import Refused, Rule
 
-FORMAT = 1
-"""Of spend.db, sessions.db and uploads.db."""
+
+class Past(NamedTuple):
+    """What other federations than one were charged: their promises, and queries answered in them."""
+
+    promises: tuple[str, ...]
+    elsewhere: int
 
 
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
-    " PRIMARY KEY (teachers, phase, query)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
-    " head TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, enrolled INTEGER NOT NULL,"
-    " enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
-)
-INHERITED = "CREATE TABLE IF NOT EXISTS inherited (federation TEXT PRIMARY KEY, queries INTEGER NOT NULL)"
-"""What the party's patients answered under names before its own, at most: see `protocol.inheritance`."""
-GIVE = (
-    "WITH RECURSIVE row (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM row WHERE i + 1 < ?)"
-    " INSERT INTO given (teachers, phase, query, federation) SELECT ?, ?, substr(?, 32 * i + 1, 32), ? FROM row"
-)
-"""Query ids, one after the other in one value: many simulated parties write down hundreds each."""
-ANSWERED = (
-    "SELECT COUNT(*) FROM given AS one WHERE federation != ? AND (phase = 1 OR NOT EXISTS"
-    " (SELECT 1 FROM given WHERE teachers = one.teachers AND phase = 1 AND query = one.query))"
-)
+@dataclass(frozen=True)
+class Agreed:
+    """The terms of an enrolment, as they are parsed once for many messages and parties. most: queries, by the round."""
+
+    terms: Terms
+    promise: Promise
+    pool: PoolTerms | None
+    most: Mapping[int, int]
 
 
-class Position(NamedTuple):
-    """Where a federation's ledger last stood. ledger: its id. head: hash of its last batch."""
-
-    ledger: str
-    batch: int
-    head: str
-
-
-class Starts(NamedTuple):
-    """Of coordinators with one ledger. enrolled, enrolled_token: number and token of the start that enrolled the party
-    last. voted, voted_token: of the one that it gave votes to last; 0 and empty where there is none."""
-
-    enrolled: int = 0
-    enrolled_token: str = ""
-    voted: int = 0
-    voted_token: str = ""
+@lru_cache(maxsize=8)
+def agreed_in(text: str) -> Agreed:
+    """Of the terms as a store has them. Raises Refused for a promise or pool that is none."""
+    terms = Terms.model_validate_json(text)
+    promise = promise_of(terms)
+    return Agreed(terms, promise, pool_of(terms), {round: promise.most(round) for round in (1, 2)})
 
 
-class Account(Protocol):
-    """What one party has given, over all federations, as it stands within a transaction. Federations by their digest;
-    query ids as 32 bytes. What is `first` is kept only where there is nothing yet."""
+@dataclass(frozen=True)
+class Account:
+    """The rules, on what a party has given. All raise Refused."""
 
-    def terms(self, federation: str) -> str | None: ...
+    store: Store
 
-    def first_terms(self, federation: str, text: str) -> None: ...
-
-    def position(self, federation: str) -> Position | None: ...
-
-    def first_position(self, federation: str, ledger: str) -> None:
-        """A ledger that stands at its beginning."""
-        ...
-
-    def move(self, federation: str, position: LedgerPosition) -> None:
-        """The ledger stands there, where votes were asked for."""
-        ...
-
-    def asked_at(self, federation: str) -> int | None:
-        """The last batch when votes were asked for."""
-        ...
-
-    def starts(self, federation: str) -> Starts: ...
-
-    def keep_starts(self, federation: str, starts: Starts) -> None: ...
-
-    def promise(self, federation: str) -> str | None: ...
-
-    def first_promise(self, federation: str, text: str) -> None: ...
-
-    def other_promises(self, federation: str) -> list[str]:
-        """Of all other federations that votes were given in."""
-        ...
-
-    def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
-        """Queries that these teachers answered, in whatever federation."""
-        ...
-
-    def give(self, federation: str, teachers: str, phase: int, queries: frozenset[bytes]) -> None:
-        """None of them was given before."""
-        ...
-
-    def answered(self, but: str = "") -> int:
-        """Queries ever answered, each once for the same teachers: in phase 1, and in phase 2 alone; but for
-        those of this federation."""
-        ...
-
-    def answered_in(self, federation: str, phase: int) -> int: ...
-
-
-class SpendBook(Protocol):
-    """Where an account is kept."""
-
-    def exists(self) -> bool:
-        """Whether anything was ever written."""
-        ...
-
-    def transaction(self) -> AbstractContextManager[Account]:
-        """The account; what was changed is there for good at the end, and undone by any error.
+    def enrol(self, request: HelloRequest, policy: Policy) -> int:
+        """Keep terms and ledger of a federation, if the policy allows its promise. `Federation.asked` of it.
 
         Raises
         ------
-        Refused (POLICY) : it cannot be read or written. LedgerError : another format.
+        Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
+            (LEDGER) than this federation came with first, or a ledger that has gone back, see `follow`;
+            (SECOND_COORDINATOR) : the coordinator's start does not go on from the one that asked for votes last. It has
+            a copy of the ledger from before, and so forgets what may have been released since.
         """
-        ...
+        text, tokens = request.terms.model_dump_json(), request.starts
+        with self.store.transaction():
+            self.check(request.terms, policy)
+            known = self.store.federation(request.federation)
+            if known.terms not in ("", text):
+                raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
+            known = replace(known, terms=text, ledger=known.ledger or request.ledger)
+            _check_position(known, request.position)
+            _check_start(known, tokens)
+            if tokens:
+                known = replace(known, enrolled=len(tokens), enrolled_token=tokens[-1])
+            self.store.keep_federation(known)
+        return known.asked
+
+    def check(self, terms: Terms, policy: Policy) -> None:
+        """Raise Refused (MOST_EPSILON, MOST_QUERIES) if this federation would be too much beside all others.
+
+        A party that refuses in the middle of a hidden sum costs the others, whose queries are used up: there its
+        queries must last. Of plaintext votes it is left out alone, and answers as many as it likes.
+        """
+        promise, past = promise_of(terms), self.past(terms.federation)
+        if terms.collection != "plaintext" and past.elsewhere + promise.queries > policy.most_queries:
+            raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=past.elsewhere + promise.queries)
+        check_within((*past.promises, terms.promise), policy)
+
+    def epsilon(self, terms: Terms, policy: Policy) -> float:
+        """Of this federation alone, in the policy's unit, if it could be served now. Raises Refused as `check`."""
+        self.check(terms, policy)
+        return epsilon((terms.promise,), policy)
+
+    def past(self, federation: str) -> Past:
+        """What was given beside this federation."""
+        return Past(self.store.other_promises(federation), self.store.answered(but=federation))
+
+    def agreed(self, federation: str) -> Agreed:
+        """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
+        text = self.store.federation(federation).terms
+        if not text:
+            raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
+        return agreed_in(text)
+
+    def follow(self, federation: str, position: LedgerPosition, start: str = "") -> None:
+        """Note where the federation's ledger stands. start: token of the coordinator's start, where it says so.
+
+        Raises
+        ------
+        Refused (LEDGER) : another ledger, or one that has gone back or was rewritten: what was charged in it may be
+            forgotten, and the same queries would be answered again with fresh noise. (SECOND_COORDINATOR) : another
+            coordinator has enrolled the party since.
+        """
+        with self.store.transaction():
+            self.store.keep_federation(_followed(self.store.federation(federation), position, start))
+
+    def charge(
+        self,
+        agreed: Agreed,
+        teachers: str,
+        ids: Sequence[str],
+        policy: Policy,
+        round: int = 1,
+        asked: tuple[LedgerPosition, str] | None = None,
+    ) -> None:
+        """Count the queries that were not counted before, or refuse the whole request.
+
+        A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
+        are the same. In round 2 the queries are some of those of round 1: they count against the federation's cap on
+        answers, and as further queries where a coordinator asks others.
+
+        Parameters
+        ----------
+        ids : query ids, hex, all different.
+        asked : to `follow` at the same time.
+
+        Raises
+        ------
+        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
+            or the promise is not the one that was given before. And as `follow`.
+        """
+        federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.most[round]
+        queries = query_keys(tuple(ids))
+        if len(queries) < len(ids):
+            raise Refused(Rule.MALFORMED, detail="a query stands twice in one request")
+        with self.store.transaction():
+            before = self.store.federation(federation)
+            known = _followed(before, *asked) if asked else before
+            if known.promise not in ("", promise):
+                raise Refused(Rule.PROMISE)
+            new = further = queries
+            for answered_in, together in self.store.answers_of(teachers):
+                answered = _separate(together)
+                further = further - answered
+                new = new - answered if answered_in == round else new
+            here = self.store.answered_in(federation, round) + len(new)
+            if here > most:
+                raise Refused(Rule.PROMISE, limit=most, requested=here)
+            if further and (ever := self.store.answered() + len(further)) > policy.most_queries:
+                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
+            check_within((*self.store.other_promises(federation), promise), policy)
+            if before != (known := replace(known, promise=promise)):
+                self.store.keep_federation(known)
+            if new:
+                self.store.give(federation, teachers, round, b"".join(sorted(new)), len(further))
 
 
-class SpendFile:
-    """The file `spend.db`; made on first use. durable: see `party.home.Home`."""
-
-    def __init__(self, path: Path, durable: bool = True) -> None:
-        self._path, self._synchronous = path, "FULL" if durable else "OFF"
-        self._inherited = path.parent.parent / ACCOUNT_FILE
-
-    def exists(self) -> bool:
-        """See `SpendBook`."""
-        return self._path.exists() or self._inherited.exists()
-
-    @contextmanager
-    def transaction(self) -> Iterator[Account]:
-        """See `SpendBook`."""
-        try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as error:
-            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
-        try:
-            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
-                connection.execute(f"PRAGMA synchronous={self._synchronous}")
-                connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
-                check_format(connection, self._path, FORMAT)
-                for statement in (*TABLES, INHERITED):
-                    connection.execute(statement)
-                _inherit(connection, self._inherited)
-                yield _Stored(connection)
-                connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
+@lru_cache(maxsize=2)  # many simulated parties charge the same
+def query_keys(ids: tuple[str, ...]) -> frozenset[bytes]:
+    """Query ids, hex, as a store keeps them."""
+    return frozenset(map(bytes.fromhex, ids))
 
 
-def _inherit(connection: sqlite3.Connection, path: Path) -> None:
-    """Take over what a kit's account says; again does nothing. Raises Refused (POLICY) where it cannot be read."""
-    if not path.exists():
-        return
-    try:
-        inherited = Inheritance.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        raise Refused(Rule.POLICY, detail=f"{path} cannot be read") from None
-    for earlier in inherited.federations:
-        connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (earlier.federation, earlier.promise))
-        connection.execute("INSERT OR IGNORE INTO inherited VALUES (?, ?)", (earlier.federation, earlier.queries))
+@lru_cache(maxsize=2)
+def _separate(together: bytes) -> frozenset[bytes]:
+    return frozenset(together[place : place + 32] for place in range(0, len(together), 32))
 
 
-class _Stored:
-    """See `Account`."""
+def _followed(known: Federation, position: LedgerPosition, start: str) -> Federation:
+    """See `Account.follow`."""
+    _check_position(known, position)
+    if start and known.enrolled_token and start != known.enrolled_token:
+        raise Refused(Rule.SECOND_COORDINATOR)
+    moved = replace(known, batch=position.batch, head=position.head, asked=position.batch + 1)
+    return replace(moved, voted=known.enrolled, voted_token=known.enrolled_token) if known.enrolled else moved
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def _one(self, statement: str, *values: object) -> tuple | None:
-        return self._connection.execute(statement, values).fetchone()
+def _check_start(known: Federation, tokens: Sequence[str]) -> None:
+    """Refused (SECOND_COORDINATOR) where the last of these starts does not go on from the one that votes went to."""
+    if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
+        raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
 
-    def terms(self, federation: str) -> str | None:
-        row = self._one("SELECT content FROM terms WHERE federation = ?", federation)
-        return None if row is None else row[0]
 
-    def first_terms(self, federation: str, text: str) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
-
-    def position(self, federation: str) -> Position | None:
-        row = self._one("SELECT ledger, batch, head FROM ledgers WHERE federation = ?", federation)
-        return None if row is None else Position(*row)
-
-    def first_position(self, federation: str, ledger: str) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO ledgers VALUES (?, ?, 0, ?)", (federation, ledger, "0" * 64))
-
-    def move(self, federation: str, position: LedgerPosition) -> None:
-        self._connection.execute(
-            "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?", (position.batch, position.head, federation)
-        )
-        self._connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
-
-    def asked_at(self, federation: str) -> int | None:
-        row = self._one("SELECT batch FROM asked_at WHERE federation = ?", federation)
-        return None if row is None else row[0]
-
-    def starts(self, federation: str) -> Starts:
-        row = self._one("SELECT * FROM starts WHERE federation = ?", federation)
-        return Starts() if row is None else Starts(*row[1:])
-
-    def keep_starts(self, federation: str, starts: Starts) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?, ?)", (federation, *starts))
-
-    def promise(self, federation: str) -> str | None:
-        row = self._one("SELECT event FROM promises WHERE federation = ?", federation)
-        return None if row is None else row[0]
-
-    def first_promise(self, federation: str, text: str) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, text))
-
-    def other_promises(self, federation: str) -> list[str]:
-        rows = self._connection.execute("SELECT event FROM promises WHERE federation != ?", (federation,))
-        return [event for (event,) in rows]
-
-    def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
-        rows = self._connection.execute("SELECT query FROM given WHERE teachers = ? AND phase = ?", (teachers, phase))
-        return {query for (query,) in rows}
-
-    def give(self, federation: str, teachers: str, phase: int, queries: frozenset[bytes]) -> None:
-        together = b"".join(sorted(queries))
-        self._connection.execute(GIVE, (len(queries), teachers, phase, together, federation))
-
-    def answered(self, but: str = "") -> int:
-        inherited = self._count("SELECT COALESCE(SUM(queries), 0) FROM inherited")
-        return inherited + self._count(ANSWERED, but)
-
-    def answered_in(self, federation: str, phase: int) -> int:
-        return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)
-
-    def _count(self, statement: str, *values: object) -> int:
-        return self._connection.execute(statement, values).fetchone()[0]
+def _check_position(known: Federation, position: LedgerPosition) -> None:
+    """Refused (LEDGER) for another ledger than before, or one that stands before where it stood."""
+    if known.ledger != position.ledger:
+        raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
+    if position.batch < known.batch or (position.batch == known.batch and position.head != known.head):
+        raise Refused(Rule.LEDGER, limit=known.batch, requested=position.batch)

@@ -1,9 +1,8 @@
-"""Commands of a party: go through a run without sending anything."""
+"""Commands of a party: go through a run without sending anything, and delete teachers."""
 
 from __future__ import annotations
 
-import time
-import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,18 +12,20 @@ from consilium.protocol.output import Format, FormatOption, error_table, show, t
 from consilium.report.warnings import RunWarning, listed
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from consilium.data.private_rows import Rows
-    from consilium.party.dry_run import FederationFile, PartyCheck
-    from consilium.party.home import PartyFile
-    from consilium.protocol.schema import Schema
+    from consilium.party.dry_run import DryRun, FederationFile, PartyCheck
+    from consilium.party.home import Home, PartyFile
+    from consilium.protocol.messages import CollectionMode
 
 app = typer.Typer(
     no_args_is_help=True, help="A data holder: its data, and a run tried locally.", pretty_exceptions_show_locals=False
 )
 
 LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
+WOULD_SEND: dict[CollectionMode, str] = {
+    "plaintext": "each teacher's class for each query",
+    "secure": "counts for each query and class under masks, and the keys and shares of the session",
+    "verified": "counts for each query and class in two parts: uniform numbers, and a part sealed for another node",
+}
 
 HomeArgument = Annotated[Path, typer.Argument(metavar="HOME", help="The party's folder, with party.toml.")]
 FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", help="The coordinator's file.")]
@@ -34,94 +35,83 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 def dry_run_command(
     home: HomeArgument,
     federation: FederationArgument,
-    queries: Annotated[
-        Path | None, typer.Option(help="The student's rows: .npz, .csv or .parquet; else rows are made up.")
-    ] = None,
     data_only: Annotated[
         bool,
         typer.Option("--data-only", help="Hold the data against the schema: every problem of every column at once."),
     ] = False,
     output: FormatOption = Format.text,
 ) -> None:
-    """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
-    from consilium.party.dry_run import check, dry_run, load_federation
-    from consilium.party.home import read_party
+    """Train the teachers and vote on made-up rows, on this machine only: nothing is sent, spent or kept."""
+    from consilium.party.dry_run import check, dry_run, load_federation, usable
+    from consilium.party.home import open_home
+    from consilium.protocol.errors import ConsiliumError
 
-    settings = read_party(home)
-    terms = load_federation(federation)
-    if data_only:
-        return _check_data(home, settings, terms, output)
-    public_rows = None if queries is None else _read_queries(queries, terms.rows)
-    start = time.perf_counter()
-    rows, findings = check(settings, home, terms)
-    read_seconds = time.perf_counter() - start
-    fitting = _usable(rows, findings, settings, output)
-    if output is Format.text:
-        print("\n".join(_lines(findings, settings)), flush=True)  # training may take long
-    result = dry_run(fitting, settings.name, home, terms, public_rows, settings.teacher)
-    choices = result.reply.choices
-    count, classes = len(choices), len(terms.rows.classes)
-    kind = (settings.teacher or terms.teacher).title
-    if output is Format.json:
-        table = {
-            "federation": terms.name,
-            "queries": {"count": count, "made_up": queries is None},
-            "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
-            "seconds": {"read": read_seconds, "train": result.train_seconds, "vote": result.vote_seconds},
-            "would_send": {"collection": terms.collection, **_form(choices, terms.collection == "plaintext", classes)},
-            "same_votes_on_every_query": result.constant,
-        }
-        if result.own_code is not None:
-            table["own_code"] = result.own_code._asdict()
-        show(output, {**_table(findings, settings), **table}, ())
-        return
-    print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
-    whose = " (your own [teacher])" if settings.teacher else ""
-    print(f"teachers   {terms.teachers_per_party} x {kind}{whose}")
-    print(f"seconds    read {read_seconds:.2f}, train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}")
-    print("would send to the coordinator")
-    print("  hello    name, number of teachers")
-    print("  train    name and number of teachers")
-    print(f"  vote     {_WOULD_SEND[terms.collection](choices, count, classes, terms.teachers_per_party)}")
-    if result.constant:
-        print(
-            "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
-        )
-    for line in result.own_code.lines(terms.teachers_per_party) if result.own_code else ():
-        print(f"NOTE: {line}")
-    print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
-
-
-def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: Format) -> None:
-    """Every problem of the data, by the federation's schema. Trains nothing."""
-    from consilium.party.dry_run import check
-
-    rows, report = check(settings, home, terms)
-    _usable(rows, report, settings, output)
-    lines = [*_lines(report, settings), f"The data fit federation {terms.name!r}."]
-    warnings = listed(_warnings(home))
-    values = {"federation": terms.name, "warnings": warnings}
-    show(output, {**_table(report, settings), **values}, lines)
+    opened, asked = open_home(home), load_federation(federation)
+    rows, findings = check(opened, asked)
+    lines, table = _lines(findings, opened.file), _table(findings, opened.file)
+    try:
+        fitting = usable(rows, findings)
+    except ConsiliumError as error:
+        if output is Format.text:
+            print("\n".join(lines))
+            raise
+        show(output, {"error": error_table(error), **table}, ())
+        raise typer.Exit(error.exit_code) from None
+    lines.append(f"The data fit federation {asked.name!r}.")
+    if not data_only:
+        run_lines, run_table = _of_run(dry_run(fitting, opened, asked), opened, asked)
+        lines, table = [*lines, *run_lines], {**table, **run_table}
+    warnings = listed(_warnings(opened))
+    show(output, {**table, "federation": asked.name, "warnings": warnings}, lines)
     tell_warnings(warnings, output)
 
 
-def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:
-    """Shape and type of what would travel: choices, or a matrix under masks."""
-    shape, dtype = (choices.shape, choices.dtype.name) if clear else ((len(choices), classes), "uint16")
-    return {"shape": list(shape), "dtype": dtype}
+@app.command("forget")
+def forget_command(home: HomeArgument, output: FormatOption = Format.text) -> None:
+    """Delete all teachers. What the party has given stays written down: a coordinator that comes again has it train."""
+    from consilium.party.home import open_home
+
+    with closing(open_home(home).remembered()) as store:
+        count = store.forget_teachers()
+    show(output, {"deleted": count}, [f"teachers of {count} federation{'' if count == 1 else 's'} deleted"])
 
 
-def _warnings(home: Path) -> list[RunWarning]:
+def _of_run(result: DryRun, home: Home, federation: FederationFile) -> tuple[list[str], dict[str, Any]]:
+    """What a run came to, for people and for a program."""
+    queries, count = len(result.reply.choices), federation.teachers_per_party
+    own = home.file.teacher is not None
+    kind, sent = (home.file.teacher or federation.teacher).title, WOULD_SEND[federation.collection]
+    table: dict[str, Any] = {
+        "queries": queries,
+        "teachers": {"count": count, "kind": kind, "own": own},
+        "seconds": {"train": result.train_seconds, "vote": result.vote_seconds},
+        "would_send": sent,
+        "same_votes_on_every_query": result.constant,
+    }
+    lines = [
+        f"queries    {queries} made up from the schema",
+        f"teachers   {count} x {kind}{' (your own [teacher])' if own else ''}",
+        f"seconds    train {result.train_seconds:.2f}, vote {result.vote_seconds:.2f}",
+        f"would send to the coordinator: name and number of teachers, and as votes {sent}",
+    ]
+    if result.constant:
+        lines.append("NOTE: every query got the same votes: the teachers may have learnt nothing, or of hardly any row")
+    if result.own_code is not None:
+        table["own_code"] = result.own_code._asdict()
+        lines += [f"NOTE: {line}" for line in result.own_code.lines(count)]
+    lines.append("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
+    return lines, table
+
+
+def _warnings(home: Home) -> list[RunWarning]:
     """What the terms that the party pins promise; none where it pins none, or has accepted nothing yet. Raises
     ConfigError."""
     from consilium.party.expectation import party_warnings
-    from consilium.party.home import open_home
     from consilium.protocol.refusals import Refused
 
-    opened = open_home(home)
-    pinned = None if opened.own_policy is None else opened.pinned_terms()
+    pinned = None if home.file.policy is None else home.pinned_terms()
     try:
-        return [] if pinned is None else party_warnings(pinned, opened.policy)
+        return [] if pinned is None else party_warnings(pinned, home.policy)
     except Refused:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 
@@ -159,67 +149,3 @@ def _table(findings: PartyCheck, settings: PartyFile) -> dict[str, Any]:
         "doubts": [str(line) for line in report.remarks],
         "problems": [str(line) for line in (*findings.faults, *findings.refusals)],
     }
-
-
-def _usable(rows: Rows | None, findings: PartyCheck, settings: PartyFile, output: Format) -> Rows:
-    """The rows; or the end of the command, with all that was found and the error that it amounts to."""
-    from consilium.party.dry_run import usable
-    from consilium.protocol.errors import ConsiliumError
-
-    try:
-        return usable(rows, findings)
-    except ConsiliumError as error:
-        if output is Format.text:
-            print("\n".join(_lines(findings, settings)))
-            raise
-        show(output, {"error": error_table(error), **_table(findings, settings)}, ())
-        raise typer.Exit(error.exit_code) from None
-
-
-def _read_queries(path: Path, schema: Schema) -> np.ndarray:
-    import numpy as np
-
-    from consilium.data.files import CsvRule, in_file
-    from consilium.data.schema_rows import Reading, read_schema_rows
-    from consilium.protocol.errors import DataError
-    from consilium.protocol.files import unreadable
-    from consilium.protocol.queries import canonical_queries
-
-    if path.suffix.lower() in (".csv", ".parquet"):
-        how = Reading(CsvRule(), in_file("csv"), "the federation's", public=True)
-        return canonical_queries(read_schema_rows(path, schema, how).x, len(schema.features))
-    action = "Give an .npz with `features` and `queries`, or a .csv or .parquet"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names, rows = [str(name) for name in file["features"]], file["queries"]
-    except FileNotFoundError as error:
-        raise unreadable(path, error, action) from None
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read queries {path}: {type(error).__name__}", action) from None
-    if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise DataError(f"queries {path} have shape {rows.shape} for {len(names)} features", action)
-    if tuple(names) != schema.features:
-        raise DataError(f"the features of {path} are not the federation's, in its order", "Ask for its public rows")
-    return canonical_queries(rows, len(names))
-
-
-def _clear(choices: Any, count: int, classes: int, teachers: int) -> str:
-    return f"{choices.dtype} {choices.shape}, {choices.nbytes} bytes: each teacher's class for each query"
-
-
-def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
-    most = 4 * count * classes
-    return f"({count}, {classes}) under masks, at most {most} bytes, and the keys and shares of the session"
-
-
-def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
-    from consilium.sums.aggregators.field import FIELD_16, FIELD_21
-    from consilium.sums.aggregators.proof import VoteGrid
-    from consilium.sums.aggregators.uploads import upload_bytes
-
-    usual, larger = (upload_bytes(VoteGrid(count, classes, teachers, numbers)) for numbers in (FIELD_16, FIELD_21))
-    size = f"{usual} bytes ({larger} where counts reach beyond {FIELD_16.most_reach})"
-    return f"({count}, {classes}) in two parts, {size}: uniform numbers, and a part sealed for another node"
-
-
-_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from consilium.data.private_rows import there
@@ -13,7 +14,6 @@ from consilium.node.kit import Kit
 from consilium.party.dry_run import check, load_federation, usable
 from consilium.party.expectation import (
     check_is_accepted,
-    check_own_roster,
     own_epsilon,
     party_warnings,
     policy_request,
@@ -21,30 +21,22 @@ from consilium.party.expectation import (
     student_epsilon,
     towards_whom,
 )
-from consilium.party.home import (
-    HELLO,
-    LIMITS,
-    TRAIN,
-    VOTES,
-    Home,
-    LastAnswer,
-    Policy,
-    check_terms,
-    last_answers,
-    open_home,
-    read_party,
-)
+from consilium.party.hidden_votes import check_own_roster
+from consilium.party.home import LIMITS, Home, Policy, check_terms, open_home
 from consilium.party.promise import check_promised_unit, promise_of
-from consilium.party.spend import SpendStore
-from consilium.party.sum_store import SessionStore, UploadStore
+from consilium.party.store import LastAnswer
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
-from consilium.protocol.identity import Identity
-from consilium.protocol.messages import Terms
+from consilium.protocol.messages import HelloRequest, Terms, TrainRequest, VoteRequest
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.report.disclosure import epsilon_text
-from consilium.sums.roster import SumRoster, load_roster
+from consilium.sums.aggregators.wire import UploadRequest
+from consilium.sums.masks.messages import MaskedRequest, UnmaskRequest
+from consilium.sums.roster import SumRoster
 
 POLICY = "policy in policy.toml"
+HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind
+VOTES = (VoteRequest.kind, MaskedRequest.kind, UnmaskRequest.kind, UploadRequest.kind)
+"""Requests with whose answer votes leave, in plaintext or as part of a sum."""
 
 
 class Party(MemberKind):
@@ -66,13 +58,13 @@ class Party(MemberKind):
         check_is_accepted(home)
 
     def keys_of(self, kit: Kit) -> OwnKeys:
-        return OwnKeys.of_party(Identity.load(open_home(kit.folder).identity_file), NodeKey.load(kit / NODE_KEY))
+        return OwnKeys.of_party(open_home(kit.folder).identity(), NodeKey.load(kit / NODE_KEY))
 
     def roster_of(self, kit: Kit) -> SumRoster | None:
         """Read as the votes of the party's pinned terms need it."""
         home = open_home(kit.folder)
         terms = home.pinned_terms()
-        return load_roster(home.policy.collection if terms is None else terms.collection, home.roster_file)
+        return home.roster_for(home.policy.collection if terms is None else terms.collection)
 
     def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
         if roster is None:
@@ -90,18 +82,7 @@ class Party(MemberKind):
         )
 
     def state(self, kit: Kit) -> str:
-        """What it gave is in three files, all of which this program must be able to read."""
-        sessions, uploads = kit.state / "sessions.db", kit.state / "uploads.db"
-
-        def read() -> int:
-            if sessions.exists():
-                with SessionStore(sessions).transaction():
-                    pass
-            if uploads.exists():
-                UploadStore(uploads).find("")
-            return SpendStore(open_home(kit.folder).spend_file).answered()
-
-        return f"{refused_is_wrong(read, 'state', 'Restore the newest backup of state/')} queries answered ever"
+        return f"{_answered(open_home(kit.folder))} queries answered ever"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
         return [
@@ -119,13 +100,14 @@ class Party(MemberKind):
 
     def standing(self, kit: Kit) -> str:
         """By the journal as it is now."""
-        terms = open_home(kit.folder).pinned_terms()
-        return standing_of(last_answers(kit.folder), "" if terms is None else terms.federation)[0]
+        home = open_home(kit.folder)
+        terms = home.pinned_terms()
+        return standing_of(_last_answers(home), "" if terms is None else terms.federation)[0]
 
     def status(self, kit: Kit) -> NodeStatus:
         home = open_home(kit.folder)
         terms = self.terms_of(home)
-        standing, since = standing_of(last_answers(kit.folder), terms.federation)
+        standing, since = standing_of(_last_answers(home), terms.federation)
         epsilon, problem, student, towards = None, "", None, ""
         try:
             check_is_accepted(home)
@@ -136,7 +118,7 @@ class Party(MemberKind):
         except Refused as error:
             problem = f"its own policy refuses this federation: {error}. {CURES[error.refusal.rule]}"
         return self.base_status(
-            kit, home, terms, SpendStore(home.spend_file).answered(),
+            kit, home, terms, _answered(home),
             standing=standing, since=since, problem=problem,
             epsilon=epsilon, epsilon_student=student, towards=towards,
         )  # fmt: skip
@@ -153,7 +135,7 @@ class Party(MemberKind):
     def _policy(self, kit: Kit) -> str:
         home, terms = open_home(kit.folder), self._terms(kit)
         refused_is_wrong(
-            lambda: (check_terms(home.policy, terms), check_promised_unit(terms, home.rules)),
+            lambda: (check_terms(home.policy, terms), check_promised_unit(terms, home.file.rules)),
             POLICY,
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
@@ -171,7 +153,7 @@ class Party(MemberKind):
         if roster is None:
             raise ConfigError("there is no roster for these votes", "Unpack the kit again")
         sentence = check_roster(kit, roster, terms.roster, roster.keys.get(kit.name))
-        refused_is_wrong(lambda: check_own_roster(open_home(kit.folder), terms), POLICY)
+        refused_is_wrong(lambda: check_own_roster(open_home(kit.folder).settings(), terms), POLICY)
         return sentence
 
     def _expectation(self, kit: Kit) -> str:
@@ -182,7 +164,8 @@ class Party(MemberKind):
     def _queries(self, kit: Kit) -> str:
         """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
         home, terms = open_home(kit.folder), self._terms(kit)
-        before, most = SpendStore(home.spend_file).past(terms.federation).elsewhere, home.policy.most_queries
+        with closing(home.remembered()) as store:
+            before, most = store.answered(but=terms.federation), home.policy.most_queries
         in_this_one = promise_of(terms).queries
         sentence = f"{before} answered in other federations, at most {in_this_one} in this one; policy: {most}"
         if before + in_this_one > most:
@@ -191,6 +174,16 @@ class Party(MemberKind):
 
 
 PARTY = Party()
+
+
+def _answered(home: Home) -> int:
+    with closing(home.remembered()) as store:
+        return store.answered()
+
+
+def _last_answers(home: Home) -> dict[str, LastAnswer]:
+    with closing(home.remembered()) as store:
+        return store.last_answers()
 
 
 def _data(kit: Kit) -> str:
@@ -204,7 +197,7 @@ def _data(kit: Kit) -> str:
             "Put the party's rows there: a table (.csv, .parquet) with a heading, the label and the features among its"
             " columns, or .npz",
         )
-    rows, report = check(read_party(kit.folder), kit.folder, load_federation(kit / "federation.json"))
+    rows, report = check(home, load_federation(kit / "federation.json"))
     try:
         count = len(usable(rows, report).y)
     except ConsiliumError as error:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +15,14 @@ from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.data.mapping import Problem
-from consilium.data.private_rows import DataReport, Rows, read_rows, there
-from consilium.models.keys import TeacherKind, TeacherSpec
-from consilium.models.table import check_teacher, fit_teachers
-from consilium.party.home import PartyFile, Policy, check_shards, check_terms
+from consilium.data.private_rows import DataReport, Rows, there
+from consilium.models.keys import TeacherSpec
+from consilium.models.table import check_teacher
+from consilium.party.home import Home, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
-from consilium.party.teach import SECRET_BYTES, OwnCodeTrial, secret_if_there, simulated_secret, split, try_again
-from consilium.party.voting import Lot, check_reference, load_teachers, save_teachers, thresholds_of, votes_of_teachers
+from consilium.party.store import SECRET_BYTES, Store
+from consilium.party.teach import OwnCodeTrial, make, simulated_secret, split, states_of, try_again
+from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
@@ -77,12 +77,6 @@ class FederationFile(_Part):
         self.reference_rows()
         return self
 
-    @property
-    def exact_sums(self) -> bool:
-        """Whether sums leave without noise: verified ones where neither aggregators nor mechanism add it."""
-        noisy = self.noise_shares > 0 or self.mechanism.name.startswith("distributed")
-        return self.collection == "secure" or (self.collection == "verified" and not noisy)
-
     def reference_rows(self) -> np.ndarray:
         """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
@@ -125,7 +119,7 @@ class DryRun:
     own_code: OwnCodeTrial | None = field(default=None, repr=False)
 
 
-def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
+def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
     """The rows, if they could be trained on, and what is wrong with policy or data; with the default of what nobody has
     accepted yet.
 
@@ -133,31 +127,28 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
     ------
     PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
-    refusals, policy = [], settings.policy or Policy(allowed_classes=federation.rows.classes)
-    try:
-        if settings.policy is not None:
-            check_terms(policy, _terms(federation), federation.exact_sums)
-    except Refused as error:
-        refusals.append(f"the policy would refuse this federation: {error}")
-    try:
-        teacher = settings.teacher.at(home) if settings.teacher else federation.teacher
-        check_teacher(teacher, federation.rows)
-    except Refused as error:
-        refusals.append(f"the teacher would be refused: {error}")
-    try:
-        check_reference(federation.voting_rule, federation.rows, federation.reference_rows())
-    except Refused as error:
-        refusals.append(f"the voting rule would be refused: {error}")
-    try:
-        check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
-    except Refused as error:
-        refusals.append(f"training would be refused: {error}")
-    if not there(home / settings.data):
-        raise PathError(f"{home / settings.data} is not there", "Correct `data` in party.toml, or bring the file")
+    settings, refusals = home.file, []
+    policy = settings.policy or Policy(allowed_classes=federation.rows.classes)
+    unit = federation.privacy.unit if federation.privacy else Unit.PARTY
+    asked: dict[str, Callable[[], object]] = {
+        "the policy would refuse this federation": lambda: settings.policy and check_terms(policy, _terms(federation)),
+        "the teacher would be refused": lambda: check_teacher(home.teacher or federation.teacher, federation.rows),
+        "the voting rule would be refused": lambda: check_reference(
+            federation.voting_rule, federation.rows, federation.reference_rows()
+        ),
+        "training would be refused": lambda: check_unit(unit, settings.rules),
+    }
+    for what, checked in asked.items():
+        try:
+            checked()
+        except Refused as error:
+            refusals.append(f"{what}: {error}")
+    if not there(home.data_file):
+        raise PathError(f"{home.data_file} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
-        rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
+        rows, report = home.rows().report(federation.rows)
     if rows is not None:
-        secret, lasting = _secret(settings.name, home, federation)
+        secret, lasting = _secret(home, federation)
         smallest = min(map(len, split(rows.identities, federation.teachers_per_party, secret)))
         try:
             check_shards(policy, smallest)
@@ -171,44 +162,26 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
     return rows, PartyCheck(report, tuple(refusals), unused)
 
 
-def dry_run(
-    rows: Rows,
-    name: str,
-    home: Path,
-    federation: FederationFile,
-    queries: np.ndarray | None = None,
-    teacher: TeacherKind | None = None,
-) -> DryRun:
-    """Train the teachers and vote, in a folder inside the home that is gone afterwards.
-
-    teacher: the party's own kind; the federation's where None.
-        What is in a file is looked for in the home.
-    queries: (n, features) in the schema's order; made up from the schema's public statistics where None.
-
-    Raises
-    ------
-    DataError : the queries are no rows of the schema. ConsiliumError : training failed.
-    """
+def dry_run(rows: Rows, home: Home, federation: FederationFile) -> DryRun:
+    """Train the teachers and vote on made-up queries; nothing is kept. Raises ConsiliumError: training failed."""
     schema, count = federation.rows, federation.teachers_per_party
-    if queries is None:
-        queries = made_up_queries(schema, min(federation.query_budget.queries, MADE_UP))
-    queries = canonical_queries(queries, len(schema.features))
-    with contained("training", home), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
+    queries = canonical_queries(
+        made_up_queries(schema, min(federation.query_budget.queries, MADE_UP)), len(schema.features)
+    )
+    with contained("training"), closing(Store.in_memory()) as store:
         start = time.perf_counter()
-        parts = split(rows.identities, count, _secret(name, home, federation)[0])
-        seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
-        spec = teacher.at(home) if teacher else federation.teacher
-        seen = rows.represented(schema, parts)
-        teachers = fit_teachers(spec, seen, parts, seeds, len(schema.classes))
-        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
-        save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
+        parts = split(rows.identities, count, _secret(home, federation)[0])
+        spec, seeds = home.teacher or federation.teacher, states_of(np.random.SeedSequence(), count)
+        made = make(rows, schema, spec, federation.voting_rule, federation.reference_rows(), parts, seeds)
+        store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", *made))
         trained = time.perf_counter()
-        loaded = load_teachers(Path(folder), NOWHERE)
-        lot = Lot(name, NOWHERE, query_ids(queries))
-        choices = packed(votes_of_teachers(loaded, schema.inputs(queries), lot), len(schema.classes))
+        kept = Store.in_memory(store.content()).teachers(NOWHERE)  # as a later process finds them
+        inputs = schema.inputs(queries)
+        votes = votes_of_teachers(kept, inputs, Lot(home.name, NOWHERE, query_ids(queries)))
+        choices = packed(votes, len(schema.classes))
         voted = time.perf_counter()
-        own_code = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
-    reply = VoteReply(party=name, query_set=query_set_hash(queries), choices=choices)
+        own_code = try_again(rows.represented(schema, parts), spec, parts, seeds, made[0], inputs)
+    reply = VoteReply(party=home.name, query_set=query_set_hash(queries), choices=choices)
     return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own_code)
 
 
@@ -233,20 +206,21 @@ def made_up_queries(schema: Schema, count: int) -> np.ndarray:
     return rows
 
 
-def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, bool]:
+def _secret(home: Home, federation: FederationFile) -> tuple[bytes, bool]:
     """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
     secret yet gets one for this run only."""
     if federation.seed >= 0:
-        return simulated_secret(federation.seed, name), True
-    secret = secret_if_there(home / "state")
+        return simulated_secret(federation.seed, home.name), True
+    with closing(home.remembered()) as store:
+        secret = store.secret()
     if secret is not None:
         return secret, True
     return secrets.token_bytes(SECRET_BYTES), federation.teachers_per_party == 1
 
 
 @contextmanager
-def contained(stage: str, home: Path | None = None) -> Iterator[None]:
-    """Keep the text of an unexpected error from the screen: it may quote a row. home: where it writes."""
+def contained(stage: str) -> Iterator[None]:
+    """Keep the text of an unexpected error from the screen: it may quote a row."""
     try:
         yield
     except ConsiliumError:
@@ -254,7 +228,7 @@ def contained(stage: str, home: Path | None = None) -> Iterator[None]:
     except Refused as error:
         raise ConfigError(f"{stage} would be refused: {error}", "Change [teacher] in party.toml") from None
     except OSError as error:
-        raise typed(error, home) or error from None
+        raise typed(error) or error from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
-from consilium.accounting.events import ReleaseEvent
 from consilium.node.acceptance import (
     PolicyRequest,
     check_kit_accepted,
@@ -21,32 +20,14 @@ from consilium.node.acceptance import (
 )
 from consilium.node.checks import refused_is_wrong
 from consilium.node.limits import events_of
-from consilium.party import hidden_votes, sum_store
-from consilium.party.home import LIMITS, Home, Policy, has_exact_sums
+from consilium.party.account import Account
+from consilium.party.home import LIMITS, Home, Policy
 from consilium.party.promise import epsilon, promise_of
-from consilium.party.spend import SpendStore
-from consilium.protocol.messages import EXACT_SUMS, Terms
+from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import RunWarning
-from consilium.sums.roster import ROSTERS, load_roster
-
-
-def check_own_roster(home: Home, terms: Terms) -> None:
-    """Check that the party has a place in the roster of the terms; plaintext votes have no roster.
-
-    Raises
-    ------
-    Refused, ConfigError : as `hidden_votes.check_roster`. RosterMismatch : the party is not in it.
-    BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
-    """
-    if terms.collection not in ROSTERS:
-        return
-    roster = hidden_votes.check_roster(home, terms)
-    place = roster.place(home.name)
-    if promise_of(terms).noise(1) is None:  # else there is no state to look at
-        sum_store.check_exact(home.state, roster, place)
 
 
 def own_epsilon(home: Home, terms: Terms) -> float:
@@ -56,7 +37,8 @@ def own_epsilon(home: Home, terms: Terms) -> float:
     ------
     Refused : the policy does not allow it, or the promise cannot be read.
     """
-    return SpendStore(home.spend_file).check(terms, home.policy)
+    with closing(home.remembered()) as store:
+        return Account(store).epsilon(terms, home.policy)
 
 
 def _disclosed(terms: Terms) -> Disclosure:
@@ -64,15 +46,13 @@ def _disclosed(terms: Terms) -> Disclosure:
     promise = promise_of(terms)
     events = events_of(terms.student) if terms.student else promise.events
     kind = widest(AT_MOST[event.mechanism.name] for event in events if not event.mechanism.closing)
-    in_sums = promise.release.mechanism.noise_by_parties and terms.collection != "plaintext"
-    return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
+    return Disclosure(kind, terms.collection)
 
 
 def student_epsilon(terms: Terms, policy: Policy) -> float | None:
     """Epsilon towards the student and the public, by the party's own unit and delta; None where the terms promise one
     epsilon to all. Raises Refused for a promise that cannot be read."""
-    events = events_of(terms.student) if terms.student else ()
-    return epsilon(events, policy) if events else None
+    return epsilon((terms.student,), policy) if terms.student else None
 
 
 def towards_whom(terms: Terms, charged: float, student: float | None) -> str:
@@ -95,9 +75,8 @@ def promise_in_words(terms: Terms, policy: Policy, charged: float) -> str:
 
 def party_warnings(terms: Terms, policy: Policy) -> list[RunWarning]:
     """Of the one federation that these terms are of. Raises Refused for a promise that cannot be read."""
-    promise = promise_of(terms)
     expected = Expected(
-        epsilon=epsilon(promise.events, policy),
+        epsilon=epsilon((terms.promise,), policy),
         delta=policy.delta,
         unit=policy.unit.value,
         votes=0,  # how many others take part, terms do not say
@@ -124,16 +103,15 @@ def policy_request(home: Home, terms: Terms) -> PolicyRequest:
 
 def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     federation, promise = load_federation_part(home.folder), promise_of(terms)
-    known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
-    roster = load_roster(terms.collection, home.roster_file)
+    known, roster = read_policy(home.folder, Policy, LIMITS), home.roster_for(terms.collection)
+    with closing(home.remembered()) as store:
+        past = Account(store).past(terms.federation)
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
-    exact, privacy = has_exact_sums(terms), federation.privacy
-    columns = tuple(name for name in federation.columns if name not in home.rules.lacks)
+    privacy = federation.privacy
+    columns = tuple(name for name in federation.columns if name not in home.file.lacks)
     may_miss = tuple(name for name in federation.may_miss if name in columns)
     requested: dict[str, Any] = {
         "collection": terms.collection,
-        "exact_sums": exact,
-        "open_queries": terms.collection in EXACT_SUMS and not terms.public,
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,
@@ -147,9 +125,9 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     theirs = counted_by.model_copy(
         update={"unit": promise.release.unit, "neighbouring": promise.release.neighbouring, "delta": privacy.delta}
     )
-    nodes = _epsilon(promise.events, theirs)
+    nodes = epsilon((terms.promise,), theirs)
     student = student_epsilon(terms, theirs)
-    together = _epsilon([*past.events, *promise.events], counted_by)
+    together = epsilon((*past.promises, terms.promise), counted_by)
     by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
     inherited = home.inheritance()
     lines = lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, columns)
@@ -163,19 +141,13 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines,
-        guarantees=guarantees(
-            privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
-        ),
+        guarantees=guarantees(privacy, terms.collection, nodes if student is None else student, nodes, neighbouring),
         facts={
             **names,
-            **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, counted_by), together, by),
+            **past_in_words(len(past.promises), past.elsewhere, epsilon(past.promises, counted_by), together, by),
             "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
             if may_miss
             else "not asked about in any column",
         },
         columns=columns,
     )
-
-
-def _epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
-    return epsilon(events, policy) if events else 0.0

@@ -10,22 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from consilium.party import sum_store
-from consilium.party.home import Home, check_terms
+from consilium.party.account import Account, Agreed
+from consilium.party.home import PartySettings
 from consilium.party.masked_session import PartySession
 from consilium.party.promise import promise_of
-from consilium.party.spend import SpendStore
-from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, Uploads
+from consilium.party.store import Store
+from consilium.party.sum_store import Kept, Sessions, Uploads
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.messages import CollectionMode, Terms
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
+from consilium.protocol.messages import Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.aggregators.wire import UploadReply, UploadRequest, as_array
@@ -48,8 +48,7 @@ from consilium.sums.packing import message_digest
 from consilium.sums.roster import ROSTERS, Roster, VerifiedRoster
 from consilium.sums.terms import LIFETIME
 
-MASKED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
-"""Votes that are collected in these sessions."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,36 +62,56 @@ class QuerySet:
     proof: np.ndarray = field(repr=False)
 
 
-class ChargedVotes(Protocol):
-    """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
+class Voter(Protocol):
+    """A `PartyNode`, as hidden votes need it."""
 
-    def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1) -> np.ndarray: ...
+    @property
+    def settings(self) -> PartySettings: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def account(self) -> Account: ...
+
+    def agreed(self, federation: str) -> Agreed: ...
+
+    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int = 1) -> np.ndarray: ...
 
 
-def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
-    """The party's own copy of the roster, if it is the one of these terms and can be served under the policy.
+def check_own_roster(settings: PartySettings, agreed: Terms) -> None:
+    """Check that the party's own copy of the roster is the one of these terms, lists it, and can be served under the
+    policy. Plaintext votes have none.
 
     Raises
     ------
     Refused : another roster, too few honest parties in a sum, or a promise of noise in more shares than there are sure
-        to be.
-    ConfigError : no usable roster file.
+        to be. RosterMismatch : the party is not in it. ConfigError : it has none.
     """
-    roster = home.roster(ROSTERS[agreed.collection])
+    if agreed.collection not in ROSTERS:
+        return
+    roster = _own(settings.roster, ROSTERS[agreed.collection], "roster")
     if roster.digest != agreed.roster:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {agreed.roster[:12]}, this party {roster.digest[:12]}"
         )
-    if roster.sure < home.policy.least_parties:
-        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=roster.sure)
+    if roster.sure < settings.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=settings.policy.least_parties, requested=roster.sure)
     noise = promise_of(agreed).noise(1)
     if isinstance(roster, Roster) and noise is not None and noise.shares > roster.sure:
         detail = "noise in more shares than are sure to be"
         raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
-    return roster
+    roster.place(settings.name)
 
 
-def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) -> Terms:
+def _own(value: object, kind: type[T], name: str) -> T:
+    """What the party has of this kind. Raises ConfigError where it has none."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"this party has no {name} for such votes", "Unpack the kit again, or ask the operator")
+    return value
+
+
+def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
     """The terms of the enrolment, if this session is one that they and the policy allow.
 
     The noise that the party is about to draw, or that the aggregators are to add, must be, to the digit, the noise of
@@ -102,43 +121,30 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
     ------
     Refused : it is not. ConfigError : no usable roster.
     """
-    agreed = spend.terms(terms.federation)
-    check_terms(home.policy, agreed)
-    masked = isinstance(terms, MaskedTerms)
-    if masked != (agreed.collection in MASKED) or agreed.collection not in ROSTERS:
-        kind = "secure" if masked else "verified"
-        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {agreed.collection} votes")
-    if terms.roster != check_roster(home, agreed).digest:
+    agreed, policy = voter.agreed(terms.federation), voter.settings.policy
+    enrolled, kind = agreed.terms, "secure" if isinstance(terms, MaskedTerms) else "verified"
+    if kind != enrolled.collection:
+        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {enrolled.collection} votes")
+    check_own_roster(voter.settings, enrolled)
+    if terms.roster != enrolled.roster:
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-    if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
-        raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-    promise = promise_of(agreed)
-    noise = promise.noise(terms.phase)
-    if isinstance(terms, MaskedTerms):
-        fits = noise == (None if terms.exact else (terms.sigma, terms.noise_shares))
-    else:
-        fits = terms.leader_sigma == terms.helper_sigma == (0.0 if noise is None else noise.sigma)
-    if not fits:
+    if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
+        raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
+    noise = agreed.promise.noise(terms.phase)
+    if noise is None or terms.noise != noise:
         raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-    if not terms.are_of(agreed.digest()):
-        raise Refused(Rule.TERMS, detail="others who give to this exact sum were enrolled with other terms")
-    most = min(promise.most(terms.phase), home.policy.most_queries)
+    most = min(agreed.promise.most(terms.phase), policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-    spend.follow(terms.federation, terms.position)
+    voter.account.follow(terms.federation, terms.position)
     return agreed
 
 
 @dataclass(frozen=True)
 class SecureVotes:
-    """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
+    """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then."""
 
-    spend: where the party keeps the terms of its enrolment.
-    """
-
-    home: Home
-    spend: SpendStore
-    charged_votes: ChargedVotes
+    voter: Voter
 
     def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
         """Stage 0: keys, if the session is one that this party was promised."""
@@ -151,25 +157,23 @@ class SecureVotes:
         return self._session().share(request)
 
     def masked(self, request: MaskedRequest) -> MaskedReply:
-        """Stage 2: votes, counted, with this party's share of the noise where it is asked for, under masks."""
-        session = self._session()
-        with SessionStore(self._store).transaction() as transaction:
-            begun = transaction.session(request.sid)
+        """Stage 2: votes, counted, with this party's share of the noise, under masks."""
+        begun = Sessions(self.voter.store).session(request.sid)
         if begun is None:
             raise StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = MaskedTerms.parse(begun.descriptor)
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        return session.masked(request, *self.sources(terms, query_set))
+        return self._session().masked(request, *self.sources(terms, query_set))
 
     def sources(self, terms: MaskedTerms, query_set: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
-        agreed = self.spend.terms(terms.federation)
-        source = self._noise(terms, agreed)
+        agreed = self.voter.agreed(terms.federation)
+        source = self._noise(terms, agreed.terms)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.charged_votes(replace(query_set, queries=queries), agreed, terms.phase)
+            return self.voter.charged_votes(replace(query_set, queries=queries), agreed, terms.phase)
 
-        return votes, lambda sigma, shape: source.gaussian(sigma, shape)
+        return votes, source.gaussian
 
     def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
         """Stage 3."""
@@ -181,36 +185,30 @@ class SecureVotes:
 
     def accept(self, terms: MaskedTerms) -> None:
         """See `accepted`."""
-        accepted(self.home, self.spend, terms)
+        accepted(self.voter, terms)
 
     def _noise(self, terms: MaskedTerms, agreed: Terms) -> NoiseSource:
-        seed = self.home.simulated_noise_seed
+        seed, name = self.voter.settings.noise_seed, self.voter.settings.name
         if seed is None or not agreed.simulation:
             return SystemNoise()
-        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase]), 16))
-
-    @property
-    def _store(self) -> Path:
-        return self.home.state / SESSIONS
+        return SeededNoise(int(canonical_digest([seed, name, terms.query_set, terms.phase]), 16))
 
     def _session(self) -> PartySession:
-        return PartySession(self._store, self.home.identity(), self.home.name, self.home.roster(Roster))
+        settings = self.voter.settings
+        roster, identity = _own(settings.roster, Roster, "roster"), _own(settings.identity, Identity, "signing key")
+        return PartySession(self.voter.store, identity, settings.name, roster)
 
 
 MOST_SESSIONS = 20
-"""On one query set in one phase. A session that is not brought to its end may be tried again; each is a chance for an
+"""On one query set in one round. A session that is not brought to its end may be tried again; each is a chance for an
 aggregator to refuse this party and see what follows."""
 
 
 @dataclass(frozen=True)
 class VerifiedVotes:
-    """The one answer. spend: where the party keeps the terms of its enrolment. uploads: where it keeps what it gave.
-    clock: seconds since the epoch."""
+    """The one answer. clock: seconds since the epoch."""
 
-    home: Home
-    spend: SpendStore
-    uploads: Uploads
-    charged_votes: ChargedVotes
+    voter: Voter
     clock: Callable[[], float] = time.time
 
     def upload(self, request: UploadRequest) -> UploadReply:
@@ -223,39 +221,34 @@ class VerifiedVotes:
             the key to seal for is not the second aggregator's of this session.
         ConfigError : no usable key or roster.
         """
-        roster, uploads = self.home.roster(VerifiedRoster), self.uploads
+        settings, uploads = self.voter.settings, Uploads(self.voter.store)
+        roster = _own(settings.roster, VerifiedRoster, "roster")
+        identity = _own(settings.identity, Identity, "signing key")
         terms = VerifiedTerms.open(request.terms, request.signature, roster)
-        agreed = accepted(self.home, self.spend, terms)
         digest, now = message_digest(request), self.clock()
-        uploads.erase_before(now - LIFETIME)
-        answer = uploads.find(terms.sid)
-        if answer is None:
-            self._check_sessions(terms)
-            key = SignedKey(request.helper_key, request.helper_signature)
-            client = VoteClient(terms, roster, self.home.name, self.home.identity(), key)
-            query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-            upload = client.upload(self.charged_votes(query_set, agreed, terms.phase))
-            if terms.exact:
-                with SessionStore(self.home.state / SESSIONS).transaction() as tx:
-                    sum_store.keep_block(tx, roster, roster.place(self.home.name))
-                    tx.commit()
-            answer = uploads.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
-        return UploadReply(
-            sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(answer, digest, terms.sid))
-        )
-
-    def _check_sessions(self, terms: VerifiedTerms) -> None:
-        tried = self.uploads.sessions_on(terms.query_set, terms.phase)
-        if tried >= MOST_SESSIONS:
-            raise Refused(
-                Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail="so many sessions on the same queries"
-            )
+        with self.voter.store.transaction():
+            agreed = accepted(self.voter, terms)
+            uploads.erase_before(now - LIFETIME)
+            answer = uploads.find(terms.sid)
+            if answer is None:
+                tried = uploads.sessions_on(terms.query_set, terms.phase)
+                if tried >= MOST_SESSIONS:
+                    detail = "so many sessions on the same queries"
+                    raise Refused(Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail=detail)
+                key, signature = request.helper_key, request.helper_signature
+                client = VoteClient(terms, roster, settings.name, identity, key, signature)
+                query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+                upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.phase))
+                answer = Kept(digest, upload)
+                uploads.keep(terms.sid, terms.query_set, terms.phase, now, answer)
+        given = as_array(_given(answer, digest, terms.sid))
+        return UploadReply(sid=terms.sid_bytes, party=settings.name, upload=given)
 
 
-def _given(answer: KeptUpload | None, digest: bytes, sid: str) -> bytes:
+def _given(answer: Kept, digest: bytes, sid: str) -> bytes:
     """The bytes that are given, to this very request only."""
-    if answer is None or answer.request != digest:
+    if answer.request != digest:
         raise Replay(f"session {sid} was asked in another way before")
-    if answer.upload is None:
+    if answer.reply is None:
         raise StageOrder(f"session {sid} is over: its lifetime has passed")
-    return answer.upload
+    return answer.reply

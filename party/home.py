@@ -6,41 +6,34 @@ data.npz            or .csv, .parquet: rows float (n, features), labels int (n,)
 identity.pem        signing key, and
 roster.json         the parties and their keys, for all but plaintext votes; with both aggregators for verified ones
 terms.json          in a kit: the terms of the one federation that the party takes part in
-state/spend.db      queries answered so far
-state/answers.json  in a kit: what it was asked last, and what it said
-state/shards.key    secret that decides which row is in which shard, mode 0600
-state/sessions.db   secure sums this party took part in
-state/uploads.db    verified votes that this party gave
-state/teachers-<id>/ teachers of one federation"""
+state/party.db      all that it remembers (party.store)"""
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
 from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, MissingRule, PatientRule
+from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted, others, read_terms, read_with_policy
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import pool_of
-from consilium.node.limits import NodeFile, NodePolicy, events_of
-from consilium.protocol.config_files import load
-from consilium.protocol.files import replacing
+from consilium.node.checks import refused_is_wrong
+from consilium.node.limits import NodeFile, NodePolicy
+from consilium.party.store import Store
+from consilium.protocol.config_files import load, read_table
 from consilium.protocol.identity import Identity
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.messages import EXACT_SUMS, CollectionMode, Terms, WireModel
-from consilium.protocol.models import Frozen
-from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.roster import SumRoster
+from consilium.protocol.messages import CollectionMode, Terms
+from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.roster import Roster, SumRoster, VerifiedRoster, load_roster
 
 R = TypeVar("R", bound=SumRoster)
 
@@ -52,21 +45,20 @@ class Policy(NodePolicy):
     least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
     collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
-        "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own). Or
-        "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
-        together, where the others rely on the other parties, so that a party that wants it says so.
+        or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
+        hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
+        parties, so that a party that wants it says so.
     """
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
     least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)
-    collection: CollectionMode = "distributed"
+    collection: CollectionMode = "secure"
 
 
 ALLOWED_VOTES: Mapping[CollectionMode, frozenset[CollectionMode]] = {
     "plaintext": frozenset(get_args(CollectionMode)),
-    "secure": frozenset({"secure", "distributed"}),
-    "distributed": frozenset({"distributed"}),
+    "secure": frozenset({"secure"}),
     "verified": frozenset({"verified"}),
 }
 """By `Policy.collection`, the ways in which votes may be collected."""
@@ -82,15 +74,13 @@ LIMITS: Mapping[str, Limit] = {
         _less_secret,
         {
             "plaintext": "The coordinator learns every vote of this party, with no epsilon towards it.",
-            "secure": "The coordinator learns exact sums of votes, with no epsilon towards it; with all the other"
-            " parties of a sum it would learn this party's votes.",
-            "distributed": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
+            "secure": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
             " of the other parties do not work with it.",
             "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
             " party's votes, and alone neither, whatever other parties do.",
         },
     ),
-    **{key: COMMON[key] for key in ("exact_sums", "open_queries", "unit", "neighbouring", "delta", "most_epsilon")},
+    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon")},
     "most_queries": COMMON["most_queries"],
     "most_teachers": Limit(
         "teachers, each with a vote",
@@ -153,27 +143,14 @@ class PartyFile(NodeFile[Policy]):
         )
 
 
-def check_terms(policy: Policy, terms: Terms, exact: bool | None = None) -> None:
-    """Raise Refused if the policy does not let the party serve in a federation with these terms.
-
-    exact: whether sums leave without noise, where the terms do not hold the promise that says it.
-    """
+def check_terms(policy: Policy, terms: Terms) -> None:
+    """Raise Refused if the policy does not let the party serve in a federation with these terms."""
     policy.check_simulation(terms)
     if sorted(terms.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
     check_votes_mode(policy, terms.collection)
-    policy.check_exact_sums(has_exact_sums(terms) if exact is None else exact)
-    if terms.collection in EXACT_SUMS and not terms.public and not policy.open_queries:
-        raise Refused(Rule.POOL, detail=f"{terms.collection} votes on queries that were not fixed beforehand")
     pool_of(terms)
-
-
-def has_exact_sums(terms: Terms) -> bool:
-    """Whether sums without noise leave by these terms. Refused (MALFORMED) if their promise is none."""
-    if terms.collection != "verified":
-        return terms.collection in EXACT_SUMS
-    return not all(event.mechanism.noise_by_parties for event in events_of(terms.promise))
 
 
 def check_votes_mode(policy: Policy, collection: CollectionMode) -> None:
@@ -195,51 +172,71 @@ def check_shards(policy: Policy, smallest_shard: int) -> None:
 
 
 SETTINGS = "party.toml"
+STORE = "party.db"
+
+
+@dataclass(frozen=True)
+class PartySettings:
+    """What a party is, apart from its rows and what it remembers. identity, roster: of hidden votes; None where it has
+    none. noise_seed: of simulations. pinned: terms of the one federation that it takes part in; None for any."""
+
+    name: str
+    policy: Policy
+    rules: DataRules = field(default_factory=DataRules)
+    teacher: TeacherKind | None = None
+    identity: Identity | None = None
+    roster: Roster | VerifiedRoster | None = None
+    noise_seed: int | None = None
+    pinned: Terms | None = None
 
 
 @dataclass(frozen=True)
 class Home:
-    """Paths and settings of one party.
-
-    durable: what the party has given is on disk before anything leaves, so that a power cut loses nothing. Not so in a
-    simulation, whose parties begin anew after one. own_policy: None while nothing was accepted.
-    """
+    """A party's folder and its `party.toml`. All methods raise ConfigError for a file that cannot be used."""
 
     folder: Path
-    name: str
-    data_file: Path
-    own_policy: Policy | None
-    identity_file: Path
-    roster_file: Path
-    simulated_noise_seed: int | None = None
-    rules: DataRules = field(default_factory=DataRules)
-    teacher: TeacherKind | None = None
-    terms_file: Path | None = None
-    durable: bool = True
+    file: PartyFile
+
+    @property
+    def name(self) -> str:
+        """The party's."""
+        return self.file.name
 
     @property
     def policy(self) -> Policy:
         """What the party enforces. Raises NotAccepted while its people have said nothing."""
-        if self.own_policy is None:
+        if self.file.policy is None:
             raise not_accepted(self.folder, "party")
-        return self.own_policy
+        return self.file.policy
+
+    @property
+    def teacher(self) -> TeacherKind | None:
+        """What is trained here, instead of the kind that the coordinator asks for."""
+        return None if self.file.teacher is None else self.file.teacher.at(self.folder)
+
+    @property
+    def data_file(self) -> Path:
+        """Where its rows are."""
+        return self.folder / self.file.data
 
     def pinned_terms(self) -> Terms | None:
-        """Terms of the one federation that this party takes part in; None where it pins none. Raises ConfigError."""
-        if self.terms_file is None:
-            return None
-        return read_terms(self.terms_file)
+        """Terms of the one federation that this party takes part in; None where it pins none."""
+        return read_terms(self.folder / self.file.terms) if self.file.terms else None
 
     def identity(self) -> Identity:
-        """The party's signing key. Raises ConfigError as `Identity.load`."""
-        return Identity.load(self.identity_file)
+        """The party's signing key."""
+        return Identity.load(self.folder / self.file.identity)
 
     def roster(self, kind: type[R]) -> R:
-        """The party's own copy of the roster. Raises ConfigError for a file that is none of this kind."""
-        return kind.load(self.roster_file)
+        """The party's own copy of the roster."""
+        return kind.load(self.folder / self.file.roster)
+
+    def roster_for(self, collection: CollectionMode) -> Roster | VerifiedRoster | None:
+        """The same for votes that are collected so; None for plaintext votes."""
+        return load_roster(collection, self.folder / self.file.roster)
 
     def inheritance(self) -> Inheritance:
-        """What the party's patients cost under names before its own, by its kit. Raises ConfigError."""
+        """What the party's patients cost under names before its own, by its kit."""
         path = self.folder / ACCOUNT_FILE
         return load(path, Inheritance) if path.exists() else Inheritance()
 
@@ -250,14 +247,47 @@ class Home:
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
-    @property
-    def spend_file(self) -> Path:
-        """Where the party keeps what it has given, see `party.spend`."""
-        return self.state / "spend.db"
+    def settings(self) -> PartySettings:
+        """For a `PartyNode`."""
+        pinned, file = self.pinned_terms(), self.file
+        return PartySettings(
+            name=file.name,
+            policy=self.policy,
+            rules=file.rules,
+            teacher=self.teacher,
+            identity=self.identity() if (self.folder / file.identity).exists() else None,
+            roster=self._own_roster() if pinned is None else self.roster_for(pinned.collection),
+            noise_seed=file.simulated_noise_seed,
+            pinned=pinned,
+        )
 
-    def teachers(self, federation: str) -> Path:
-        """Folder of the teachers for a federation with this digest; it need not be there yet."""
-        return self.state / f"teachers-{federation[:12]}"
+    def _own_roster(self) -> Roster | VerifiedRoster | None:
+        """Of whatever votes, where no terms say of which."""
+        path = self.folder / self.file.roster
+        if not path.exists():
+            return None
+        return self.roster(VerifiedRoster if "helper" in read_table(path) else Roster)
+
+    def rows(self) -> FileRows:
+        """The party's rows."""
+        return FileRows(self.data_file, self.file.rules)
+
+    def store(self) -> Store:
+        """What the party remembers, to write to: made where it is missing. Raises as `Store`, too."""
+        return self._with_past(Store(self.state / STORE))
+
+    def remembered(self) -> Store:
+        """The same to read only: no file is made where there is none. Raises ConfigError where it cannot be read."""
+        path = self.folder / "state" / STORE
+
+        def opened() -> Store:
+            return self._with_past(Store(path) if path.exists() else Store.in_memory())
+
+        return refused_is_wrong(opened, "state", "Restore the newest backup of state/")
+
+    def _with_past(self, store: Store) -> Store:
+        store.inherit(self.inheritance())
+        return store
 
 
 def read_party(folder: Path) -> PartyFile:
@@ -265,78 +295,11 @@ def read_party(folder: Path) -> PartyFile:
     return read_with_policy(folder / SETTINGS, PartyFile, Policy, LIMITS)
 
 
-def open_home(folder: Path, durable: bool = True) -> Home:
-    """Read `party.toml`, and in a kit `policy.toml`. durable: see `Home`.
+def open_home(folder: Path) -> Home:
+    """Read `party.toml`, and in a kit `policy.toml`.
 
     Raises
     ------
     ConfigError : the folder or file is missing, or says something it may not say.
     """
-    settings = read_party(folder)
-    teacher = None if settings.teacher is None else settings.teacher.at(folder)
-    return Home(
-        folder=folder,
-        name=settings.name,
-        data_file=folder / settings.data,
-        own_policy=settings.policy,
-        identity_file=folder / settings.identity,
-        roster_file=folder / settings.roster,
-        simulated_noise_seed=settings.simulated_noise_seed,
-        rules=settings.rules,
-        teacher=teacher,
-        terms_file=folder / settings.terms if settings.terms else None,
-        durable=durable,
-    )
-
-
-FILE = "answers.json"
-HELLO, TRAIN = "query.hello", "train.teacher"
-VOTES = ("query.vote", "query.sa_masked", "query.sa_unmask", "query.va_upload")
-"""Requests with whose answer votes leave, in plaintext or as part of a sum."""
-
-
-class LastAnswer(Frozen):
-    """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
-    digest, empty where the request does not say. late: it was told that the others serve already."""
-
-    moment: str
-    refused: str = ""
-    federation: str = ""
-    late: bool = False
-
-    @property
-    def rule(self) -> Rule | None:
-        """Of the refusal, which the file has in words: its first one."""
-        word = self.refused.removeprefix("refused: ").partition(",")[0]
-        return Rule(word) if word in set(Rule) else None
-
-
-class AnswersFile(Frozen):
-    """The last answer to each kind of request."""
-
-    answers: Mapping[str, LastAnswer] = Field(default_factory=dict)
-
-
-SAYS = ("federation", "late")
-"""Of a request, what is written down."""
-
-
-def note_answer(home: Home, kind: str, request: WireModel | None, refusal: Refusal | None) -> None:
-    """Write an answer down. Whatever goes wrong, the answer itself must not suffer."""
-    if home.terms_file is None:
-        return
-    refused = "" if refusal is None else f"refused: {refusal}"
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    facts = {name: getattr(request, name) for name in SAYS if hasattr(request, name)}
-    with contextlib.suppress(OSError):
-        answers = {**last_answers(home.folder), kind: LastAnswer(moment=now, refused=refused, **facts)}
-        with replacing(home.state / FILE, mode=0o600, durable=False) as file:
-            file.write(AnswersFile(answers=answers).model_dump_json().encode())
-
-
-def last_answers(folder: Path) -> dict[str, LastAnswer]:
-    """By kind of request; empty where nothing was asked, or the file is damaged."""
-    try:
-        return dict(AnswersFile.model_validate(json.loads((folder / "state" / FILE).read_text())).answers)
-    except (OSError, ValueError, ValidationError):
-        return {}
+    return Home(folder, read_party(folder))

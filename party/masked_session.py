@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from consilium.party import sum_store
-from consilium.party.sum_store import SessionStatus, SessionStore, StoredSession, Transaction
+from consilium.party.store import Store
+from consilium.party.sum_store import Sessions, SessionStatus, StoredSession, ids_of, rounds_of
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.agreement import new_private, public_of
@@ -40,6 +39,7 @@ from consilium.sums.masks.messages import (
     advert_parts,
     consistency_parts,
     masked_parts,
+    self_commitment,
     set_digest,
 )
 from consilium.sums.masks.party import (
@@ -54,16 +54,15 @@ from consilium.sums.masks.party import (
     checked_votes,
     mask,
     matrix,
-    no_noise,
     noise_share,
     open_shares,
     secret,
     share_secrets,
 )
-from consilium.sums.masks.shares import new_mask_key, new_scalar, share_bytes
+from consilium.sums.masks.shares import mask_private, new_seed
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest, pack_message, unpack_message
-from consilium.sums.roster import Roster, check_whole
+from consilium.sums.roster import Roster
 
 Accept = Callable[[MaskedTerms], None]
 """Raises `Refused` for terms that the party's own policy does not allow."""
@@ -85,11 +84,11 @@ AFTER = {
 
 
 class PartySession:
-    """One party's answers in any session; all that it remembers is in the file `store`.
+    """One party's answers in any session.
 
     Parameters
     ----------
-    store : the SQLite file; made on first use.
+    store : what it remembers.
     identity : the party's signing key.
     party : its name in the roster.
     roster : its own pinned copy.
@@ -101,9 +100,9 @@ class PartySession:
     """
 
     def __init__(
-        self, store: Path, identity: Identity, party: str, roster: Roster, clock: Callable[[], float] = time.time
+        self, store: Store, identity: Identity, party: str, roster: Roster, clock: Callable[[], float] = time.time
     ) -> None:
-        self._store = SessionStore(store)
+        self._store, self._sessions = store, Sessions(store)
         self._identity = identity
         self._roster = roster
         self._clock = clock
@@ -112,30 +111,27 @@ class PartySession:
             raise RosterMismatch(f"the roster lists {party} with another key than this party has")
 
     def __repr__(self) -> str:
-        return f"PartySession(party={self._roster.name(self._me)!r}, store={str(self._store.path)!r})"
+        return f"PartySession(party={self._roster.name(self._me)!r}, store={self._store!r})"
 
     def state(self, sid: bytes) -> SessionStatus | None:
         """Where the session is; None if it was never begun here."""
-        with self._store.transaction() as tx:
-            session = tx.session(sid)
-            return None if session is None else session.state
+        session = self._sessions.session(sid)
+        return None if session is None else session.state
 
     def abort(self, sid: bytes) -> None:
         """Throw the session away and erase its secrets. Queries whose sum was unmasked stay answered."""
-        with self._store.transaction() as tx:
-            tx.erase(sid)
-            tx.commit()
+        with self._store.transaction():
+            self._sessions.erase(sid)
 
     def sweep(self) -> None:
         """Throw away every session whose lifetime is over, so that nothing secret stays behind. Cheap; call at will."""
-        with self._store.transaction() as tx:
-            for session in tx.live():
+        with self._store.transaction():
+            for session in self._sessions.live():
                 if self._over(session):
-                    tx.erase(session.sid)
-            tx.commit()
+                    self._sessions.erase(session.sid)
 
     def advertise(self, request: AdvertiseRequest, accept: Accept) -> AdvertiseReply:
-        """Stage 0: an X25519 key and the points of three secrets, signed, if the terms are acceptable.
+        """Stage 0: two X25519 keys and the hash of b, signed, if the terms are acceptable.
 
         `accept` is asked before anything is made. Earlier sessions of the same federation are superseded: what they
         still hold is erased.
@@ -145,109 +141,92 @@ class PartySession:
         BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
         Replay : the sid was used with other terms.
         AlreadyAnswered : this party has helped to unmask a sum on this query set.
-        BrokenBlock : for an exact sum, no block of this party, or another than before.
         StageOrder : the session is over.
         Refused : from `accept`.
         """
         terms = MaskedTerms.open(request.descriptor, request.signature, self._roster)
         sid = terms.sid_bytes
         digest = message_digest(request)
-        with self._store.transaction() as tx:
-            known = tx.session(sid)
+        with self._store.transaction():
+            known = self._sessions.session(sid)
             if known is not None:
                 if known.descriptor != request.descriptor:
                     raise Replay(f"session {terms.sid} is known here with other terms")
-                self._check_lifetime(tx, known)
-                return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
-            sum_store.check_query_set(tx, terms)
+                self._check_lifetime(known)
+                return self._cached(sid, Stage.ADVERTISE, digest, AdvertiseReply)
+            self._sessions.check_query_set(terms)
             accept(terms)
-            if terms.exact:
-                sum_store.check_block(tx, self._roster, self._me)
-            for other in tx.live():
+            for other in self._sessions.live():
                 if other.federation == terms.federation:
-                    tx.erase(other.sid)
-            cipher = new_private()
-            (pair, mask_point), (b, self_point), (z, blind_point) = new_mask_key(), new_scalar(), new_scalar()
-            keys = public_of(cipher) + mask_point + self_point + blind_point
-            reply = AdvertiseReply(
-                sid=sid,
-                party=self._me,
-                cipher_key=public_of(cipher),
-                mask_point=mask_point,
-                self_point=self_point,
-                blind_point=blind_point,
-                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx, self._me, keys)),
-            )
-            memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
-            tx.begin(
+                    self._sessions.erase(other.sid)
+            cipher, mask_seed, b = new_private(), new_seed(), new_seed()
+            commitment = self_commitment(terms.ctx, self._me, b)
+            keys = public_of(cipher) + public_of(mask_private(mask_seed)) + commitment
+            signature = self._identity.sign(ADVERT, *advert_parts(terms.ctx, self._me, keys))
+            reply = AdvertiseReply(sid=sid, party=self._me, keys=keys, signature=signature)
+            memory: Memory = {"b": b, "mask_seed": mask_seed, "cipher": cipher, "keys": keys}
+            self._sessions.begin(
                 StoredSession(
                     sid,
                     terms.federation,
                     terms.query_set,
-                    sum_store.phases_of(terms),
+                    rounds_of(terms),
                     SessionStatus.ADVERTISED,
                     self._clock(),
                     request.descriptor,
                     memory,
                 )
             )
-            tx.answer(sid, Stage.ADVERTISE, digest, pack_message(reply))
-            tx.commit()
+            self._sessions.answer(sid, Stage.ADVERTISE, digest, pack_message(reply))
             return reply
 
     def share(self, request: ShareRequest) -> ShareReply:
-        """Stage 1: shares of b, of the mask key and of a blinder, sealed for each peer in U1, and the proof of them.
+        """Stage 1: shares of b and of the mask key, sealed for each peer in U1.
 
         Raises
         ------
         ThresholdNotMet : |U1| < t.
         InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
         BadSignature : an advert does not verify under the pinned key.
-        BadKey : a key is of low order, not in canonical form, or used twice.
+        BadKey : a key is of low order, or used twice.
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[ShareReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory) -> tuple[ShareReply, Memory]:
             ctx = terms.ctx
             check_adverts(self._roster, self._me, ctx, request, secret(memory, "keys"))
             return share_secrets(self._roster, self._me, ctx, memory, request)
 
         return self._serve(Stage.SHARE, request, ShareReply, compute)
 
-    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
-        """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
-        session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
-        before stage 4.
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf) -> MaskedReply:
+        """Stage 2: the masked votes y, once per session.
 
         `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
-        again. `noise` is called only where the session asks for noise.
+        again.
 
         Raises
         ------
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
-        BrokenBlock : for an exact sum, another block than before.
+        BadShare : what a peer sealed for this party cannot be used.
         StageOrder : not the stage that is due, or the session is over.
         Refused : from `votes_on`, or what it gave has the wrong form.
         """
 
-        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory) -> tuple[MaskedReply, Memory]:
             queries = checked_queries(request, terms)
             check_subset(self._roster, self._me, "U2", request.sharers, "U1", matrix(memory, "advertised"))
-            ids = sum_store.ids_of(queries)
-            sum_store.check_unanswered(tx, terms, ids)
+            ids = ids_of(queries)
+            self._sessions.check_unanswered(terms, ids)
             ctx = terms.ctx
-            memory_after, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
-            values = checked_votes(votes_on(queries), terms)
-            if not terms.exact:
-                values += noise_share(noise, terms)
+            memory_after, pairs = open_shares(self._roster, self._me, ctx, memory, request)
+            values = checked_votes(votes_on(queries), terms) + noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
-            if terms.exact:
-                sum_store.keep_block(tx, self._roster, self._me)
-            parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y, complaints)
+            parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y)
             signature = self._identity.sign(MASKED, *parts)
-            reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, signature=signature)
             return reply, {**memory_after, "queries": ids}
 
         return self._serve(Stage.MASKED, request, MaskedReply, compute)
@@ -260,16 +239,13 @@ class PartySession:
         InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
             the one that was signed, and then the session is aborted.
         AlreadyAnswered : a query was answered in another session meanwhile.
-        BrokenBlock : U3 has a part of a block, and the sum is exact.
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory) -> tuple[ConsistencyReply, Memory]:
             u3 = request.survivors
             check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
-            sum_store.check_unanswered(tx, terms, matrix(memory, "queries"))
-            if terms.exact:
-                check_whole(self._roster.blocks, u3.tolist())
+            self._sessions.check_unanswered(terms, matrix(memory, "queries"))
             ctx = terms.ctx
             hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
             signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
@@ -281,7 +257,7 @@ class PartySession:
     def unmask(self, request: UnmaskRequest) -> UnmaskReply:
         """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
 
-        With them the queries of a session with noise are used up.
+        With them its queries are used up.
 
         Raises
         ------
@@ -292,10 +268,10 @@ class PartySession:
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory) -> tuple[UnmaskReply, Memory]:
             check_wanted(memory, request)
             check_signatures(self._roster, terms.ctx, memory, request)
-            sum_store.use_up(tx, terms, memory)
+            self._sessions.use_up(terms, memory)
             alive = np.isin(matrix(memory, "sharers"), request.survivors)
             shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
             return UnmaskReply(sid=request.sid, party=self._me, shares=shares), {}
@@ -307,44 +283,45 @@ class PartySession:
         stage: Stage,
         request: SessionMessage,
         model: type[Reply],
-        compute: Callable[[MaskedTerms, Memory, Transaction], tuple[Reply, Memory]],
+        compute: Callable[[MaskedTerms, Memory], tuple[Reply, Memory]],
     ) -> Reply:
         sid: bytes = request.sid
         digest = message_digest(request)
-        with self._store.transaction() as tx:
-            session = tx.session(sid)
+        with self._store.transaction():
+            session = self._sessions.session(sid)
             if session is None:
                 raise StageOrder(f"session {sid.hex()} was never begun here")
-            self._check_lifetime(tx, session)
-            if tx.answered(sid, stage) is not None:
-                return _cached(tx, sid, stage, digest, model)
+            self._check_lifetime(session)
+            if self._sessions.answered(sid, stage) is not None:
+                return self._cached(sid, stage, digest, model)
             if session.state != BEFORE[stage]:
                 raise StageOrder(f"stage {stage} is not due: session {sid.hex()} is {session.state}")
             terms = MaskedTerms.parse(session.descriptor)
             terms.check(self._roster)
-            reply, memory = compute(terms, session.memory, tx)
-            tx.answer(sid, stage, digest, pack_message(reply))
-            tx.advance(sid, AFTER[stage], memory)
-            tx.commit()
+            reply, memory = compute(terms, session.memory)
+            self._sessions.answer(sid, stage, digest, pack_message(reply))
+            self._sessions.advance(sid, AFTER[stage], memory)
             return reply
 
     def _over(self, session: StoredSession) -> bool:
         return self._clock() - session.started > MaskedTerms.parse(session.descriptor).lifetime
 
-    def _check_lifetime(self, tx: Transaction, session: StoredSession) -> None:
+    def _check_lifetime(self, session: StoredSession) -> None:
         if self._over(session):
-            tx.erase(session.sid)
-            tx.commit()
+            self._end(session.sid)
             raise StageOrder(f"session {session.sid.hex()} is over: its lifetime has passed")
 
+    def _cached(self, sid: bytes, stage: Stage, digest: bytes, model: type[Reply]) -> Reply:
+        """The reply that was given to this very request; another request for the same stage aborts the session."""
+        answered = self._sessions.answered(sid, stage)
+        if answered is None or answered.request != digest:
+            self._end(sid)
+            raise InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+        if answered.reply is None:
+            raise StageOrder(f"session {sid.hex()} is over, its replies are erased")
+        return unpack_message(answered.reply, model)
 
-def _cached(tx: Transaction, sid: bytes, stage: Stage, digest: bytes, model: type[Reply]) -> Reply:
-    """The reply that was given to this very request; another request for the same stage aborts the session."""
-    answered = tx.answered(sid, stage)
-    if answered is None or answered.request != digest:
-        tx.erase(sid)
-        tx.commit()
-        raise InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
-    if answered.reply is None:
-        raise StageOrder(f"session {sid.hex()} is over, its replies are erased")
-    return unpack_message(answered.reply, model)
+    def _end(self, sid: bytes) -> None:
+        """Erase it for good, before the error that ends this transaction."""
+        self._sessions.erase(sid)
+        self._store.commit()

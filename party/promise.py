@@ -8,7 +8,7 @@ digit. Any list that could be read in two ways is refused."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,14 +25,6 @@ from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.releases import AT_MOST, ReleaseKind
-
-NOISE_IN_SUMS: Mapping[CollectionMode, frozenset[bool]] = {
-    "plaintext": frozenset({False}),
-    "secure": frozenset({False}),
-    "distributed": frozenset({True}),
-    "verified": frozenset({False, True}),
-}
-"""Whether a release of votes that are collected so may be, or has to be, one whose noise is in the sums."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ class Promise:
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
-def parse_promise(text: str, collection: CollectionMode, teachers: int, simulation: bool) -> Promise:
+def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promise:
     """The promise of a federation with this mode and number of teachers.
 
     Raises
@@ -93,10 +85,10 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     events = events_of(text)
     promise = Promise.of(events)
     release = promise.release
-    if release.mechanism.noise_by_parties and collection != "plaintext" and promise.closing is not None:
-        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
     by_parties = release.mechanism.noise_by_parties
-    if by_parties not in NOISE_IN_SUMS[collection] and not (by_parties and simulation and collection == "plaintext"):
+    if by_parties and promise.closing is not None:
+        raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
+    if by_parties != (collection != "plaintext"):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
     if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
@@ -112,26 +104,27 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
 
 def promise_of(terms: Terms) -> Promise:
     """The promise of these terms. Raises Refused as `parse_promise`."""
-    return parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
+    return parse_promise(terms.promise, terms.collection, terms.teachers)
 
 
-def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = False) -> float:
-    """Worst-case epsilon of all events together at the policy's delta, in the policy's own unit and
-    relation; inf where there is none.
+def epsilon(promises: Iterable[str], policy: Policy, *, rough: bool = False) -> float:
+    """Worst-case epsilon of all these promises (as in `Terms`) together at the policy's delta, in the policy's own unit
+    and relation; 0 for none, inf where there is none.
 
     In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
     least of the bounds that the coordinator takes the least of.
 
     rough: as if histograms left whole, which is more and takes no time.
     """
-    return _epsilon(tuple(events), policy.unit, policy.neighbouring, policy.delta, rough)
+    return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
 
 
 @lru_cache(maxsize=32)  # of all that decides it: the same for many simulated parties, and for a party's every message
-def _epsilon(
-    events: tuple[ReleaseEvent, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool
-) -> float:
+def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool) -> float:
+    events = [event for text in promises for event in events_of(text)]
     in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
+    if not in_own_unit:
+        return 0.0
     try:
         if rough:
             return as_histograms(in_own_unit, delta)
@@ -163,15 +156,11 @@ def check_promised_unit(terms: Terms, rules: DataRules) -> None:
         check_unit(event.unit, rules)
 
 
-def check_within(events: Sequence[ReleaseEvent], policy: Policy) -> None:
-    """Raise Refused (MOST_EPSILON) if all these events together cost more than the policy allows."""
-    if _fits(events, policy):
+def check_within(promises: Sequence[str], policy: Policy) -> None:
+    """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
+    takes no time is asked first."""
+    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
         return
-    total = epsilon(events, policy)
+    total = epsilon(promises, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
-
-
-def _fits(events: Sequence[ReleaseEvent], policy: Policy) -> bool:
-    """Whether all these events together are within the policy; the bound that takes no time is asked first."""
-    return any(epsilon(events, policy, rough=rough) <= policy.most_epsilon for rough in (True, False))

@@ -5,12 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +18,6 @@ from consilium.models.table import fit_teachers
 from consilium.models.teachers import ConstantTeacher, Teacher
 from consilium.party.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private, write_private
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import VotingRule
 
@@ -43,19 +37,6 @@ def unanswered(teachers: Sequence[Teacher]) -> Counter[str]:
     return silent
 
 
-def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
-    """One vote of each teacher on each query.
-
-    `x` is float (queries, inputs), see `Schema.inputs`; the votes are int64 (queries, classes), each row summing to
-    len(teachers).
-    """
-    votes = np.zeros((len(x), classes), dtype=np.int64)
-    rows = np.arange(len(x))
-    for teacher in teachers:
-        votes[rows, teacher.predict(x)] += 1
-    return votes
-
-
 def make(
     rows: Rows,
     schema: Schema,
@@ -63,16 +44,20 @@ def make(
     voting_rule: VotingRule,
     reference: np.ndarray,
     parts: Sequence[np.ndarray],
-    seeds: np.random.SeedSequence,
+    seeds: Sequence[int],
 ) -> tuple[list[Teacher], np.ndarray | None]:
     """One teacher for each of `parts` (row indices int64), and their thresholds (`party.voting`).
 
     `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the voting rule needs
     none.
     """
-    states = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
-    teachers = fit_teachers(spec, rows.represented(schema, parts), parts, states, len(schema.classes))
+    teachers = fit_teachers(spec, rows.represented(schema, parts), parts, seeds, len(schema.classes))
     return teachers, thresholds_of(teachers, schema, voting_rule, reference)
+
+
+def states_of(seeds: np.random.SeedSequence, count: int) -> list[int]:
+    """A seed for each of so many estimators."""
+    return [int(seed.generate_state(1)[0]) for seed in seeds.spawn(count)]
 
 
 def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:
@@ -141,14 +126,10 @@ def try_again(
     return OwnCodeTrial(not_fitted(teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()), silent)
 
 
-SECRET_BYTES = 32
-SECRET_FILE = "shards.key"
-
-
 def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
     """Row indices int64, ascending, of each of `count` shards: disjoint, and every row is in one.
 
-    identities : uint8 (n, 32), one row's each. secret : bytes of `SECRET_BYTES`, independent of the data.
+    identities : uint8 (n, 32), one row's each. secret : 32 bytes, independent of the data.
 
     >>> same = np.zeros((3, 32), dtype=np.uint8)
     >>> sorted(len(part) for part in split(same, 2, bytes(32)))
@@ -159,45 +140,6 @@ def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]
     drawn = (hmac.digest(secret, identity.tobytes(), "sha256") for identity in identities)
     shard = np.fromiter((int.from_bytes(value) % count for value in drawn), np.int64, len(identities))
     return [np.flatnonzero(shard == index) for index in range(count)]
-
-
-def own_secret(state: Path) -> bytes:
-    """The party's secret, made of the system's entropy on first use, mode 0600. It never leaves the party.
-
-    Raises
-    ------
-    ConfigError : the file is damaged, others may read it, or somebody removes it.
-    """
-    secret = secret_if_there(state)
-    if secret is None:
-        part = state / f"{SECRET_FILE}.{secrets.token_hex(8)}"
-        write_private(part, secrets.token_bytes(SECRET_BYTES))
-        with suppress(FileExistsError):  # another process was first: its secret is the party's
-            os.link(part, state / SECRET_FILE)
-        part.unlink()
-        secret = secret_if_there(state)
-    if secret is None:
-        raise ConfigError(f"{state / SECRET_FILE} was removed as soon as it was made", "Start the party again")
-    return secret
-
-
-def secret_if_there(state: Path) -> bytes | None:
-    """The party's secret, or None where none was made yet. Makes nothing.
-
-    Raises
-    ------
-    ConfigError : see `own_secret`.
-    """
-    path = state / SECRET_FILE
-    if not path.exists():
-        return None
-    secret = read_private(path)
-    if len(secret) != SECRET_BYTES:
-        message = f"{path} holds {len(secret)} bytes, it must hold {SECRET_BYTES}"
-        raise ConfigError(
-            message, "Put it back from a backup; or remove it: rows are then divided anew, at new teachers"
-        )
-    return secret
 
 
 def simulated_secret(seed: int, party: str) -> bytes:

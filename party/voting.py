@@ -13,19 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
-from consilium.protocol.choices import counted
 from consilium.protocol.errors import DataError
-from consilium.protocol.files import replacing
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
@@ -121,11 +117,6 @@ class Lot:
     federation: str
     query_ids: Sequence[str]
 
-    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
-        """One of the classes `equal` int64 (several,), for a query by its position."""
-        drawn = hashlib.sha256(self.head(teacher) + self.tail(query))
-        return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
-
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
         """The same for each of `queries` int64 (ties,), of the classes where `equal` bool (ties, classes) is."""
         return draw_lots([self], np.zeros(len(queries), dtype=np.int64), np.full(len(queries), teacher), queries, equal)
@@ -142,7 +133,7 @@ class Lot:
 def draw_lots(
     lots: Sequence[Lot], which: np.ndarray, teachers: np.ndarray, queries: np.ndarray, equal: np.ndarray
 ) -> np.ndarray:
-    """What `Lot.draw` gives for many ties at a time, int64 (ties,).
+    """One of the equal classes for each of many ties, int64 (ties,).
 
     lots: of parties that were asked the same queries. which, teachers, queries: of each tie, int (ties,), the lot by
     its position. equal: bool (ties, classes), at least one of each.
@@ -154,11 +145,8 @@ def draw_lots(
     heads = {pair: lots[pair // most].head(pair % most) for pair in set(pairs)}
     tails = {query: lots[0].tail(query) for query in set(places)}
     digests = [hashlib.sha256(heads[pair] + tails[query]).digest() for pair, query in zip(pairs, places, strict=True)]
-    words = np.frombuffer(b"".join(digests), dtype=">u4").reshape(-1, 8).astype(np.uint64)
-    several, number = equal.sum(axis=1).astype(np.uint64), np.zeros(len(equal), dtype=np.uint64)
-    for word in words.T:  # the remainder of 256 bits, 32 at a time
-        number = ((number << np.uint64(32)) | word) % several
-    chosen = equal.cumsum(axis=1) > number[:, None].astype(np.int64)
+    drawn = np.frombuffer(b"".join(digests), dtype=">u8")[::4]  # of 64 bits: no class is favoured by more than 2^-54
+    chosen = equal.cumsum(axis=1) > (drawn % equal.sum(axis=1).astype(np.uint64)).astype(np.int64)[:, None]
     return chosen.argmax(axis=1)
 
 
@@ -228,14 +216,6 @@ def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.nd
     )
 
 
-def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
-    """One vote of each teacher on each query, int64 (queries, classes); each row sums to the number of teachers.
-
-    Arguments as those of `votes_of_teachers`. Secret.
-    """
-    return counted(votes_of_teachers(trained, x, lot).T, len(trained.schema.classes))
-
-
 def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:
     """How much each class that the teacher has seen is supported by each row, finite float64 (rows, seen)."""
     return np.clip(np.nan_to_num(_scores(teacher, x).astype(np.float64)), -LARGEST_SCORE, LARGEST_SCORE)
@@ -276,9 +256,6 @@ def _seen(teacher: Teacher) -> np.ndarray:
     return np.asarray(teacher.classes_, dtype=np.int64)
 
 
-MANIFEST = "teachers.json"
-
-
 @dataclass(frozen=True)
 class TeacherSet:
     """Teachers and what they were made from.
@@ -292,58 +269,3 @@ class TeacherSet:
     digest: str
     teachers: list[Teacher] = field(repr=False)
     thresholds: np.ndarray | None = field(default=None, repr=False)
-
-
-def save_teachers(
-    folder: Path,
-    federation: str,
-    made_from: str,
-    schema: Schema,
-    teachers: Sequence[Teacher],
-    thresholds: np.ndarray | None = None,
-) -> None:
-    """Write a federation's teachers. Files that a power cut damages do not match their hash and are trained anew."""
-    hashes = []
-    for index, teacher in enumerate(teachers):
-        content = pickle.dumps(teacher)
-        with replacing(folder / f"teacher-{index:03d}.pickle", 0o600, durable=False) as file:
-            file.write(content)
-        hashes.append(hashlib.sha256(content).hexdigest())
-    manifest = {
-        "federation": federation,
-        "made_from": made_from,
-        "schema": schema.model_dump(mode="json"),
-        "teachers": hashes,
-        "thresholds": None if thresholds is None else thresholds.tolist(),
-    }
-    with replacing(folder / MANIFEST, 0o600, durable=False) as file:
-        file.write(json.dumps(manifest, sort_keys=True).encode())
-
-
-def load_teachers(folder: Path, federation: str) -> TeacherSet:
-    """The teachers that were saved for this federation.
-
-    Raises
-    ------
-    Refused : nothing was trained for it, a file is not what was written, or another version wrote it (NOT_TRAINED).
-    """
-    try:
-        content = (folder / MANIFEST).read_bytes()
-        manifest = json.loads(content)
-        if manifest["federation"] != federation:
-            raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: trained for another federation")
-        teachers = []
-        for index, expected in enumerate(manifest["teachers"]):
-            teacher = (folder / f"teacher-{index:03d}.pickle").read_bytes()
-            if hashlib.sha256(teacher).hexdigest() != expected:
-                raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: teacher {index} is not the file that was written")
-            teachers.append(pickle.loads(teacher))
-        return TeacherSet(
-            Schema.model_validate(manifest["schema"]),
-            manifest["made_from"],
-            hashlib.sha256(content).hexdigest(),
-            teachers,
-            None if manifest["thresholds"] is None else np.array(manifest["thresholds"], dtype=np.float64),
-        )
-    except (OSError, ValueError, KeyError, AttributeError, ImportError, pickle.UnpicklingError) as error:
-        raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: {type(error).__name__}") from None

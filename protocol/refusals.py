@@ -23,7 +23,6 @@ class Rule(StrEnum):
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
     VOTES = "votes"
-    EXACT_SUMS = "exact-sums"  # sums without noise, and the policy does not allow them by name
     UNIT = "unit"  # a promise to patients, and the party does not know whose its rows are
     LEAST_PARTIES = "least-parties"
     NODE_KIND = "node-kind"  # a request to another kind of node: a party, or the second aggregator
@@ -49,7 +48,6 @@ class Rule(StrEnum):
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
     ALREADY_ANSWERED = "already-answered"  # requested: queries of the set; limit: how many of them can still be asked
-    BROKEN_BLOCK = "broken-block"  # an exact sum without all of a party's block, or with another block than before
     STAGE_ORDER = "stage-order"
     THRESHOLD = "threshold-not-met"
 
@@ -107,8 +105,6 @@ CURES: Mapping[Rule, str] = {
     Rule.MOST_TEACHERS: f"{_ALLOW} (without a kit: policy.most_teachers), or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
     Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",
-    Rule.EXACT_SUMS: "The party sets policy.exact_sums = true if it agrees to sums without noise; or the federation"
-    " asks for distributed votes, or leaves federation.exact_sums out",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
     Rule.LEAST_PARTIES: f"{_ALLOW} (without a kit: policy.least_parties), or the party stays out",
     Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
@@ -135,8 +131,6 @@ CURES: Mapping[Rule, str] = {
     Rule.REPLAY: "Ask each row once, in a new session",
     Rule.ALREADY_ANSWERED: "Leave out the rows that were answered before, in whatever federation: a party answers each"
     " once, and a student started from its kit leaves them out by itself",
-    Rule.BROKEN_BLOCK: "Wait until all of its block are there; if one of them left or has a new key, collect votes as"
-    " distributed: sums with noise in them need no blocks",
     Rule.STAGE_ORDER: "Ask again: a session was over",
     Rule.THRESHOLD: "Wait for more parties, and ask again",
 }
@@ -152,8 +146,6 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.MOST_EPSILON: f"{_ALLOW}, over all federations, or the second aggregator does not serve",
     Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
     Rule.VOTES: "The second aggregator serves for verified votes only",
-    Rule.EXACT_SUMS: "The second aggregator sets policy.exact_sums = true if it agrees to halves without noise; or the"
-    " federation leaves federation.exact_sums out",
     Rule.LEAST_PARTIES: f"{_ALLOW}, or the second aggregator does not serve",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
     " meant",

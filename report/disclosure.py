@@ -1,6 +1,6 @@
 """What a federation discloses, to whom, who is not protected, what a guarantee means: one typed value, and its words.
 
-A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`coordinator.mechanisms.base`); how votes are
+A mechanism says its `ReleaseKind`, and whether the noise is in the sums (`protocol.releases`); how votes are
 collected says what the coordinator sees. Reports, cards, the command line and the pages take their words from here, or
 are checked against them (`tests/test_what_leaves.py`).
 
@@ -146,7 +146,6 @@ class SeenVotes(StrEnum):
     NOTHING = "nothing"
     SHARES = "shares of the votes that are random numbers by themselves, and who was left out for a false vote"
     NOISY_SUMS = "noisy sums of the votes"
-    EXACT_SUMS = "exact sums of the votes, without noise"
     VOTES = "each party's votes, without noise"
 
     @property
@@ -165,8 +164,6 @@ class Bound(StrEnum):
     """Of both: it sees what is released, and knows a part of the noise."""
     TRUSTED = "none"
     """It sees what no noise covers."""
-    OWN_NOISE = "not stated"
-    """Some of the noise is its own, and nobody has counted without it."""
 
 
 @dataclass(frozen=True)
@@ -194,39 +191,30 @@ class People:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What is disclosed to whom. release: to the student. votes: how they are collected. noise_in_sums: whether sums
-    come with the parties' noise in them, or that of two aggregators, so that the coordinator sees no exact one.
-    explicit: that noise is all there is, since the mechanism itself says it (`distributed`, `distributed_two_phase`):
-    one list of events for the coordinator and the student. Else the nodes are held to a list of their own.
+    """What is disclosed to whom. release: to the student. collection: of the votes.
 
-    >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_coordinator
+    >>> Disclosure(ReleaseKind.WINNER, "secure").towards_coordinator
     <SeenVotes.NOISY_SUMS: 'noisy sums of the votes'>
     """
 
     release: ReleaseKind
     collection: CollectionMode
-    noise_in_sums: bool
-    explicit: bool = False
 
     @property
-    def two_promises(self) -> bool:
-        """Whether one epsilon is promised to the student, and another to the nodes that see noisy sums."""
-        return self.noise_in_sums and not self.explicit
+    def noise_in_sums(self) -> bool:
+        """Whether nobody sees votes, and one epsilon is promised to the student, another to the nodes that see noisy
+        sums."""
+        return self.collection != "plaintext"
 
     @property
     def towards_coordinator(self) -> SeenVotes:
         """What the coordinator sees of the votes."""
-        if self.collection == "plaintext":
-            return SeenVotes.VOTES
-        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.EXACT_SUMS
+        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.VOTES
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
         released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
-        masked = self.noise_in_sums and self.collection != "verified"
-        # whoever adds some of the noise knows it
-        of_party = Bound.STUDENT if not masked else Bound.LARGER if self.two_promises else Bound.OWN_NOISE
-        of_second = Bound.NODES if self.two_promises else Bound.STUDENT
+        of_party = Bound.LARGER if self.collection == "secure" else Bound.STUDENT  # it knows its own part of the noise
         rows = [
             Audience("the student", SeenVotes.NOTHING, released, Bound.STUDENT),
             Audience(
@@ -250,37 +238,24 @@ class Disclosure:
             ),
         ]
         if self.collection == "verified":
-            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), of_second))
+            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), Bound.NODES))
         return tuple(rows)
 
     def towards_nodes(self, epsilon: float) -> str:
         """What is promised towards whoever collects votes, as the end of a line. epsilon: of the noisy sums, if any.
 
-        >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_nodes(2.1)
+        >>> Disclosure(ReleaseKind.WINNER, "secure").towards_nodes(2.1)
         'epsilon at most 2.100 towards the coordinator'
-        >>> Disclosure(ReleaseKind.WINNER, "secure", False).towards_nodes(0)
-        'no epsilon towards the coordinator: it is trusted with exact sums of the votes, without noise'
         """
         if not self.noise_in_sums:
             return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
-        second = " and the second aggregator" if self.collection == "verified" and self.two_promises else ""
+        second = " and the second aggregator" if self.collection == "verified" else ""
         whom = f"the coordinator{second}"
         return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
-        if not self.noise_in_sums:
-            return _EXACT[self.collection]
-        if self.two_promises:
-            return f"{_NOISY[self.collection]} {_NODES_EPSILON[self.collection]}"
-        words = _NOISE_OF_ALL[self.collection]
-        return f"{words} {self._student_beside_coordinator()}" if self.collection == "distributed" else words
-
-    def _student_beside_coordinator(self) -> str:
-        """What the student has of the noisy sums, where all noise is in them."""
-        if self.release is ReleaseKind.COUNTS:
-            return "The student gets these noisy sums themselves, at the same epsilon."
-        return "Labels are computed from the noisy sums and tell less, so the student’s epsilon is at most that."
+        return _COLLECTED[self.collection]
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
@@ -306,41 +281,20 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
-_IN_PARTS = (
-    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
-    " checked every vote without seeing it, "
-)
-_EXACT: Mapping[CollectionMode, str] = {
+_COLLECTED: Mapping[CollectionMode, str] = {
     "plaintext": "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise."
     " There is no epsilon towards the coordinator; it has to be trusted with the votes.",
-    "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
-    " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
-    " trusted with the sums.",
-    "verified": f"{_IN_PARTS}and left out by name whoever voted falsely. Nobody saw a party’s votes, unless these two"
-    " worked together. The coordinator saw exact sums over the parties, and added the noise. There is no epsilon"
-    " towards the coordinator; it has to be trusted with the sums. The second aggregator saw neither votes nor sums.",
-}
-_NOISY: Mapping[CollectionMode, str] = {
-    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The coordinator saw the noisy sums, and added noise of its own before anything was released.",
-    "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added noise to its half of the sum:"
-    " nobody saw a party’s votes or an exact sum, unless these two worked together. The coordinator saw the noisy"
-    " sums.",
-}
-_NODES_EPSILON: Mapping[CollectionMode, str] = {
-    "distributed": "What it saw has an epsilon of its own, that of the nodes. It holds towards the student and the"
-    " public too if the coordinator leaves its noise out. Towards the other parties, who know their own part of the"
-    " noise, the larger of both holds.",
-    "verified": "What it saw has an epsilon of its own, that of the nodes. It holds towards the second aggregator too,"
-    " which knows its own part of the noise, and towards the student and the public if the coordinator leaves its noise"
-    " out.",
-}
-_NOISE_OF_ALL: Mapping[CollectionMode, str] = {
-    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The epsilon towards the coordinator holds for everything it saw.",
-    "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added the whole noise to its half of the"
-    " sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon towards the"
-    " coordinator holds for everything it saw, and towards the second aggregator for what was released.",
+    "secure": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
+    " or an exact sum. The coordinator saw the noisy sums, and added noise of its own before anything was released."
+    " What it saw has an epsilon of its own, that of the nodes. It holds towards the student and the public too if the"
+    " coordinator leaves its noise out. Towards the other parties, who know their own part of the noise, the larger of"
+    " both holds.",
+    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
+    " other. They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
+    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The"
+    " coordinator saw the noisy sums. What it saw has an epsilon of its own, that of the nodes. It holds towards the"
+    " second aggregator too, which knows its own part of the noise, and towards the student and the public if the"
+    " coordinator leaves its noise out.",
 }
 
 

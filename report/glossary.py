@@ -149,8 +149,7 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
         ),
         Term(
             "collection",
-            "who can see votes: `plaintext`, `secure` (masks), `distributed` (masks, noise of the parties' own), "
-            "`verified` (two aggregators)",
+            "who can see votes: `plaintext`, `secure` (masks, noise of the parties' own), `verified` (two aggregators)",
             "secure sum, SecAgg, distributed noise",
             "[secure aggregation](secure-aggregation.md)",
         ),

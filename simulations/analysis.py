@@ -8,27 +8,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import PATTERN, kept_votes
+from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
-from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.published.model import Published
-from consilium.models.teachers import ConstantTeacher, Teacher
-from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
+from consilium.node.progress import ACCOUNTING, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
-from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
+from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
@@ -37,9 +36,9 @@ from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
+    Metric,
     area_interval,
     drawn_intervals,
-    judged_area,
     leading_metric,
     mean_interval,
     mean_metrics,
@@ -50,9 +49,9 @@ from consilium.simulations.metrics import (
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
+from consilium.simulations.said import ALIKE, ONE_CLASS, Heard
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
-from consilium.simulations.workspace import Workspace
+from consilium.simulations.vote import vote_shares
 from consilium.student.config import StudentSpec
 
 
@@ -61,7 +60,7 @@ class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
     float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
     rivals: of private baselines, by name, row scores float64 (draws, test) of the leading metric.
-    votes: query id -> int64 (classes,), of all parties, which were asked again; empty where the run recorded them.
+    votes: query id -> int64 (classes,), of all parties; empty where the run recorded them.
     failures: why teachers tell no rows apart, or had no answer -> how many, errors first."""
 
     baselines: dict[str, dict[str, Any]]
@@ -72,17 +71,6 @@ class Compared:
     failures: dict[str, int]
 
 
-def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
-    """Why a teacher is as good as none; empty where it is one. probabilities: its own, float64 (test, classes)."""
-    if isinstance(teacher, ConstantTeacher):
-        return teacher.failed or _ONE_CLASS
-    if isinstance(teacher, OwnCodeTeacher) and teacher.silent:
-        return f"asked, it gives {', '.join(sorted(teacher.silent))}"
-    if len(probabilities) > 1 and not np.ptp(probabilities, axis=0).any():
-        return _ONE_CLASS if len(teacher.classes_) < 2 else _ALIKE
-    return ""
-
-
 def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
     """How many by the reason, errors first. Teachers without an error are told of where they are half of all."""
     quiet = sum(reasons[reason] for reason in _QUIET)
@@ -90,15 +78,18 @@ def counted_failures(reasons: Counter[str], teachers: int) -> dict[str, int]:
     return {reason: reasons[reason] for reason in sorted(told, key=_QUIET.__contains__)}
 
 
-_ONE_CLASS = "its rows have one class"
-_ALIKE = "it says the same of every test row"
-_QUIET = (_ONE_CLASS, _ALIKE)
+_QUIET = (ONE_CLASS, ALIKE)
 
 
 def baselines(
-    space: Workspace, case: Case, epsilon: float, progress: Progress = no_progress, descending: Pending | None = None
+    run_dir: Path,
+    case: Case,
+    heard: Heard,
+    epsilon: float,
+    progress: Progress = no_progress,
+    descending: Pending | None = None,
 ) -> Compared:
-    """All that a student is compared with.
+    """All that a student is compared with. heard: what its teachers said.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
@@ -107,38 +98,27 @@ def baselines(
     teachers vote, without noise.
     pooled: one model on the rows of all.
 
-    Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
     descending: private gradient descent over the parties that the coordinator names, where it was begun already.
     """
     config, names, test_y = case.config, case.classes, case.test_y
-    recorder = VoteRecorder(
-        case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
-    )
-    quality, alone, parties, everybody = [], _Alone(test_y), [], case.parties
-    reasons: Counter[str] = Counter()
-    for index, _, trained in space.trained(config):
-        progress(BASELINES, index, len(everybody))
-        party, probabilities = everybody[index], recorder.probabilities(trained)
-        recorder.add(index, trained, probabilities)
-        reasons.update(map(failure, trained.teachers, probabilities))
-        parties.append(party)
-        quality.append(PartyQuality(party, len(case.partition.parties[party]), *alone.add(probabilities)))
-    progress(BASELINES, len(everybody), len(everybody))
-    ensemble = recorder.ensemble() if parties else None
-    plurality = np.zeros((len(test_y), len(names)))
-    if ensemble is not None:
-        plurality = plurality_shares(case, ensemble.test, case.test_x, config.digest(), parties)
+    parties = [party for party in case.parties if party in heard.quality]
+    quality = [
+        PartyQuality(party, len(case.partition.parties[party]), of_party.accuracy, of_party.auc)
+        for party in parties
+        for of_party in (heard.quality[party],)
+    ]
+    alone = heard.parts()
     with stage(progress, POOLED):
         pooled = PooledModel().predict(case, None).test
     privacy = config.privacy
     promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-    averages = averages_of(case, promise, ensemble, len(parties))
+    averages = averages_of(case, promise, _directions(heard, parties, config.teachers_per_party))
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
         if not parties:
             drawn["private_gradient"] = "no party has a teacher"
-        elif descending is not None and sorted(parties) == sorted(_coordinators_word(space)["parties"]):
+        elif descending is not None and sorted(parties) == sorted(_coordinators_word(run_dir)["parties"]):
             drawn |= descending.result(progress)
         else:
             drawn |= descended(case, parties, progress)
@@ -154,25 +134,23 @@ def baselines(
         "mean_teacher": {
             "accuracy": _mean(_accuracies(quality)),
             "auc": _mean(_aucs(quality)),
-            "intervals": alone.intervals(),
+            "intervals": _intervals(alone, test_y),
         },
         "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
         **of_rivals,
-        "plurality": _judged(plurality, test_y, names),
+        "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
-    votes: dict[str, np.ndarray] = {}
-    if config.collection != "plaintext" and ensemble is not None:
-        ids, rows = query_ids(case.pool_x), np.arange(len(case.pool_x))
-        totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names))
-        votes = dict(zip(ids, totals, strict=True))
+    votes = dict(zip(case.pool_ids, heard.votes["pool"], strict=True)) if len(heard.votes["pool"]) else {}
     metric = leading_metric(test_y, len(names))
     scores = {
         name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
     }
-    del reasons[""]
+    reasons = Counter[str]()
+    for of_party in heard.quality.values():
+        reasons.update(of_party.failures)
     failures = counted_failures(reasons, len(parties) * config.teachers_per_party)
-    return Compared(measured, quality, alone.means(), scores, votes, failures)
+    return Compared(measured, quality, alone, scores, votes, failures)
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -197,48 +175,32 @@ def descended(case: Case, parties: Sequence[str], progress: Progress) -> Draws:
         return draws_of("private_gradient", PrivateGradient().descent(replace(case, partition=partition)), case)
 
 
-def recorded_votes(space: Workspace) -> dict[str, np.ndarray]:
+def recorded_votes(run_dir: Path) -> dict[str, np.ndarray]:
     """Query id -> int64 (classes,), of all parties, where the coordinator saw votes."""
     votes: dict[str, np.ndarray] = {}
-    for file in space.private.glob(PATTERN):
+    for file in (run_dir / "private").glob(PATTERN):
         with kept_votes(file) as recorded:
             votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
     return votes
 
 
-class _Alone:
-    """What one party has by itself on each test row, in the mean over the parties."""
+def _directions(heard: Heard, parties: Sequence[str], teachers: int) -> DirectionSum | None:
+    """Of these parties, in their order; None where some party's teachers have none."""
+    summed = DirectionSum()
+    for party in parties:
+        if (direction := heard.directions[party]) is None:
+            return None
+        summed.add(direction, teachers)
+    return summed
 
-    def __init__(self, y: np.ndarray) -> None:
-        self._y = y
-        self._sums: dict[str, np.ndarray] = {}
-        self._parties: dict[str, int] = {}
 
-    def add(self, probabilities: Sequence[np.ndarray]) -> tuple[float, float | None]:
-        """Those (test, classes) of one party's teachers; accuracy and AUC, in the mean over them."""
-        right = [of_one.argmax(axis=1) == self._y for of_one in probabilities]
-        judged = [judged_area(of_one, self._y) for of_one in probabilities]
-        areas = [area for area in judged if area is not None]
-        self._count("accuracy", np.mean(right, axis=0))
-        if areas:
-            self._count("auc", np.mean([scores for _, scores in areas], axis=0))
-        return float(np.mean([of_one.mean() for of_one in right])), _mean([auc for auc, _ in areas])
-
-    def _count(self, metric: str, scores: np.ndarray) -> None:
-        self._sums[metric] = self._sums.get(metric, 0.0) + scores
-        self._parties[metric] = self._parties.get(metric, 0) + 1
-
-    def means(self) -> dict[str, np.ndarray]:
-        """float64 (test,) by metric."""
-        return {metric: total / self._parties[metric] for metric, total in self._sums.items()}
-
-    def intervals(self) -> dict[str, Any]:
-        """Over test rows, of the mean over these very parties."""
-        means, counts = self.means(), np.bincount(self._y)
-        return {
-            "accuracy": mean_interval(means["accuracy"]) if "accuracy" in means else None,
-            "auc": area_interval(means["auc"], int(counts[counts > 0].min())) if "auc" in means else None,
-        }
+def _intervals(parts: Mapping[Metric, np.ndarray], y: np.ndarray) -> dict[str, Any]:
+    """Over test rows, of the mean over these very parties. parts: see `Heard.parts`."""
+    counts = np.bincount(y)
+    return {
+        "accuracy": mean_interval(parts["accuracy"]) if "accuracy" in parts else None,
+        "auc": area_interval(parts["auc"], int(counts[counts > 0].min())) if "auc" in parts else None,
+    }
 
 
 def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
@@ -287,24 +249,26 @@ MOST_SENT = 100_000_000
 """Bytes of public rows that another process is sent: more of them would fill the memory twice."""
 
 
-def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begin: Begin = when_wanted) -> Analysis:
-    """Read the finished run of a case and compare it with what the simulation knows. begin: what takes long and needs
-    no teacher is done by it."""
+def analyse(
+    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
+) -> Analysis:
+    """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
+    said. begin: does what takes long."""
     config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
-    with closing(Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
+    with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
-    judged, asked = _judge(space, case), _answers(space, config, batches)
+    judged, asked = _judge(run_dir, case), _answers(run_dir, config, batches)
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
-    worth_of = None if judged is None else _begin_worth(space, case.scenario, answered, judged, begin)
-    enrolled = _coordinators_word(space)["parties"]
+    worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
+    enrolled = _coordinators_word(run_dir)["parties"]
     descending = begin(descended, case, enrolled) if enrolled and len(case.test_y) else None
-    sums = recorded_votes(space) if config.collection == "plaintext" else {}
+    sums = recorded_votes(run_dir)
     learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    compared = baselines(space, case, promised(config).epsilon, progress, descending)
+    compared = baselines(run_dir, case, heard, promised(config).epsilon, progress, descending)
     sums = sums or compared.votes
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
@@ -314,11 +278,11 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
         learning = learning or _begin_learning(case, judged, asked, sums, begin)
         by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
         trained = [item.party for item in compared.quality]
-        open_figures = {**_open_figures(space, case, judged), "by_labels": by_labels}
+        open_figures = {**_open_figures(run_dir, case, judged), "by_labels": by_labels}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
             "at_home": limit.take(
-                "the gain on parties' own rows", partial(judged_on_own_rows, space, case, judged.model, trained), LATE
+                "the gain on parties' own rows", partial(judged_on_own_rows, case, judged.model, trained), LATE
             ),
             "by_epsilon": by_epsilon,
             "alone": _against_one_alone(judged, compared),
@@ -328,7 +292,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
         baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if by_hand is None else {**by_hand, "label_cost": case.scenario.data.label_cost},
         left_out=tuple(limit.left_out),
-        released_label_accuracy=_label_accuracy(space, case),
+        released_label_accuracy=_label_accuracy(run_dir, case),
         failures=compared.failures,
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
@@ -351,24 +315,22 @@ class _Student:
     probabilities: np.ndarray = field(repr=False)
 
 
-def _judge(space: Workspace, case: Case) -> _Student | None:
+def _judge(run_dir: Path, case: Case) -> _Student | None:
     """None where there are no test rows."""
-    pool, spec, seed = space.student()
-    if pool.test_x is None or pool.test_y is None:
+    if not len(case.test_y):
         return None
-    queries = canonical_queries(pool.queries, len(pool.features))
-    truth = PublicTruth(case.config.rows, queries, case.pool_y, pool.test_x, pool.test_y)
-    model = load_own(space.run_dir)
-    return _Student(model, spec, seed, truth, model.predict_proba(pool.test_x))
+    truth = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
+    model = load_own(run_dir)
+    return _Student(model, case.scenario.student, case.seed, truth, model.predict_proba(case.test_x))
 
 
 def _begin_worth(
-    space: Workspace, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
+    run_dir: Path, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
 ) -> Pending | None:
     """What the published student is worth in labels by hand, see `methods.worth`; `answered` bool (queries,)."""
     if scenario.simulation.hand_labels == "none":
         return None
-    queried = np.array(_labels(space)["row"][: len(answered)], dtype=np.int64)
+    queried = np.array(_labels(run_dir)["row"][: len(answered)], dtype=np.int64)
     student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.hand_labels
     return begin(worth, judged.truth, student, judged.spec, released, queried, judged.seed, mode)
 
@@ -381,7 +343,7 @@ def _begin_learning(
     return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, case.config, asked.answers, votes)
 
 
-def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, Any]:
+def _open_figures(run_dir: Path, case: Case, judged: _Student) -> dict[str, Any]:
     """They take the student's probabilities, the true labels of public test rows and what was released alone, so the
     guarantee covers them.
 
@@ -389,7 +351,7 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     label, of the answered queries.
     """
     truth, names = judged.truth, case.classes
-    rows, released = _released(space, names)
+    rows, released = _released(run_dir, names)
     counts = np.bincount(truth.test_y, minlength=len(names)).tolist()
     return {
         "test": dict(zip(names, counts, strict=True)),
@@ -399,16 +361,16 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     }
 
 
-def _labels(space: Workspace) -> dict[str, list[Any]]:
+def _labels(run_dir: Path) -> dict[str, list[Any]]:
     """The columns of the student's table."""
     import polars as pl
 
-    return pl.read_parquet(space.run_dir / "labels.parquet").to_dict(as_series=False)
+    return pl.read_parquet(run_dir / "labels.parquet").to_dict(as_series=False)
 
 
-def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _released(run_dir: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the pool int64 (n,) of the queries that were answered, and the classes int64 (n,) released for them."""
-    table = _labels(space)
+    table = _labels(run_dir)
     places = [place for place, outcome in enumerate(table["outcome"]) if outcome == "answered"]
     rows, released = [table["row"][place] for place in places], [names.index(table["label"][place]) for place in places]
     return np.array(rows, dtype=np.int64), np.array(released, dtype=np.int64)
@@ -425,12 +387,12 @@ class _Answers(NamedTuple):
         return np.array([sums[query] for query in self.queries])
 
 
-def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> _Answers:
+def _answers(run_dir: Path, config: FederationConfig, batches: list[Batch]) -> _Answers:
     """From the student's table and the ledger.
 
     Rows that are alike are one query: they may stand here several times, and in the ledger once.
     """
-    table = _labels(space)
+    table = _labels(run_dir)
     places = [place for place, outcome in enumerate(table["outcome"]) if outcome != "not_asked"]
     names = {name: index for index, name in enumerate(config.rows.classes)}
     classes = [table["label"][place] for place in places]
@@ -443,7 +405,7 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
         shares = Shares.of_labels(labels, drawn, config.label_step(parties, parties * config.teachers_per_party))
         return _Answers(ReleasedAnswers(rows, labels, shares), queries)
     noisy = {
-        query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)
+        query: (counts / total, config.released_sigma(batch.parties) / total)
         for batch in batches
         if batch.counts is not None
         for query, counts in zip(batch.query_ids, batch.counts, strict=True)
@@ -489,10 +451,10 @@ def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str
     return against
 
 
-def _label_accuracy(space: Workspace, case: Case) -> float | None:
-    rows, labels = _released(space, case.classes)
+def _label_accuracy(run_dir: Path, case: Case) -> float | None:
+    rows, labels = _released(run_dir, case.classes)
     return float((case.pool_y[rows] == labels).mean()) if len(rows) else None
 
 
-def _coordinators_word(space: Workspace) -> dict[str, Any]:
-    return json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+def _coordinators_word(run_dir: Path) -> dict[str, Any]:
+    return json.loads((run_dir / "coordinator.json").read_text(encoding="utf-8"))

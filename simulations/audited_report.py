@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.events import Awaiting, Event, LeftOut, StageBegins
 from consilium.coordinator.privacy import epsilon_by_query, expected
-from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
-from consilium.coordinator.verify.files import Files
-from consilium.coordinator.verify.student import CARD
+from consilium.coordinator.verify import Recorded, VerifiedRun, holds
+from consilium.coordinator.verify.findings import Files
+from consilium.coordinator.verify.run import CARD, COORDINATOR, MANIFEST
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.report.before_run import before_run
 from consilium.report.warnings import listed, well_formed
-from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
+from consilium.simulations.audit import REPORT_DATA, audit_path, is_simulated
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 
@@ -44,35 +45,44 @@ def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path
         if student is not None:
             raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")
         return load_report_data(path / "private"), path
-    audited = audit_path(path, [] if student is None else [student])
-    if not holds(audited.findings):
-        wrong = next(finding for finding in audited.findings if not finding.holds)
+    run = audit_path(path, [] if student is None else [student])
+    if not holds(run.findings):
+        wrong = next(finding for finding in run.findings if not finding.holds)
         raise DataError(f"a claim of {path} does not hold: {wrong.check}: {wrong.found}", "Run: consilium audit")
-    if audited.run.recorded is None:
+    if run.recorded is None:
         raise DataError(f"{path}: nothing was charged yet, so there is nothing to report", "Wait for the first labels")
-    return _data(audited, audited.run.recorded, student), audited.place.run_dir
+    return _data(run, run.recorded, student), run.place.run_dir
 
 
-def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportData:
-    run, config, coordinator = audited.run, recorded.config, audited.run.coordinator or {}
+def _data(run: VerifiedRun, recorded: Recorded, student: Path | None) -> ReportData:
+    config, simulated = recorded.config, is_simulated(run.place.run_dir)
+    coordinator = run.files.object(COORDINATOR) if (run.place.run_dir / COORDINATOR).exists() else {}
+    card = {} if student is None else Files(student, finished=True).object(CARD)
     curves = epsilon_by_query(config, recorded.batches)
-    parties = len(coordinator["parties"]) if coordinator else _parties(run, recorded)
+    parties = len(coordinator["parties"]) if coordinator else _parties(run.events, recorded)
+    invited = {name for event in run.events if isinstance(event, Awaiting) for name in event.parties}
+    if simulated:
+        invited = range(run.files.object(MANIFEST).get("data", {}).get("parties", parties))
     answered = [batch.answered for batch in recorded.batches]
+    left_out = [(event.party, event.stage, event.reason) for event in run.events if isinstance(event, LeftOut)]
+    warnings = listed(before_run(expected(config, parties)))
+    codes = {warning["code"] for warning in warnings}
+    warnings += [warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes]
     return ReportData(
         title=config.name,
         description="",
         attribution="The parties' own rows, which they kept, and the public cases that the student put to them.",
         scenario=f"federation {config.digest()[:12]}",
-        engine="deployed nodes" if audited.kind == "deployed" else "simulation",
+        engine="simulation" if simulated else "deployed nodes",
         seed=config.seed if config.simulation else None,
         seeded_noise=config.simulation,
-        created=str(run.events.events[0]["at"]) if run.events.events else "–",
+        created=run.events[0].at if run.events else "–",
         versions={},
         parties=parties,
-        invited=_invited(audited, parties),
+        invited=max(len(invited), parties),
         teachers=parties * config.teachers_per_party,
         party_label="party",
-        left_out=list(dict.fromkeys(_left_out(event) for event in run.events.named("left-out"))),
+        left_out=[LeftOutParty(*one) for one in dict.fromkeys(left_out)],
         mechanism=config.describe(),
         release=config.disclosure.release,
         collection=config.collection,
@@ -82,10 +92,10 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         released_label_accuracy=None,
         reinforced=recorded.reinforced,
         claimed_epsilon=None,
-        student=_of_card(student, "metrics"),
-        noise_spread=_of_card(student, "noise_spread") or {},
-        public_labels=_of_card(student, "public_labels") or {},
-        card={} if student is None else Files(student, finished=True).object(CARD),
+        student=card.get("metrics"),
+        noise_spread=card.get("noise_spread", {}),
+        public_labels=card.get("public_labels", {}),
+        card=card,
         baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),
@@ -95,47 +105,12 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         epsilon_data_dependent=np.zeros(0) if config.noise_in_sums else curves["data_dependent"],
         quality=[],
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
-        unfinished=_unfinished(audited),
-        warnings=_warnings(audited, parties, student, recorded),
+        unfinished=next((f"{one.found.capitalize()}." for one in run.findings if one.check == "run: finished"), ""),
+        warnings=warnings,
     )
 
 
-def _of_card(student: Path | None, name: str) -> dict[str, Any] | None:
-    return None if student is None else Files(student, finished=True).object(CARD).get(name)
-
-
-def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Recorded) -> list[dict[str, str]]:
-    """Those of the federation, and what the student says of itself beside them."""
-    config = recorded.config
-    card = {} if student is None else Files(student, finished=True).object(CARD)
-    warnings = listed(before_run(expected(config, parties)))
-    codes = {warning["code"] for warning in warnings}
-    return [*warnings, *(warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes)]
-
-
-def _left_out(event: dict[str, Any]) -> LeftOutParty:
-    return LeftOutParty(*(str(event.get(key, "–")) for key in ("party", "stage", "reason")))
-
-
-def _parties(run: VerifiedRun, recorded: Recorded) -> int:
+def _parties(events: Sequence[Event], recorded: Recorded) -> int:
     """How many take part as far as is known before the end: those of the largest sum, else those that came."""
-    totals = [event.get("total") for event in run.events.named("stage")]
-    came = [total for total in totals if isinstance(total, int)]
+    came = [event.total for event in events if isinstance(event, StageBegins)]
     return max((batch.parties for batch in recorded.batches), default=came[-1] if came else 0)
-
-
-def _invited(audited: Audited, parties: int) -> int:
-    """Parties that might take part: of a deployment those that its coordinator awaits."""
-    awaited = {name for event in audited.run.events.named("awaiting") for name in event.get("parties", [])}
-    if audited.kind == "simulation":
-        data = Files(audited.place.run_dir, finished=False).object(MANIFEST).get("data", {})
-        return int(data.get("parties", parties))
-    return max(len(awaited), parties)
-
-
-def _unfinished(audited: Audited) -> str:
-    if audited.finished:
-        return ""
-    reasons = (finding.found for finding in audited.findings if finding.check == "run: finished")
-    why = next(reasons, Verdict.UNFINISHED.value)
-    return f"{why[:1].upper()}{why[1:]}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from consilium.protocol.label_source import Progress, no_progress
 
@@ -14,22 +14,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """`function` of some module, which another process finds by its name, called with `arguments` and a `Progress`."""
+    """`function` of some module, which another process finds by its name, called with `arguments` and whom it tells
+    what it has so far: a `Progress` mostly."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = field(repr=False)
 
-    def run(self, progress: Progress) -> Any:
+    def run(self, tell: Callable[..., None]) -> Any:
         """Its result."""
-        return self.function(*self.arguments, progress)
-
-
-class Advance(NamedTuple):
-    """How far a task is, as a `Progress` is told it."""
-
-    stage: str
-    done: int
-    total: int
+        return self.function(*self.arguments, tell)
 
 
 @dataclass(frozen=True)
@@ -46,8 +39,8 @@ class IdleProcess(Protocol):
         """Whether it has the task; False where it is dead, or the task cannot be sent."""
         ...
 
-    def heard(self) -> Advance | Finished | None:
-        """What it says next, once it does; None where it cannot do the task, or died."""
+    def heard(self) -> tuple[Any, ...] | Finished | None:
+        """What it says next, once it does: what the task tells, or its end; None where it cannot do it, or died."""
         ...
 
     def stop(self) -> None:
@@ -67,13 +60,13 @@ class Pending:
         what it raises."""
         while self._process is not None:
             match self._process.heard():
-                case Advance(stage, done, total):
-                    progress(stage, done, total)
                 case Finished(result):
                     self._process = None
                     return result
                 case None:
                     self._process = None
+                case advance:
+                    progress(*advance)
         return self._task.run(progress)
 
     def give_up(self) -> None:

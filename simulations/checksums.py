@@ -1,11 +1,11 @@
-"""The sums of a finished run's files, with which an audit finds what somebody changed."""
+"""The sums of a finished run's files, with which an audit finds what was damaged; `sha256sum -c` reads them too."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-from consilium.coordinator.verify import Contradiction, Damaged, Unfinished
+from consilium.coordinator.verify.findings import Damaged, Unfinished
 from consilium.protocol.files import replace_private
 
 FILE = "SHA256SUMS"
@@ -13,15 +13,13 @@ LEFT_OUT = ("private/work/", "sessions/")
 """Folders of what is no result."""
 PASSING = (FILE, ".lock", ".part")
 """Ends of the names of files that are none either."""
-LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
-LISTED += ("private/report.json", "student/MODEL_CARD.md", "student/model.safetensors", "student/plan.json")
-LISTED += ("student/student.json", "summary.json")
-"""Files that every finished simulation has."""
 
 
 def write_sums(run_dir: Path) -> None:
     """Write it, last of all."""
-    _write(run_dir, {name: _sum(run_dir / name) for name in _names(run_dir)})
+    names = (path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file())
+    kept = [name for name in names if not name.startswith(LEFT_OUT) and not name.endswith(PASSING)]
+    _write(run_dir, {name: _sum(run_dir / name) for name in kept})
 
 
 def renew_sum(run_dir: Path, name: str) -> None:
@@ -31,24 +29,17 @@ def renew_sum(run_dir: Path, name: str) -> None:
 
 
 def check_sums(run_dir: Path, complete: bool) -> str:
-    """Compare every file with what is written. A report that `consilium report` draws again has its sum renewed.
+    """Compare every file with its sum.
 
     Raises
     ------
-    Damaged : files are missing or changed, or of a run that ended its sums. Contradiction : the run ended, but does not
-        say so. Unfinished : it has not ended.
+    Damaged : files are missing or changed, or the sums of a run that ended are. Unfinished : it has not ended.
     """
     if not (run_dir / FILE).exists():
-        if complete:
-            raise Damaged(f"{FILE} is missing, and the manifest says that the run ended")
-        raise Unfinished(f"{FILE} is written when the run ends")
-    if not complete:
-        raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
+        raise Damaged(f"{FILE} is missing") if complete else Unfinished(f"{FILE} is written when the run ends")
     written = _read(run_dir)
-    if not written.keys() >= set(LISTED):
-        raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
-    missing = sorted(set(written) - set(_names(run_dir)))
-    changed = sorted(name for name in set(written) - set(missing) if _sum(run_dir / name) != written[name])
+    missing = sorted(name for name in written if not (run_dir / name).is_file())
+    changed = sorted(name for name in written if name not in missing and _sum(run_dir / name) != written[name])
     faults = {"missing": missing, "changed": changed}
     if missing or changed:
         raise Damaged("; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names))
@@ -57,21 +48,17 @@ def check_sums(run_dir: Path, complete: bool) -> str:
 
 def _read(run_dir: Path) -> dict[str, str]:
     try:
-        lines = [line.split("  ", 1) for line in (run_dir / FILE).read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        raise Damaged(f"{FILE} cannot be read") from None
-    if not lines or any(len(line) != 2 for line in lines):
+        pairs = [line.split("  ", 1) for line in (run_dir / FILE).read_text(encoding="utf-8").splitlines()]
+        sums = {name: value for value, name in pairs}
+    except (OSError, ValueError):
+        sums = {}
+    if not sums:
         raise Damaged(f"{FILE} is no list of sums")
-    return {name: value for value, name in lines}
+    return sums
 
 
 def _write(run_dir: Path, sums: dict[str, str]) -> None:
     replace_private(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
-
-
-def _names(run_dir: Path) -> list[str]:
-    names = (path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file())
-    return sorted(name for name in names if not (name.startswith(LEFT_OUT) or name.endswith(PASSING)))
 
 
 def _sum(path: Path) -> str:

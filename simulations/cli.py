@@ -1,4 +1,4 @@
-"""Commands of the simulations: run, scenarios, report, prepare; and the audit of any run."""
+"""Commands of the simulations: run, scenarios, report; and the audit of any run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import check_new, new_here, writing
+from consilium.protocol.files import check_new, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings, terminal_width, wrapped
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
 from consilium.simulations.shipped import DEFAULT, Shipped, completing
 
 if TYPE_CHECKING:
-    from consilium.coordinator.verify import Finding
+    pass
 
 
 SIMULATE = "On one machine"
@@ -34,7 +34,6 @@ _EXAMPLES = (
 class EngineName(StrEnum):
     local = "local"
     ray = "ray"
-    homes = "homes"
 
 
 class DeviceName(StrEnum):
@@ -67,10 +66,7 @@ def run(
     context: typer.Context,
     scenario: RunArgument = DEFAULT,
     engine: Annotated[
-        EngineName,
-        typer.Option(
-            help="local: this machine, no server. ray: `flwr run`. homes: as local, a folder on disk for each party."
-        ),
+        EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
     ] = EngineName.local,
     seed: SeedOption = 0,
     device: Annotated[
@@ -91,7 +87,6 @@ def run(
     out: Annotated[Path | None, typer.Option(help="New folder for the results; default runs/SCENARIO-TIME.")] = None,
     overrides: SetOption = None,
     output: FormatOption = Format.text,
-    keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal.
@@ -102,7 +97,7 @@ def run(
     from consilium.node.progress import LOAD, showing
 
     if scenario in Shipped.PAPER.files():
-        options = ("engine", "address", "party_cpus", "party_gpus", "keep_work")
+        options = ("engine", "address", "party_cpus", "party_gpus")
         if unused := [name for name in options if _was_given(context, name)]:
             raise ConfigError(f"--{unused[0].replace('_', '-')} is of no use for a paper", "Leave it out")
         seeds = [f"seeds=[{seed}]"] if _was_given(context, "seed") else []
@@ -121,7 +116,7 @@ def run(
 
             started = stack.enter_context(running_workers())  # their libraries load beside this process's own
         from consilium.protocol.config_files import validate
-        from consilium.simulations.engines.ray_spec import RaySpec
+        from consilium.simulations.engines.ray import RaySpec
         from consilium.simulations.progress import following
         from consilium.simulations.run import run_scenario
         from consilium.simulations.scenario import load_scenario
@@ -137,7 +132,7 @@ def run(
         display.say(loaded.federation.name)
         with writing(folder):
             summary = run_scenario(
-                name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray, started=started
+                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started
             )
     if output is Format.json:
         show(output, summary, ())
@@ -210,68 +205,24 @@ def report(
     show(output, {"report": str(out or run_dir / name), "public": public}, [f"{out or run_dir / name}"])
 
 
-def prepare(
-    scenario: ScenarioArgument,
-    out: Annotated[Path, typer.Option(help="New folder for homes, pool and run config.")],
-    seed: SeedOption = 0,
-    overrides: SetOption = None,
-    service: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where the label service will listen.")
-    ] = "127.0.0.1:8765",
-    kits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kits",
-            metavar="HOST",
-            help="Make kits for real nodes instead, with this name or address of the coordinator; repeat.",
-        ),
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
-    check_new(out)
-    from consilium.node.kit import check_address
-    from consilium.simulations.prepare import prepare_scenario
-    from consilium.simulations.scenario import load_scenario
-
-    if kits:
-        _prepare_kits(scenario, out, seed, overrides or [], kits, output)
-        return
-    check_address("--service", service)
-    with writing(out), new_here(out):
-        lines = prepare_scenario(load_scenario(scenario, overrides or []), seed, out, service)
-    show(output, {"out": str(out), "next": lines}, lines)
-
-
-def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
-    from consilium.report.warnings import listed
-    from consilium.simulations.prepare import make_kits
-    from consilium.simulations.scenario import load_scenario
-
-    with writing(out), new_here(out):
-        done = make_kits(load_scenario(scenario, overrides), seed, out, hosts)
-    warnings = listed(done.made.warnings)
-    show(
-        output,
-        {"plan": str(done.plan), "kits": [f"{kit}.tar.gz" for kit in done.made.kits], "warnings": warnings},
-        done.lines(),
-    )
-    tell_warnings(warnings, output)
-
-
 def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
     from consilium.coordinator.verify import holds
-    from consilium.simulations.audit import audit_path
+    from consilium.simulations.audit import audit_path, is_simulated
 
-    audited = audit_path(path, students)
-    findings, sound = audited.findings, holds(audited.findings)
-    verdict = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
-    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in findings]
+    run = audit_path(path, students)
+    sound, kind = holds(run.findings), "simulation" if is_simulated(path) else "deployed"
+    lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in run.findings]
     show(
         output,
-        {**verdict, "findings": [asdict(finding) for finding in findings]},
-        [*lines, _conclusion(findings, audited.finished)],
+        {
+            "path": str(path),
+            "kind": kind,
+            "finished": run.finished,
+            "holds": sound,
+            "findings": [asdict(finding) for finding in run.findings],
+        },
+        [*lines, _conclusion(sound, run.finished)],
     )
     if not sound:
         raise typer.Exit(1)
@@ -283,16 +234,12 @@ _VERDICTS = {
     "unreadable or altered": "ALTERED",
     "unfinished": "unfinished",
     "not there": "skipped",
-    "cannot be checked": "no data",
 }
 """Words of a terminal for `coordinator.verify.Verdict`."""
 
 
-def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
-    against = {finding.verdict for finding in findings if not finding.holds}
-    if against == {"cannot be checked"}:
-        return "nothing speaks against the run, but its data are not there: put them back to check all of it"
-    if against:
+def _conclusion(sound: bool, finished: bool) -> str:
+    if not sound:
         return "THE RUN IS NOT WHAT IT CLAIMS TO BE"
     return "the run is what it claims to be" if finished else "the run is not finished; its ledger so far holds"
 
@@ -305,7 +252,6 @@ def register(app: typer.Typer) -> None:
     app.command("attack", rich_help_panel=SIMULATE)(attack_command)
     app.command("show", rich_help_panel=SIMULATE)(show_run)
     app.command(rich_help_panel=SIMULATE)(report)
-    app.command(rich_help_panel=SIMULATE)(prepare)
 
 
 def _print_summary(summary: dict[str, Any], output: Format) -> None:

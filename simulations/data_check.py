@@ -169,7 +169,7 @@ class CheckedFiles:
     def scenario(self) -> dict[str, Any]:
         """The tables of the scenario."""
         unit = "patient" if "patient" in self.data else "record"
-        classes = {"classes": list(self.source.labels.values)} if self.source else {}
+        classes = {"classes": list(self.source.values)} if self.source else {}
         return {
             "data": {**self.data, **classes},
             "federation": {

@@ -6,7 +6,7 @@ methods are judged on the same rows of each party.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,7 +16,6 @@ import numpy as np
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL
-from consilium.protocol.messages import CollectionMode
 from consilium.protocol.queries import canonical_queries, draw_reference, query_ids, reference_text
 from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
@@ -24,12 +23,12 @@ from consilium.simulations.population import public
 from consilium.simulations.population.parties import (
     SimulatedAggregators,
     SimulatedIdentities,
-    simulated_aggregators,
-    simulated_identities,
+    simulated_keys,
     teachers_named,
 )
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario, divided_data
+from consilium.student.pool import Pool
 
 _PURPOSE = 0x686F6D65726F7773
 _LABELLED = 0x6C6162656C
@@ -145,12 +144,13 @@ class Case:
 
     def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
-        return identities_of(self.scenario, self.partition, self.seed)
+        return simulated_keys(self.scenario.federation, self.parties, self.seed)
 
     @property
-    def nodes(self) -> int:
-        """Beside the coordinator: the parties, and the second aggregator of verified votes."""
-        return len(self.parties) + (self.scenario.federation.collection == "verified")
+    def pool(self) -> Pool:
+        """The student's rows."""
+        tested = (self.test_x, self.test_y) if len(self.test_y) else (None, None)
+        return Pool(self.dataset.features, self.pool_x, *tested, labels=self.known_labels)
 
     def _canonical(self, rows: np.ndarray) -> np.ndarray:
         width = len(self.dataset.features)
@@ -192,21 +192,9 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 def clear_votes(scenario: Scenario) -> Scenario:
     """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
-    promised the same; where the noise is in the sums, a check has more noise than here.
-
-    Raises
-    ------
-    ConfigError : a mechanism whose noise others add.
-    """
-    if scenario.federation.mechanism.noise_by_parties:
-        raise ConfigError(
-            f'federation.collection = "{scenario.federation.collection}" with {scenario.federation.mechanism.name}'
-            " has noise in"
-            " its sums already, and a study draws it anew",
-            'Set federation.collection = "plaintext" and a mechanism of the coordinator: the same noise costs the same',
-        )
+    promised the same; where the noise is in the sums, a check has more noise than here."""
     return scenario.model_copy(
-        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext", "exact_sums": False})}
+        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext"})}
     )
 
 
@@ -214,29 +202,6 @@ def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -
     """bool (rows,): of the units (patients, or rows) the share by lot, rounded down."""
     different = np.unique(units)
     return np.isin(units, generator.permutation(different)[: int(share * len(different))])
-
-
-def identities_of(
-    scenario: Scenario, partition: Partition, seed: int
-) -> SimulatedIdentities | SimulatedAggregators | None:
-    """Keys and roster of a scenario; None for plaintext votes. Raises ConfigError if no roster is safe."""
-    return IDENTITIES[scenario.federation.collection](scenario, list(partition.parties), seed)
-
-
-def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
-    return simulated_identities(names, scenario.federation, seed)
-
-
-IDENTITIES: Mapping[
-    CollectionMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]
-]
-IDENTITIES = {
-    "plaintext": lambda scenario, names, seed: None,
-    "secure": _secure,
-    "distributed": _secure,
-    "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
-}
-"""By how votes are collected."""
 
 
 def federation_config(
@@ -272,7 +237,7 @@ def federation_config(
         reference = reference_text(draw_reference(pool, schema, voting_rule.reference_rows))
     else:
         reference = ""
-    identities = identities_of(scenario, partition, seed)
+    identities = simulated_keys(scenario.federation, list(partition.parties), seed)
     return FederationConfig.of(
         federation.model_copy(update={"timeouts": federation.timeouts.patient()}),
         rows=schema,
@@ -282,8 +247,5 @@ def federation_config(
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
         noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        public=public.pool(dataset, partition).terms(federation.public_least_distance)
-        if scenario.pool_is_fixed
-        else None,
         reference=reference,
     )

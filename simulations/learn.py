@@ -8,6 +8,7 @@ is secret. Both train by the run's own trainer, as often as that is cheap (`meth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +18,20 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.mechanisms.base import Mechanism
-from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.mechanisms import MOST_SIGMA
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.node.progress import CURVES, stage
-from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.simulations.population.specs import HandLabelMode
+from consilium.simulations.release import Recorded
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -64,6 +68,7 @@ class CurveLearner:
     def __init__(self, public: PublicTruth, spec: StudentSpec, seed: int) -> None:
         self._spec, self._seed, self._schema = spec, seed, public.schema
         bare = spec.inputs == "features"
+        self.queries = public.queries
         self._rows = public.queries if bare else public.schema.inputs(public.queries)
         self._test = public.test_x if bare else public.schema.inputs(public.test_x)
         self._y = public.test_y
@@ -125,7 +130,7 @@ def by_epsilon(
         scores = []
         for lot in range(lots):
             noise = SeededNoise(int(np.random.SeedSequence([seed, _PURPOSE, lot]).generate_state(1)[0]))
-            drawn = _drawn(other, rows, votes, noise)
+            drawn = _drawn(learner, other, rows, votes, noise)
             if (drawn.labels != NO_LABEL).any():
                 scores.append(learner.scores(drawn.first(len(rows))))
         if scores:
@@ -134,30 +139,30 @@ def by_epsilon(
 
 
 def _why_not(config: FederationConfig, queries: int) -> str:
-    mechanism: Mechanism = config.mechanism
+    mechanism = config.mechanism
     if not queries:
         return "nothing was asked"
     if mechanism.needs_probabilities:
         return "the mechanism takes what the student thought while it asked"
-    if not mechanism.private or not noise_scales(type(mechanism)):
+    if not mechanism.private:
         return "the mechanism has no noise that could be changed"
     return ""
 
 
 def _with_noise(config: FederationConfig, times: float) -> tuple[float, FederationConfig] | None:
-    """Promised epsilon and federation with so many times the noise; None where the mechanism cannot be so."""
+    """Promised epsilon and federation with so many times the noise, drawn on votes in plaintext; None where the
+    mechanism cannot be so."""
+    plain: dict[str, object] = {"collection": "plaintext", "roster": "", "noise_shares": 0}
     if times == 1:
-        return promised(config).epsilon, config
-    scales = noise_scales(type(config.mechanism))
-    values = {
-        name: getattr(config.mechanism, name) / times if mark.inverse else getattr(config.mechanism, name) * times
-        for name, mark in scales.items()
-    }
+        return promised(config).epsilon, config.model_copy(update=plain)
+    label = config.mechanism.label_noise
+    amount = 0.0 if label is None else times / label.scale if label.law == "laplace" else times * label.scale
+    if not 0 < amount <= MOST_SIGMA:
+        return None
+    changed = config.model_copy(update={**plain, "mechanism": config.mechanism.with_noise(amount)})
     try:
-        mechanism = type(config.mechanism).model_validate({**config.mechanism.model_dump(), **values})
-        changed = config.model_copy(update={"mechanism": mechanism})
         return _epsilon(changed), changed
-    except (ValueError, AccountingError):
+    except AccountingError:
         return None
 
 
@@ -170,16 +175,25 @@ def _epsilon(config: FederationConfig) -> float:
     return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=False)[0].epsilon
 
 
-def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> ReleasedAnswers:
-    drawn = config.mechanism.draw(votes, noise).up_to(config.query_budget.answers)
-    rows = rows[: len(drawn.labels)]
-    total = votes.sum(axis=1)[: len(rows)]
-    parties = int(total.max()) // config.teachers_per_party
-    if drawn.counts is None:
-        shares = Shares.of_labels(drawn.labels, drawn.answered, config.label_step(parties, int(total.max())))
-        return ReleasedAnswers(rows, drawn.labels, shares)
-    sigma = config.mechanism.count_sigma(config.givers(parties))
-    return ReleasedAnswers(rows, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))
+def _drawn(
+    learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise
+) -> ReleasedAnswers:
+    """What a service of this federation answers, without being asked anything of it before."""
+    total = int(votes[0].sum())
+    parties = [str(number) for number in range(total // config.teachers_per_party)]
+    queries = canonical_queries(learner.queries[rows], len(config.rows.features))
+    collector = Recorded(config, parties, query_ids(queries), lambda places, _: votes[places])
+    with closing(Ledger.in_memory(config)) as ledger:
+        answers = LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(queries)
+    asked = answers.outcomes != Outcome.NOT_ASKED
+    labels = answers.labels[asked]
+    if answers.histograms is None:
+        drawn = answers.outcomes[asked] == Outcome.ANSWERED
+        return ReleasedAnswers(
+            rows[asked], labels, Shares.of_labels(labels, drawn, config.label_step(len(parties), total))
+        )
+    counts, sigmas = answers.histograms.counts[asked], answers.histograms.sigmas[asked]
+    return ReleasedAnswers(rows[asked], labels, Shares(counts / total, np.maximum(sigmas / total, 1e-9)))
 
 
 TOO_SLOW = 'a student of this kind takes long to train again; simulation.hand_labels = "full" does it all the same'

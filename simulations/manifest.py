@@ -18,25 +18,26 @@ from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, Ledger
 from consilium.protocol.files import replace_private
 from consilium.simulations.checksums import write_sums
 from consilium.simulations.interruption import Interrupted
-from consilium.simulations.workspace import Workspace
 
 FORMAT = 2
 MANIFEST = "manifest.json"
+PRIVATE = "private"
+"""What exists only because this is a simulation: exact votes, what a report may not show."""
+WORK = "private/work"
+"""Private rows and keys, while an engine needs them in files."""
 LEDGER, LABELS = "ledger.db", "labels.parquet"
 
 
 @contextmanager
-def working_in(space: Workspace, manifest: Mapping[str, Any], keep_work: bool) -> Iterator[None]:
+def working_in(run_dir: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
     """The run's status is "running" while the context is open, then "complete", "interrupted" or "failed" and why.
 
-    Private rows under `private/work` go however it ends, unless they are to be kept. The sums of the files are written
-    last of all.
+    What an engine put into `WORK` goes however it ends. The sums of the files are written last of all.
 
     Raises
     ------
     FailedAfterRelease : what was raised inside, where something had been charged by then.
     """
-    run_dir = space.run_dir
 
     def state(status: str) -> None:
         replace_private(run_dir / MANIFEST, json.dumps({**manifest, "status": status}, indent=2) + "\n")
@@ -50,8 +51,7 @@ def working_in(space: Workspace, manifest: Mapping[str, Any], keep_work: bool) -
         try:
             yield
         finally:
-            if not keep_work:
-                shutil.rmtree(space.work, ignore_errors=True)
+            shutil.rmtree(run_dir / WORK, ignore_errors=True)
     except (Interrupted, KeyboardInterrupt):
         state("interrupted")
         raise

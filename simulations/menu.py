@@ -51,7 +51,7 @@ def _costs(entry: dict[str, Any]) -> str:
 
 
 def _scenario(name: str, path: Path) -> dict[str, Any]:
-    from consilium.simulations.datasets.source import IN_FOLDER
+    from consilium.simulations.datasets.spec import FOLDER_SETS
 
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     return {
@@ -59,7 +59,7 @@ def _scenario(name: str, path: Path) -> dict[str, Any]:
         "default": name == DEFAULT,
         "happens": table.get("menu") or table["federation"]["name"],
         "seconds": table.get("seconds"),
-        "needs": DATA if table["data"]["set"] in IN_FOLDER else None,
+        "needs": DATA if table["data"]["set"] in FOLDER_SETS else None,
     }
 
 

@@ -25,7 +25,6 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import own_teachers
-from consilium.simulations.workspace import Workspace
 
 FOLDS = 3
 LEAST_ROWS = 6
@@ -208,7 +207,7 @@ def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str
 
 
 def judged_on_own_rows(
-    space: Workspace, case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
+    case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
     dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
@@ -221,15 +220,10 @@ def judged_on_own_rows(
     most = most_parties(slowest)
     if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
         most = min(most, FEW_PARTIES)
-    places = {party: index for index, party in enumerate(partition.parties)}
-
-    def spec(party: str) -> TeacherKind:
-        """As it stands in the party's home, where a file that it names was copied to."""
-        teacher = None if teachers[party] is None else space.party(places[party]).teacher
-        return teacher or config.teacher
-
     parties = [
-        OwnRows(party, spec(party), dataset.x[rows], dataset.y[rows], dataset.owner[rows])
+        OwnRows(
+            party, (teachers[party] or config.teacher).anywhere(), dataset.x[rows], dataset.y[rows], dataset.owner[rows]
+        )
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]

@@ -7,8 +7,8 @@ home. Noise is always seeded by the case's seed, whatever `simulation.noise` say
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,24 +16,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from consilium.accounting.guarantees import Guarantee
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for
-from consilium.coordinator.config import check_sanitised, check_threshold
+from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import NoLog
 from consilium.coordinator.label_service import LabelService, NoiseFor, noise_for
-from consilium.coordinator.ledger import Batch
-from consilium.coordinator.mechanisms.shares import sum_of_shares
-from consilium.coordinator.memory_ledger import MemoryLedger
-from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
+from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.privacy import close, promised, spent
 from consilium.models.naming import resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model, publish
 from consilium.models.published.own_models import ESTIMATOR, TORCH
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.noise import SeededNoise
-from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
@@ -43,16 +38,13 @@ from consilium.student.run import judged, learn
 class Replayed:
     """What a federation ended with. All but what was promised, `student` and the labels is secret.
 
-    promised: what the ledger is charged, at the query budget; to_student: towards the student and everybody; to_nodes:
-    towards whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
+    promised: towards the student and everybody, at the query budget. spent: see `coordinator.privacy`.
     sanitised: what the closing released, None where none is planned. batches: the ledger's.
     rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
     (NO_LABEL where there is none), as in labels.parquet.
     """
 
     promised: Guarantee
-    to_student: Guarantee
-    to_nodes: Guarantee | None
     spent: dict[str, Guarantee] = field(repr=False)
     sanitised: dict[str, Any] | None
     batches: list[Batch] = field(repr=False)
@@ -79,8 +71,7 @@ class VoteTotals(Protocol):
 def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Replayed:
     """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool.
 
-    noise: of each batch, by its number in the ledger, and of the sums, by -1 and -2 for both rounds; by default seeded
-    by the case's seed.
+    noise: of each batch, by its number in the ledger; by default seeded by the case's seed.
 
     Raises
     ------
@@ -89,20 +80,23 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     """
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
-    collector, most = RecordedVotes(case, votes, noise), len(case.parties) * config.teachers_per_party
-    noise_of = noise_for(config) if noise is None else noise
-    service = LabelService(config, ledger, noise_of, collector, len(case.parties), log, most_votes=most)
-    learned = learn(service, pool, spec, case.seed)
-    sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
+    pool, spec = case.pool, case.scenario.student
+    digest, classes = config.digest(), len(case.classes)
+
+    def totals(rows: np.ndarray, ids: Sequence[str]) -> np.ndarray:
+        return votes.totals(rows, case.parties, digest, ids, classes)
+
+    collector = Recorded(config, case.parties, case.pool_ids, totals)
+    with closing(Ledger.in_memory(config)) as ledger:
+        service = LabelService(config, ledger, collector, noise or noise_for(config), len(case.parties))
+        learned = learn(service, pool, spec, case.seed)
+        sanitised, batches = close(config, ledger, normal_for(config), NoLog()), ledger.batches()
     last = learned.spec
     known = None if pool.labels is None else (pool.queries[pool.labelled], pool.labels[pool.labelled])
     model, schema = learned.model, config.rows
     student, _ = publish(None, model, schema, last.inputs, learned.queries, last.prevalence, known)
     return Replayed(
-        promised=service.promised,
-        to_student=promised_to_student(config),
-        to_nodes=towards_coordinator(config),
+        promised=promised(config),
         spent=spent(config, batches, closed=sanitised is not None),
         sanitised=sanitised,
         batches=batches,
@@ -122,39 +116,28 @@ def check_can_run(case: Case) -> None:
     check_sanitised(case.config, votes)
 
 
-class RecordedVotes:
-    """A `Collector` without parties: it adds up what they said."""
+Totals = Callable[[np.ndarray, Sequence[str]], np.ndarray]
+"""Places of public rows int64 (n,) and their query ids -> what all parties voted on them, int64 (n, classes)."""
 
-    def __init__(self, case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> None:
-        self._case, self._votes, self._noise = case, votes, noise
+
+class Recorded:
+    """A `Collector` without parties: it adds up what they said before."""
+
+    def __init__(self, config: FederationConfig, parties: Sequence[str], ids: Sequence[str], totals: Totals) -> None:
+        """ids: of the public rows, in their order."""
+        self._parties, self._teachers = tuple(sorted(parties)), len(parties) * config.teachers_per_party
+        self._totals = totals
         self._row: dict[str, int] = {}
-        for row, query_id in enumerate(case.pool_ids):
+        for row, query_id in enumerate(ids):
             self._row.setdefault(query_id, row)
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
-        """See `Collector`. In a second phase the parties say the same again.
-
-        Where the noise is in the sums, every giver's share of it is there, seeded by the case's seed.
-        """
-        case, ids = self._case, query_ids(queries)
-        rows = np.array([self._row[query_id] for query_id in ids])
-        digest, classes = case.config.digest(), len(case.classes)
-        votes = self._votes.totals(rows, case.parties, digest, ids, classes)
-        drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
-        if drawn is not None:
-            givers = case.config.givers(len(case.parties))
-            seeded = [case.seed, case.config.collection, query_set, phase]
-            source = SeededNoise(int(canonical_digest(seeded), 16)) if self._noise is None else self._noise(-phase)
-            votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
-        return Counts(votes, tuple(sorted(case.parties)), len(case.parties) * case.config.teachers_per_party)
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """See `Collector`."""
+        rows = np.array([self._row[query_id] for query_id in queries.ids])
+        return Counts(self._totals(rows, queries.ids), self._parties, self._teachers)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
-
-
-def _pool(case: Case) -> Pool:
-    tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
-    return Pool(case.dataset.features, case.pool_x, *tested, labels=case.known_labels)
 
 
 def load_own(run_dir: Path) -> Published:

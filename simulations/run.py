@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,29 +14,30 @@ from typing import Any, Literal
 
 import numpy as np
 
+from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
-from consilium.coordinator.server_app import app
 from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import CARD_FILE, READING, check_names
 from consilium.node.progress import PREPARE, REPORT, stage
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_private, replace_text, writing
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
-from consilium.simulations.engines.block_server import server
-from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
+from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Worker, running_workers
-from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
-from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY, RaySpec, run_ray
+from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.manifest import FORMAT, working_in
+from consilium.simulations.manifest import FORMAT, PRIVATE, WORK, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
+from consilium.simulations.population.simulated import Population
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
+from consilium.simulations.said import Heard
 from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.summary import (
     data_facts,
@@ -47,12 +47,10 @@ from consilium.simulations.summary import (
     student_facts,
     write_metrics,
 )
-from consilium.simulations.workspace import Workspace, lay_out, make_run_dir
 from consilium.student.learn import check_trainer
 
-Engine = Literal["local", "ray", "homes"]
-"""local: parties in blocks, on worker processes of this machine. ray: the same on Flower's Simulation Engine. homes: as
-local, but each party with a home of its own on disk, as real ones have it."""
+Engine = Literal["local", "ray"]
+"""local: parties on worker processes of this machine. ray: the same on Flower's Simulation Engine."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +83,10 @@ class Order:
             )
         return "cpu"
 
-    @property
-    def processes(self) -> int:
-        """That compute at the same time, of blocks of parties; 0 where each party has a home."""
-        return 0 if self.engine == "homes" else os.cpu_count() or 1
-
     def check_engine(self) -> None:
-        """Raise EngineError if the engine cannot be had."""
+        """Raise EngineError if the engine cannot be had, ConfigError where it is described wrongly."""
         if self.engine == "ray":
-            check_ray(self.ray)
+            self.ray.check()
 
     def told(self) -> dict[str, Any]:
         """What a manifest says of the engine beside its name."""
@@ -116,7 +109,6 @@ def run_scenario(
     seed: int,
     out: Path,
     watch: Watch = unwatched,
-    keep_work: bool = False,
     device: Device = "auto",
     source: Source | None = None,
     ray: RaySpec = OWN_RAY,
@@ -125,11 +117,10 @@ def run_scenario(
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
     Everything that can be wrong with the input is found before the folder `out` is made. `name` is what the results
-    call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
-    `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
-    `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the engine of that name
-    computes. `started`: the local engine's workers, where they were started before this module was imported; whoever
-    started them ends them.
+    call the scenario. `device` is where networks are trained. Libraries use one thread in each process; the caller's
+    settings come back. `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the
+    engine of that name computes. `started`: the local engine's workers, where they were started before this module was
+    imported; whoever started them ends them.
 
     Returns
     -------
@@ -160,38 +151,38 @@ def run_scenario(
             identities.keys.check(config)
         check_threshold(scenario.federation, _votes(case))
         manifest = _manifest(order, used, case)
-        space = make_run_dir(out)
-        folder.enter_context(working_in(space, manifest, keep_work))
-        stack.enter_context(writing(space.run_dir))
-        stack.enter_context(watch(space.run_dir / EVENTS))
-        record = stack.enter_context(recording(space.run_dir / EVENTS))
+        run_dir = make_run_dir(out)
+        folder.enter_context(working_in(run_dir, manifest))
+        stack.enter_context(writing(run_dir))
+        stack.enter_context(watch(run_dir / EVENTS))
+        record = stack.enter_context(recording(run_dir / EVENTS))
         with stage(record, PREPARE):
-            lay_out(space, case, order.processes)
+            federation, population = SimulatedFederation.of(case), Population.of(case, run_dir / WORK)
         prepared = time.monotonic()
-        _run_engine(order, space, len(case.parties), workers)
-        _say_how_texts_are_read(space, case)
+        heard = _run_engine(order, federation, population, run_dir, workers)
+        _say_how_texts_are_read(run_dir, case)
         finished = time.monotonic()
-        record.saved(student_facts(space))
+        record.saved(student_facts(run_dir))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
         with Idle(workers) as begin:
-            analysis = analyse(space, case, record, begin)
+            analysis = analyse(run_dir, case, heard, record, begin)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        summary = run_summary(manifest, space, case, analysis)
+        summary = run_summary(manifest, run_dir, case, analysis)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
-        write_metrics(space, analysis, summary)
+        write_metrics(run_dir, analysis, summary)
         with stage(record, REPORT):
             from consilium.simulations.report.build import (
                 write_report,  # drawing needs libraries that a failed run never loads
             )
 
-            data = report_data(manifest, space, case, summary, analysis)
-            save_report_data(data, space.private)
-            write_report(data, space.run_dir / "report.html")
+            data = report_data(manifest, run_dir, case, summary, analysis)
+            save_report_data(data, run_dir / PRIVATE)
+            write_report(data, run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
-        _write(space.run_dir / "summary.json", summary)
+        _write(run_dir / "summary.json", summary)
     return summary
 
 
@@ -228,16 +219,33 @@ def _votes(case: Case) -> int:
     return case.scenario.federation.teachers_per_party * len(case.parties)
 
 
-def _run_engine(order: Order, space: Workspace, parties: int, workers: list[Worker]) -> None:
-    run_config = space.run_config(space.run_dir, "simulation")
+def _run_engine(
+    order: Order, federation: SimulatedFederation, population: Population, run_dir: Path, workers: list[Worker]
+) -> Heard:
     if order.engine == "ray":
-        run_ray(run_config, space.nodes, parties, space.run_dir, space.work, order.ray)
-    else:
-        with LocalGrid(RUN_ID, run_config, space.nodes, workers) as grid:
-            run_local(run_config, grid, app if order.engine == "homes" else server)
+        return run_ray(federation, population, run_dir, run_dir / WORK, order.ray)
+    with LocalGrid(population, workers) as grid:
+        return federation.run(FlowerTransport(grid), run_dir)
 
 
-def _say_how_texts_are_read(space: Workspace, case: Case) -> None:
+def make_run_dir(path: Path) -> Path:
+    """Create the output folder.
+
+    Raises
+    ------
+    OutputExists : it is there already. ConfigError : it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, mode=0o700)  # summary and ledger hold functions of the votes
+        (path / PRIVATE).mkdir(mode=0o700)
+    except FileExistsError:
+        raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it") from None
+    except OSError as error:
+        raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
+    return path.resolve()
+
+
+def _say_how_texts_are_read(run_dir: Path, case: Case) -> None:
     """In the student's card: it is then fit for files as its parties write them, as far as public rows show that."""
     data, partition = case.scenario.data, case.partition
     if data.set != "table" or not (data.cells or data.missing):
@@ -246,7 +254,7 @@ def _say_how_texts_are_read(space: Workspace, case: Case) -> None:
 
     public = np.concatenate([partition.queries, partition.too_near, partition.test])
     reading = public_reading(data, public, [column.column for column in case.dataset.columns])
-    path = space.run_dir / "student" / CARD_FILE
+    path = run_dir / "student" / CARD_FILE
     if told := reading.model_dump(mode="json", exclude_defaults=True):
         card = json.loads(path.read_text(encoding="utf-8"))
         replace_text(path, dumps({**card, READING: told}, indent=2) + "\n")

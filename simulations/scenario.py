@@ -11,18 +11,17 @@ from typing import Any
 from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.mechanisms import TABLES
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import EXACT_SUMS
 from consilium.protocol.models import Frozen
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public import completed, without_near_rows
+from consilium.simulations.population.public import completed
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.shipped import Shipped
@@ -43,11 +42,6 @@ class Scenario(Frozen):
     federation: Federation
     student: StudentSpec = StudentSpec()
     simulation: SimulationSpec = SimulationSpec()
-
-    @property
-    def pool_is_fixed(self) -> bool:
-        """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
-        return self.federation.collection in EXACT_SUMS
 
     @model_validator(mode="before")
     @classmethod
@@ -143,7 +137,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
     "federation.voting_rule.rule": VOTING_RULES,
-    "federation.mechanism.name": ALL_MECHANISMS,
+    "federation.mechanism.name": tuple(TABLES.values()),
     "student.trainer.name": TRAINERS,
 }
 """Keys that choose a kind, and the kinds."""
@@ -201,10 +195,7 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     source, partition = divided_source(scenario, seed, source)
     numbers = source.dataset(partition.queries)
     partition = tilted(scenario.data, numbers, partition, seed)
-    dataset = completed(scenario.data, shifted(scenario.data, numbers, partition, seed), partition)
-    if scenario.pool_is_fixed:
-        partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.public_least_distance)
-    return dataset, partition
+    return completed(scenario.data, shifted(scenario.data, numbers, partition, seed), partition), partition
 
 
 def divided_source(scenario: Scenario, seed: int, source: Source | None = None) -> tuple[Source, Partition]:

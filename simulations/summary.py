@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,6 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.report.models import ABOVE, RIVALS
-from consilium.simulations.workspace import Workspace
 from consilium.student.card import CONSTANT
 from consilium.student.config import StudentSpec
 
@@ -74,7 +74,7 @@ def run_warnings(
     spec: of the student. summary: as far as it is written. card: the student's. looked: what is seen of
     the rows.
     """
-    tested, histograms = card["test"], config.mechanism.count_sigma(config.givers(summary["parties"])) > 0
+    tested, histograms = card["test"], config.mechanism.count_sigma > 0
     reached = StudentFacts(
         in_place=InPlace(histograms, config.voting_rule.relative, bool(spec.prevalence)),
         constant=card["model"]["kind"] == CONSTANT,
@@ -140,10 +140,10 @@ def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
     }
 
 
-def student_facts(space: Workspace) -> dict[str, Any]:
+def student_facts(run_dir: Path) -> dict[str, Any]:
     """Of the student that is in the run's folder, the fields of `StudentSaved`."""
-    guarantee = _coordinator(space)["privacy"]["guarantee"]
-    metrics, epsilon = _student(space)["metrics"] or {}, number(guarantee, "epsilon")
+    guarantee = _coordinator(run_dir)["privacy"]["guarantee"]
+    metrics, epsilon = _student(run_dir)["metrics"] or {}, number(guarantee, "epsilon")
     auc = metrics.get("auc")
     return {
         "metric": "accuracy" if auc is None else "AUC",
@@ -153,12 +153,12 @@ def student_facts(space: Workspace) -> dict[str, Any]:
     }
 
 
-def _coordinator(space: Workspace) -> dict[str, Any]:
-    return json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+def _coordinator(run_dir: Path) -> dict[str, Any]:
+    return json.loads((run_dir / "coordinator.json").read_text(encoding="utf-8"))
 
 
-def _student(space: Workspace) -> dict[str, Any]:
-    return json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
+def _student(run_dir: Path) -> dict[str, Any]:
+    return json.loads((run_dir / "student" / "student.json").read_text(encoding="utf-8"))
 
 
 def looked_at(case: Case) -> RowFacts:
@@ -166,10 +166,10 @@ def looked_at(case: Case) -> RowFacts:
     return look(case.scenario.data, case.scenario.federation.query_budget.queries, case.dataset, case.partition)
 
 
-def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
+def run_summary(manifest: Mapping[str, Any], run_dir: Path, case: Case, analysis: Analysis) -> dict[str, Any]:
     """What `consilium run` prints; all but the seconds, which are the coordinator's alone."""
     config, looked = case.config, looked_at(case)
-    coordinator, student = _coordinator(space), _student(space)
+    coordinator, student = _coordinator(run_dir), _student(run_dir)
     privacy = coordinator["privacy"]
     table = {
         "scenario": manifest["scenario"],
@@ -179,7 +179,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "teachers": coordinator["teachers"],
         "release": config.disclosure.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
-        **({"parties_absent": gone} if (gone := absent(space)) else {}),
+        **({"parties_absent": gone} if (gone := absent(run_dir)) else {}),
         "owners_left_out": case.partition.left_out,
         "parties_made": looked.parties,
         **({"public_owners": owners} if (owners := public_owners(case)) else {}),
@@ -208,18 +208,18 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         **({"teachers_failed": analysis.failures} if analysis.failures else {}),
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
-        "out": str(space.run_dir),
+        "out": str(run_dir),
     }
     table["warnings"] = listed(run_warnings(config, case.scenario.student, table, student, looked))
     return strict(table)
 
 
 def report_data(
-    manifest: Mapping[str, Any], space: Workspace, case: Case, summary: dict[str, Any], analysis: Analysis
+    manifest: Mapping[str, Any], run_dir: Path, case: Case, summary: dict[str, Any], analysis: Analysis
 ) -> ReportData:
     """All that the report shows."""
     scenario, dataset = case.scenario, case.dataset
-    coordinator = _coordinator(space)
+    coordinator = _coordinator(run_dir)
     return ReportData(
         title=scenario.federation.name,
         description=scenario.description.strip(),
@@ -234,7 +234,7 @@ def report_data(
         invited=manifest["data"]["parties"],
         teachers=summary["teachers"],
         party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
-        left_out=left_out(space),
+        left_out=left_out(run_dir),
         mechanism=scenario.federation.describe(),
         release=scenario.federation.disclosure.release,
         collection=scenario.federation.collection,
@@ -249,7 +249,7 @@ def report_data(
         student=summary["student"],
         noise_spread=summary["noise_spread"],
         public_labels=summary.get("public_labels", {}),
-        card=_student(space),
+        card=_student(run_dir),
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,
@@ -265,7 +265,7 @@ def report_data(
     )
 
 
-def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:
+def write_metrics(run_dir: Path, analysis: Analysis, summary: dict[str, Any]) -> None:
     """`metrics.parquet`: one row for each number, as scope ("run", "party", "query"), name, metric, value.
 
     Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
@@ -294,7 +294,7 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     types = {**dict.fromkeys(("scope", "name", "metric"), pl.String), "value": pl.Float64}
     content = io.BytesIO()
     pl.DataFrame(rows, schema=types, orient="row").write_parquet(content)
-    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
+    replace_private(run_dir / "metrics.parquet", content.getvalue())
 
 
 def public_owners(case: Case) -> dict[str, Any]:
@@ -314,15 +314,15 @@ def holds_rows(card: Mapping[str, Any]) -> bool:
     return card["model"]["holds_public_rows"]
 
 
-def left_out(space: Workspace) -> list[LeftOutParty]:
+def left_out(run_dir: Path) -> list[LeftOutParty]:
     """Who was left out of which stage, from the event log."""
-    events = read_events(space.run_dir / "events.jsonl")
+    events = read_events(run_dir / "events.jsonl")
     return [LeftOutParty(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]
 
 
-def absent(space: Workspace) -> dict[str, str]:
+def absent(run_dir: Path) -> dict[str, str]:
     """Parties that were left out of a stage, and not because of what their data hold, each with the first reason."""
-    events = read_events(space.run_dir / "events.jsonl")
+    events = read_events(run_dir / "events.jsonl")
     reasons: dict[str, str] = {}
     for event in events:
         if isinstance(event, LeftOutEvent) and event.rule not in FOR_DATA:

@@ -13,37 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.models.teachers import Teacher
-from consilium.party.voting import Lot, TeacherSet, draw_lots, query_inputs, votes_of_teachers
+from consilium.party.voting import Lot, TeacherSet, draw_lots
+from consilium.protocol.choices import choice_dtype
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.queries import query_ids, query_set_hash
+from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
-from consilium.simulations.teach import DirectionSum, class_probabilities, linear_scores, teach
+from consilium.simulations.linear_teachers import DirectionSum
+from consilium.simulations.said import SETS, Questions, Said, TieLog, said
+from consilium.simulations.teach import teach
 
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
 """Votes that are counted in one go."""
-
-
-class TieLog:
-    """In place of the lot: writes down which classes were equal, and gives the first.
-
-    In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
-    """
-
-    def __init__(self, ids: Sequence[str] = ()) -> None:
-        self.query_ids = ids
-        self.teacher, self.row = array("i"), array("i")
-        self.equal, self.counts = array("i"), array("i")
-        """The classes that were equal, one tie behind the other, and how many they were in each."""
-
-    def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
-        """See `Lot.draw_all`."""
-        self.teacher.extend([teacher] * len(queries))
-        self.row.extend(queries.tolist())
-        self.equal.extend(np.nonzero(equal)[1].tolist())
-        self.counts.extend(equal.sum(axis=1).tolist())
-        return equal.argmax(axis=1)
 
 
 class _DrawnTies(NamedTuple):
@@ -133,16 +114,12 @@ class TeacherVotes:
         tied = np.zeros((len(counts), classes), dtype=bool)
         tied[np.repeat(np.arange(len(counts)), counts), _joined([lot.equal for lot in lots])] = True
         return cls(
-            np.stack(cast).astype(_vote_type(classes), copy=False),
+            np.stack(cast).astype(choice_dtype(classes), copy=False),
             np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
             _joined([lot.teacher for lot in lots]),
             _joined([lot.row for lot in lots]),
             tied,
         )
-
-
-def _vote_type(classes: int) -> type[np.unsignedinteger]:
-    return np.uint8 if classes <= 256 else np.uint16
 
 
 def _joined(parts: Sequence[array[int]]) -> np.ndarray:
@@ -199,14 +176,12 @@ class Ensemble:
         return summed
 
 
-_VOTED = ("pool", "test", "home")
-
-
 def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
     """Ask all teachers about all public rows and all that is held out. teachers: index of each party, and its own."""
-    recorder = VoteRecorder(case)
+    recorder, questions = VoteRecorder(case), questions_of(case)
     for index, trained in teachers:
-        recorder.add(index, trained)
+        own = np.flatnonzero(case.home_party == index)
+        recorder.add(said(questions, trained, own=own), own)
     return recorder.ensemble()
 
 
@@ -215,78 +190,45 @@ def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
     return vote(case, teach(case, progress))
 
 
+def questions_of(case: Case, sets: Sequence[str] = SETS, scores: bool = True, alone: bool = False) -> Questions:
+    """What teachers of a case are asked. sets: which rows; left out: all of them. Others: see `Questions`."""
+    simulation, width = case.scenario.simulation, len(case.dataset.features)
+    none = np.zeros((0, width), dtype=np.float32)
+    rows = {name: getattr(case, f"{name}_x") if name in sets else none for name in SETS}
+    # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
+    linear = None if simulation.teachers else simulation.own_teacher or case.config.teacher
+    return Questions(case.config.rows, rows, case.test_y, scores, alone, linear)
+
+
 class VoteRecorder:
-    """Asks the teachers of one party after the other.
+    """Puts together what the teachers of one party after the other said."""
 
-    sets: which rows; left out: all of them. with_scores: keep each party's score of each row, which is four times as
-    much as its votes.
-    """
-
-    def __init__(self, case: Case, sets: Sequence[str] = ("pool", "test", "home"), with_scores: bool = True) -> None:
-        self._case, self._with_scores = case, with_scores
-        self._vote_type = _vote_type(len(case.classes))
-        schema, classes = case.config.rows, len(case.classes)
-        rows = {name: getattr(case, f"{name}_x") if name in sets else np.zeros((0, 0)) for name in _VOTED}
-        self.inputs = {
-            name: query_inputs(schema, x, query_set_hash(x)) if len(x) else np.zeros((0, 0)) for name, x in rows.items()
-        }
-        """float (rows, inputs) of each set."""
-        self._ids = {name: query_ids(x) if len(x) else [] for name, x in rows.items()}
-        self._cast: dict[str, list[np.ndarray]] = {name: [] for name in _VOTED}
-        self._lots: dict[str, list[TieLog]] = {name: [] for name in _VOTED}
+    def __init__(self, case: Case) -> None:
+        self._classes = len(case.classes)
+        self._cast: dict[str, list[np.ndarray]] = {name: [] for name in SETS}
+        self._ties: dict[str, list[TieLog]] = {name: [] for name in SETS}
         self._scores: list[np.ndarray] = []
         self._right: list[float] = []
-        self._own_home = np.zeros((len(case.home_rows), classes), dtype=np.float32)
-        self._home_party = case.home_party
-        # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
-        self._sums = None if case.scenario.simulation.teachers else DirectionSum()
+        self._own_home = np.zeros((len(case.home_rows), self._classes), dtype=np.float32)
+        self._sums: DirectionSum | None = DirectionSum()
 
-    def probabilities(self, trained: TeacherSet) -> list[np.ndarray]:
-        """Of each of a party's teachers on the test rows, float64 (test, classes)."""
-        x, classes = self.inputs["test"], len(self._case.classes)
-        return [class_probabilities(teacher, x, classes) for teacher in trained.teachers]
-
-    def add(self, index: int, trained: TeacherSet, on_test: Sequence[np.ndarray] | None = None) -> None:
-        """The teachers of the party at this index. on_test: their `probabilities`, where somebody has them already."""
-        classes = len(self._case.classes)
-        for name, x in self.inputs.items():
-            lot = TieLog(self._ids[name])
-            cast = votes_of_teachers(trained, x, lot) if len(x) else np.zeros((len(trained.teachers), 0))
-            self._cast[name].append(cast.astype(self._vote_type))
-            self._lots[name].append(lot)
-        mine = self._home_party == index
-        if on_test is None:
-            on_test = self.probabilities(trained) if classes == 2 or trained.thresholds is not None else []
-        if classes == 2 and self._with_scores:
-            self._scores.append(np.mean(on_test, axis=0)[:, 1].astype(np.float32))
-        else:  # no score of all rows is kept, and with thousands of parties they would take as long as the votes
-            self._scores.append(np.zeros(0, dtype=np.float32))
-        if mine.any():
-            self._own_home[mine] = _mean_probabilities(trained.teachers, self.inputs["home"][mine], classes)
-        # the class that a teacher finds most probable is its vote where no threshold is
-        top = list(self._cast["test"][-1])
-        if trained.thresholds is not None:
-            top = [probabilities.argmax(axis=1) for probabilities in on_test]
-        self._right.append(float(np.mean([(likeliest == self._case.test_y).mean() for likeliest in top])))
-        self._average(trained.teachers)
-
-    def _average(self, teachers: list[Teacher]) -> None:
-        if self._sums is None:
-            return
-        case = self._case
-        width, classes = max(x.shape[1] for x in self.inputs.values()), len(case.classes)
-        spec = case.scenario.simulation.own_teacher or case.config.teacher
-        linear = [linear_scores(spec, teacher, width, classes) for teacher in teachers]
-        weights = [scores for scores in linear if scores is not None]
-        if len(weights) < len(linear):
+    def add(self, answer: Said, own: np.ndarray = _NONE) -> None:
+        """Of the next party. own: as in `said`."""
+        for name in SETS:
+            self._cast[name].append(answer.cast[name])
+            if isinstance(ties := answer.lots[name], TieLog):
+                self._ties[name].append(ties)
+        self._scores.append(answer.score)
+        self._own_home[own] = answer.home
+        self._right.append(answer.right)
+        if answer.direction is None:
             self._sums = None
-        else:
-            self._sums.add(np.stack(weights))
+        elif self._sums is not None:
+            self._sums.add(answer.direction, len(answer.cast["test"]))
 
     def ensemble(self) -> Ensemble:
         """Of all parties that were added."""
-        classes = len(self._case.classes)
-        voted = {name: TeacherVotes.of_parties(self._cast[name], self._lots[name], classes) for name in _VOTED}
+        voted = {name: TeacherVotes.of_parties(self._cast[name], self._ties[name], self._classes) for name in SETS}
         return Ensemble(
             **voted,
             test_scores=np.stack(self._scores),
@@ -294,7 +236,3 @@ class VoteRecorder:
             test_right=np.array(self._right),
             directions=self._sums.total if self._sums is not None else np.zeros((0, 0)),
         )
-
-
-def _mean_probabilities(teachers: list[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
-    return np.mean([class_probabilities(teacher, x, classes) for teacher in teachers], axis=0)

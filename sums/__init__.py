@@ -2,7 +2,8 @@
 own.
 
 roster, errors     who takes part, under which keys, and what can go wrong: of both
-agreement, curve   keys agreed by two nodes, points of edwards25519: of both
+agreement          keys agreed by two nodes
+field              integers modulo a prime: of both
 packing            the bytes of messages and of saved states
 masks              pairs of parties mask their votes; the masks cancel in the sum (Bonawitz et al. 2017)
 aggregators        parties share their votes out to two aggregators, with a proof that they are votes (as in Prio3)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
+
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from consilium.protocol.identity import derive, index_bytes
-from consilium.sums.curve import ladder
 from consilium.sums.errors import BadKey
 
 NONCE_BYTES = 12
@@ -43,38 +44,23 @@ class Agreement:
             raise BadKey(party, "is of low order") from None
 
 
-class UnclampedAgreement:
-    """A multiplier that X25519 does not take as a private key, below 2^256 and a multiple of 8. Not constant-time."""
-
-    def __init__(self, multiplier: int) -> None:
-        self._multiplier = multiplier
-
-    def with_peer(self, public: bytes, party: str) -> bytes:
-        """As `Agreement.with_peer`. Raises BadKey if `public` is of low order."""
-        secret = ladder(self._multiplier, public)
-        if not any(secret):
-            raise BadKey(party, "is of low order")
-        return secret
-
-
 def check_order(public: bytes, party: str) -> None:
     """Raise BadKey if the key is of low order; whatever the private key, such an agreement gives zero."""
     Agreement(bytes(32)).with_peer(public, party)
 
 
-def sealing_key(secret: bytes, ctx: bytes, sender: int, receiver: int) -> bytes:
-    """The AES-256 key for what `sender` sends to `receiver` in this session; used for one message."""
-    return derive(secret, "share-key", ctx, index_bytes(sender), index_bytes(receiver))
+def seal(secret: bytes, plaintext: bytes, ctx: bytes, sender: int, receiver: int) -> bytes:
+    """A random nonce and AES-256-GCM, under a key of what the two agreed, for this direction and session alone."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    between = index_bytes(sender), index_bytes(receiver)
+    return nonce + AESGCM(derive(secret, "share-key", ctx, *between)).encrypt(nonce, plaintext, None)
 
 
-def seal(key: bytes, nonce: bytes, plaintext: bytes, ctx: bytes, sender: int, receiver: int) -> bytes:
-    """AES-256-GCM with CTX, sender and receiver as associated data."""
-    return AESGCM(key).encrypt(nonce, plaintext, ctx + index_bytes(sender) + index_bytes(receiver))
-
-
-def unseal(key: bytes, nonce: bytes, ciphertext: bytes, ctx: bytes, sender: int, receiver: int) -> bytes | None:
-    """The plaintext, or None if the ciphertext is not what the sender sealed for this receiver and session."""
+def unseal(secret: bytes, sealed: bytes, ctx: bytes, sender: int, receiver: int) -> bytes | None:
+    """The plaintext, or None if it is not what the sender sealed for this receiver and session."""
+    between = index_bytes(sender), index_bytes(receiver)
+    key = derive(secret, "share-key", ctx, *between)
     try:
-        return AESGCM(key).decrypt(nonce, ciphertext, ctx + index_bytes(sender) + index_bytes(receiver))
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
     except InvalidTag:
         return None

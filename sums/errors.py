@@ -37,7 +37,7 @@ class RosterMismatch(SecAggError):
 
 
 class UnsafeSession(SecAggError):
-    """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
+    """A session whose terms the roster does not allow: too little noise per party."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "Change the terms of the session; this node gives nothing under these")
@@ -88,18 +88,6 @@ class AlreadyAnswered(SecAggError):
         )
 
 
-class BrokenBlock(SecAggError):
-    """An exact sum with a part of a block of parties in it, or a party whose block is not what it was
-    (`sums.roster`). Nothing is used up."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(
-            message,
-            "Sum whole blocks. One that lost somebody, or of which somebody has a new key, is never whole again:"
-            " collect votes with noise in the sums, which has no such rule",
-        )
-
-
 class StageOrder(SecAggError):
     """A stage that is not the next one, or a session that is unknown or over."""
 
@@ -118,19 +106,6 @@ class BadShare(SecAggError):
         self.party, self.parties = party, tuple(parties)
         advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
         super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
-
-
-class BadSum(SecAggError):
-    """The exact sum does not have the votes that honest parties give: somebody voted falsely, no one can tell who.
-
-    Honest votes have no part in whether this is raised.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            "rows of a secure sum do not have the number of votes that its parties give",
-            "Ask again: nothing was used up. If it stays so, collect votes as verified, where false ones are named",
-        )
 
 
 class ThresholdNotMet(SecAggError):
@@ -167,7 +142,6 @@ class VoteFault(StrEnum):
     COMMITMENT = "commitment"
     NOT_FOR_US = "not-for-us"
     FALSE_VOTES = "false-votes"
-    OTHER_KEY = "other-key"
 
 
 FAULTS: dict[VoteFault, str] = {
@@ -180,11 +154,8 @@ FAULTS: dict[VoteFault, str] = {
     VoteFault.COMMITMENT: "is bound to other shares than it sent",
     VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
     VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
-    VoteFault.OTHER_KEY: "sealed its part for another key than the helper's of this session",
 }
 """What a reader is told after the party's name."""
-SHOWN = frozenset({VoteFault.NOT_FOR_US, VoteFault.COMMITMENT})
-"""What the helper says of a sealed part, it shows: by the private key of that party's place in that session."""
 
 
 class VerifiedError(SecAggError):
@@ -216,14 +187,6 @@ class BadLink(VerifiedError):
         super().__init__(message, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
 
 
-class TooManyWaiting(VerifiedError):
-    """As many uploads as may wait for the helper are waiting. Nothing was taken."""
-
-    def __init__(self, waiting: int, limit: int) -> None:
-        self.waiting, self.limit = waiting, limit
-        super().__init__(f"{waiting} uploads wait for the helper, at most {limit} may", "Send the batch, then go on")
-
-
 class AggregatorsDisagree(VerifiedError):
     """The two aggregators do not take the same parties for accepted. Nothing is given.
 
@@ -237,15 +200,6 @@ class AggregatorsDisagree(VerifiedError):
             f"Telephone whoever runs {at_fault}: it does not run this program"
             if at_fault
             else "Start a new session; if it stays so, one of the two does not run this program",
-        )
-
-
-class OtherVersion(VerifiedError):
-    """The other node speaks another version of verified votes."""
-
-    def __init__(self, message: str, version: object, known: int) -> None:
-        super().__init__(
-            f"{message} is of version {version}, this node knows {known}", "Install one version at all nodes"
         )
 
 

@@ -63,7 +63,7 @@ def unpack(content: bytes) -> dict[str, Value]:
                 fields[name] = value
         if start != len(content):
             raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
         raise MalformedMessage("saved state is damaged or of another version") from None
     return fields
 

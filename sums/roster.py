@@ -1,9 +1,8 @@
-"""Who takes part in hidden sums, under which keys, how many must, and the blocks of parties that exact sums are over.
-Every node pins its own copy."""
+"""Who takes part in hidden sums, under which keys, and how many must. Every node pins its own copy."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -17,101 +16,7 @@ from consilium.protocol.files import unreadable
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict
 from consilium.sums.agreement import check_order
-from consilium.sums.curve import is_proper
-from consilium.sums.errors import BadKey, BrokenBlock, RosterMismatch
-
-Blocks = tuple[frozenset[int], ...]
-"""Places of the parties of each block of a roster."""
-
-
-def assigned(keys: Sequence[str], least: int, earlier: Iterable[Collection[str]] = ()) -> tuple[int, ...]:
-    """The number of each party's block, from 1 on; 0 for one that is in no exact sum.
-
-    Earlier blocks that are there whole stay. Parties of others have none any more. All others form blocks of at least
-    `least` parties, as small as that allows, in the order of `keys`; of too few, none.
-
-    >>> assigned("abcde", 2)
-    (1, 1, 1, 2, 2)
-    >>> assigned("abcdefg", 2, earlier=["cd", "ex"])
-    (2, 2, 1, 1, 0, 3, 3)
-    """
-    numbers, last = [0] * len(keys), 0
-    places = {key: place for place, key in enumerate(keys)}
-    blocks = [set(block) for block in earlier]
-    free = set(keys).difference(*blocks)
-    for block in blocks:
-        there = [places[key] for key in block if key in places]
-        if len(there) == len(block) >= least and not numbers[there[0]]:
-            last += 1
-            for place in there:
-                numbers[place] = last
-    group = [place for place, key in enumerate(keys) if key in free]
-    count = len(group) // least
-    for order, place in enumerate(group if count else ()):
-        numbers[place] = last + 1 + order * count // len(group)
-    return tuple(numbers)
-
-
-def blocks_of(numbers: Sequence[int]) -> Blocks:
-    """Places by block.
-
-    >>> blocks_of([1, 0, 2, 1])
-    (frozenset({0, 3}), frozenset({2}))
-    """
-    places = _by_block(numbers)
-    return tuple(frozenset(places[number]) for number in sorted(places))
-
-
-def _by_block(numbers: Sequence[int]) -> dict[int, list[int]]:
-    """Places by the number of their block."""
-    places: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers):
-        if number:
-            places.setdefault(number, []).append(place)
-    return places
-
-
-def check_blocks(numbers: Sequence[int], least: int) -> None:
-    """Raise ValueError for a roster of which a block has fewer than `least` parties."""
-    for block in blocks_of(numbers):
-        if len(block) < least:
-            raise ValueError(
-                f"a block has {len(block)} parties, at least c + 2 = {least} are needed: its sum would tell a single"
-                " honest party's votes"
-            )
-
-
-def whole(blocks: Blocks, there: Collection[int]) -> frozenset[int]:
-    """The parties of all blocks that are there whole.
-
-    >>> sorted(whole((frozenset({0, 1}), frozenset({2, 3})), {0, 2, 3}))
-    [2, 3]
-    """
-    present = frozenset(there)
-    return frozenset[int]().union(*(block for block in blocks if block <= present))
-
-
-def check_whole(blocks: Blocks, summed: Collection[int]) -> None:
-    """Raise BrokenBlock for an exact sum that has a part of a block, or somebody of none, in it."""
-    alone = frozenset(summed) - whole(blocks, summed)
-    if alone:
-        raise BrokenBlock(f"{len(alone)} parties of this exact sum are there without all of their block")
-
-
-def check_kept(block: frozenset[str], first: frozenset[str]) -> None:
-    """Raise BrokenBlock if a party may not give to an exact sum.
-
-    block : keys of its block in the roster of that sum, its own among them; empty if it has none.
-    first : keys of its block in the first exact sum that it gave to; empty if it gave to none.
-    """
-    if not block:
-        raise BrokenBlock("the roster has it in no block, and so in no exact sum")
-    if first and block != first:
-        raise BrokenBlock(
-            f"{len(first - block)} of the {len(first)} parties of a block that was in exact sums are in it no more, and"
-            f" {len(block - first)} others are"
-        )
-
+from consilium.sums.errors import BadKey, RosterMismatch
 
 MOST_PARTIES = 1000
 """Parties of one roster of sums under masks."""
@@ -122,17 +27,27 @@ fits into half of the larger field."""
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+_PRIME = 2**255 - 19
+_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL_ORDER = {0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8}
+"""The y of the points of order 1, 2, 4 and 8 of edwards25519."""
+
+
 def is_sound_key(key: str) -> bool:
-    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign."""
-    return is_proper(bytes.fromhex(key))
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign.
+
+    >>> is_sound_key("58" + 31 * "66"), is_sound_key(32 * "00"), is_sound_key(32 * "ff")
+    (True, False, False)
+    """
+    y = int.from_bytes(bytes.fromhex(key), "little") & ~(1 << 255)
+    return y < _PRIME and y not in _SMALL_ORDER
 
 
 class RosterEntry(Strict):
-    """A party's name, its Ed25519 public key, hex, and the number of its block (`assigned`); 0: it has none."""
+    """A party's name and its Ed25519 public key, hex."""
 
     id: PartyName
     ed25519_pk: PublicKey
-    block: int = Field(default=0, ge=0)
 
 
 class AggregatorEntry(Strict):
@@ -166,7 +81,6 @@ class SumRoster(Derived, Strict):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        check_blocks([entry.block for entry in self.parties], self.c + 2)
         keys = [entry.ed25519_pk for entry in self.parties] + self._other_keys()
         if len(self.places) < self.n:
             raise ValueError("two parties have one id")
@@ -267,20 +181,6 @@ class SumRoster(Derived, Strict):
         """The pinned Ed25519 key of the party at a place, 32 bytes."""
         return bytes.fromhex(self.parties[place].ed25519_pk)
 
-    @cached_property
-    def blocks(self) -> Blocks:
-        """Places of the parties of each block."""
-        return blocks_of([entry.block for entry in self.parties])
-
-    @cached_property
-    def _by_block(self) -> Mapping[int, Sequence[int]]:
-        return _by_block([entry.block for entry in self.parties])
-
-    def block_keys(self, place: int) -> frozenset[str]:
-        """The public keys of a party's block, its own among them; empty if it has none."""
-        members = self._by_block.get(self.parties[place].block, ())
-        return frozenset(self.parties[member].ed25519_pk for member in members)
-
 
 R = TypeVar("R", bound=SumRoster)
 
@@ -329,12 +229,7 @@ class Roster(SumRoster):
 
     @classmethod
     def build(
-        cls,
-        identities: Mapping[str, str],
-        coordinator_pk: str,
-        colluders: int = 0,
-        least_survivors: int | None = None,
-        earlier: Iterable[Collection[str]] = (),
+        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least_survivors: int | None = None
     ) -> Roster:
         """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
 
@@ -344,16 +239,13 @@ class Roster(SumRoster):
         coordinator_pk : hex.
         colluders : parties assumed to work with the coordinator.
         least_survivors : u_min; None: the least that is safe.
-        earlier : blocks of rosters before, by key (`assigned`).
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        blocks = assigned(list(identities.values()), colluders + 2, earlier)
-        rows = zip(identities.items(), blocks, strict=True)
         return cls._make(
-            parties=[{"id": name, "ed25519_pk": key, "block": block} for (name, key), block in rows],
+            parties=[{"id": name, "ed25519_pk": key} for name, key in identities.items()],
             coordinator_pk=coordinator_pk,
             t=least_rebuilders(len(identities), colluders),
             u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
@@ -416,7 +308,6 @@ class VerifiedRoster(SumRoster):
         helper: AggregatorEntry,
         colluders: int = 0,
         least_accepted: int | None = None,
-        earlier: Iterable[Collection[str]] = (),
     ) -> VerifiedRoster:
         """A roster; None stands for as many in a sum as under masks (`least_sum`). Others: see `Roster.build`.
 
@@ -424,10 +315,8 @@ class VerifiedRoster(SumRoster):
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        blocks = assigned(list(identities.values()), colluders + 2, earlier)
-        rows = zip(identities.items(), blocks, strict=True)
         return cls._make(
-            parties=[{"id": name, "ed25519_pk": key, "block": block} for (name, key), block in rows],
+            parties=[{"id": name, "ed25519_pk": key} for name, key in identities.items()],
             leader=leader,
             helper=helper,
             least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
@@ -435,11 +324,7 @@ class VerifiedRoster(SumRoster):
         )
 
 
-ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {
-    "secure": Roster,
-    "distributed": Roster,
-    "verified": VerifiedRoster,
-}
+ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {"secure": Roster, "verified": VerifiedRoster}
 """By how votes are collected; plaintext ones have none."""
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, ValidationError
 
-from consilium.protocol.digests import Hash, OptionalHash
-from consilium.protocol.errors import ConsiliumError, MalformedMessage
+from consilium.protocol.digests import Hash
+from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
 from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.models import Derived, Strict
@@ -32,7 +31,7 @@ TAIL = 9.0
 NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
 """Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
 SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-Sigma = Annotated[float, Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)]
+Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 
 
 class SessionTerms(Derived, Strict):
@@ -41,8 +40,8 @@ class SessionTerms(Derived, Strict):
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH, hash of
     the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
-    agreed: digest of the terms that all who give to it were enrolled with (`protocol.messages.Terms`), of an exact sum:
-    a vote is hidden among those of others who were asked for the same. Empty of a noisy one.
+    sigma: standard deviation of the noise on one count that each who adds noise adds, or that all their shares together
+    are; there is no sum without.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
@@ -57,7 +56,7 @@ class SessionTerms(Derived, Strict):
     classes: int = Field(ge=2, le=MOST_CLASSES)
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     phase: Literal[1, 2] = 1
-    agreed: OptionalHash = ""
+    sigma: Sigma
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
@@ -94,15 +93,10 @@ class SessionTerms(Derived, Strict):
             classes=classes,
             teachers=teachers,
             **position.model_dump(),
-            **{**cls._follows(roster, teachers, others), **others},
+            **others,
         )
         terms.check(roster)
         return terms
-
-    @classmethod
-    def _follows(cls, roster: SumRoster, teachers: int, others: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields that follow from the roster and from others, where these do not say them."""
-        return {}
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: SumRoster) -> Self:
@@ -110,24 +104,14 @@ class SessionTerms(Derived, Strict):
 
         Raises
         ------
-        BadSignature, OtherVersion : not signed by the roster's coordinator; signed as that version does it.
+        BadSignature : not signed by the roster's coordinator.
         MalformedMessage : not the canonical bytes of terms. Others : see `check`.
         """
-        if not verify(roster.coordinator_key, signature, cls._label(content), content):
-            raise cls._unsigned(content)
+        if not verify(roster.coordinator_key, signature, cls.SIGNED_AS, content):
+            raise BadSignature("the coordinator", "terms of the session")
         terms = cls.parse(content)
         terms.check(roster)
         return terms
-
-    @classmethod
-    def _label(cls, content: bytes) -> str:
-        """What these bytes are signed as, if they are terms."""
-        return cls.SIGNED_AS
-
-    @classmethod
-    def _unsigned(cls, content: bytes) -> ConsiliumError:
-        """What is wrong with bytes that the coordinator has not signed."""
-        return BadSignature("the coordinator", "terms of the session")
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
@@ -145,21 +129,15 @@ class SessionTerms(Derived, Strict):
 
         Raises
         ------
-        RosterMismatch : the session names another roster. UnsafeSession : a second phase without noise.
+        RosterMismatch : the session names another roster.
         """
         if self.roster != roster.digest:
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
-        if self.phase == 2 and self.exact:
-            raise UnsafeSession("a second phase without noise would tell exact sums twice")
 
     @property
-    def exact(self) -> bool:
-        """Whether the sum is without noise."""
+    def noise(self) -> tuple[float, int]:
+        """sigma, and in how many shares it is."""
         raise NotImplementedError
-
-    def are_of(self, agreed: str) -> bool:
-        """Whether this session is of an enrolment with this digest of its terms: noisy ones are of any."""
-        return self.agreed == (agreed if self.exact else "")
 
     @property
     def position(self) -> LedgerPosition:

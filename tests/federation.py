@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +10,31 @@ import numpy as np
 import tomli_w
 from flwr.app import RecordDict
 
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.clear import Keep, Standing
-from consilium.coordinator.collection.exchange import Failure, Member, no_answer
+from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.exchange import Failure, Member, Transport, no_answer
+from consilium.coordinator.collection.kept_votes import Keep, VotesSink
+from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.plaintext import OverFlower
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
-from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.parts import Privacy
 from consilium.node.answering import refusal_of
-from consilium.party.home import open_home
+from consilium.party.home import Home, open_home
 from consilium.party.node import PartyNode
+from consilium.party.voting import Lot, TeacherSet, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.messages import (
+    PROTOCOL_VERSION,
+    HelloRequest,
+    LedgerPosition,
+    TrainRequest,
+    VoteRequest,
+    WireModel,
+)
 from consilium.protocol.queries import canonical_queries, draw_reference, query_set_hash, reference_text
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refused
@@ -70,8 +81,6 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "most_epsilon": float("inf"),
         "allow_simulation": True,
         "collection": "plaintext",
-        "exact_sums": True,
-        "open_queries": True,
         **policy,
     }
     (folder / "party.toml").write_text(tomli_w.dumps({"name": name, "policy": settings}))
@@ -83,19 +92,32 @@ def make_homes(root: Path, count: int, **policy: Any) -> list[Path]:
     return [make_home(root / f"{index:05d}", f"p{index:02d}", seed=index, **policy) for index in range(count)]
 
 
+def node_at(home: Path | Home) -> PartyNode:
+    """The party whose home this is, as its process opens it."""
+    opened = home if isinstance(home, Home) else open_home(home)
+    return PartyNode(opened.settings(), opened.rows(), opened.store())
+
+
+def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
+    """One vote of each teacher on each query, int64 (queries, classes)."""
+    return counted(votes_of_teachers(trained, x, lot).T, len(trained.schema.classes))
+
+
 PATIENT = Timeouts(enrol=250, train=250, vote=250, secure=250, student=250)
 """Longer than any machine needs: no test may hang on how busy this one is."""
 
 
 def make_config(**changes: Any) -> FederationConfig:
-    """A federation of at least 3 parties with Confident and seeded noise."""
+    """A federation of at least 3 parties with seeded noise: Confident on votes in plaintext, else GNMax."""
     x, _ = make_rows(200, 999)
+    hidden = changes.get("collection", "plaintext") != "plaintext"
     values: dict[str, Any] = {
         "name": "small",
         "rows": Schema.from_public_rows(FEATURES, CLASSES, x.astype(np.float64)),
         "minimum_parties": 3,
         "collection": "plaintext",
-        "mechanism": Confident(threshold=4, sigma1=2.0, sigma2=1.0),
+        "mechanism": GNMax(sigma=4.0) if hidden else Confident(threshold=4, sigma1=2.0, sigma2=1.0),
+        "noise_shares": {"verified": 1, "secure": 2}.get(changes.get("collection", ""), 0),
         "privacy": Privacy(unit=Unit.PARTY, delta=1e-5),
         "query_budget": QueryBudget(queries=100, answers=60),
         "timeouts": PATIENT,
@@ -106,10 +128,8 @@ def make_config(**changes: Any) -> FederationConfig:
     }
     if not values["simulation"] and "seed" not in changes:
         values["seed"] = -1
-    if isinstance(values["mechanism"], (GNMax, NoisyHistogram)) and "query_budget" not in changes:
+    if isinstance(values["mechanism"], (GNMax, Histogram)) and "query_budget" not in changes:
         values["query_budget"] = QueryBudget(queries=100, answers=100)
-    if values["collection"] == "verified" and not values.get("noise_shares"):
-        values.setdefault("exact_sums", not values["mechanism"].noise_by_parties)
     return FederationConfig(**values)
 
 
@@ -119,7 +139,8 @@ def make_relative(**changes: Any) -> FederationConfig:
     plain = make_config(**changes)
     pool = canonical_queries(make_rows(200, 999)[0], len(FEATURES))
     reference = draw_reference(pool, plain.rows, voting_rule.reference)
-    return FederationConfig(**{**dict(plain), "voting_rule": voting_rule, "reference": reference_text(reference)})
+    fields = {name: getattr(plain, name) for name in FederationConfig.model_fields}
+    return FederationConfig(**{**fields, "voting_rule": voting_rule, "reference": reference_text(reference)})
 
 
 def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivors: int | None = None) -> SecureKeys:
@@ -135,9 +156,22 @@ def make_secure(homes: list[Path], root: Path, colluders: int = 0, least_survivo
     return SecureKeys(roster, signer)
 
 
+class StillLedger:
+    """A ledger that never moves, and keeps who was asked about how many queries."""
+
+    def __init__(self) -> None:
+        self.voted: list[tuple[int, list[str]]] = []
+
+    def position(self) -> LedgerPosition:
+        return NO_LEDGER
+
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
+        self.voted.append((len(query_ids), list(parties)))
+
+
 def standing() -> Standing:
     """Of a ledger that never moves, without a pool."""
-    return Standing(lambda: NO_LEDGER)
+    return Standing(StillLedger())
 
 
 UNTOLD: dict[str, Any] = {"program": "", "late": False, "starts": []}
@@ -165,11 +199,24 @@ def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: An
     return VoteRequest(**{**fields, **changes})
 
 
+def counts_over(
+    transport: Transport,
+    config: FederationConfig,
+    members: list[Member],
+    queries: np.ndarray,
+    log: EventLog,
+    sink: VotesSink | None = None,
+) -> Counts:
+    """Plaintext votes of these parties. sink: gets each one's."""
+    sink_for = None if sink is None else lambda queries, classes: sink
+    return OverFlower(transport, config, members, standing(), log, sink_for).collect(Queries(queries), 0.0)
+
+
 class FakeTransport:
     """Real parties behind the real wire format; `faults[(party index, kind)]` changes or drops a reply."""
 
     def __init__(self, homes: list[Path], faults: Mapping[tuple[int, str], Fault] | None = None) -> None:
-        self.parties = {index: PartyNode(open_home(home)) for index, home in enumerate(homes)}
+        self.parties = {index: node_at(home) for index, home in enumerate(homes)}
         self.faults = dict(faults or {})
         self.requests: list[tuple[int, str]] = []
 

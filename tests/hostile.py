@@ -18,13 +18,12 @@ import numpy as np
 import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, exchange
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.mechanisms import GNMax
-from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
+from consilium.party.home import PartyFile
 from consilium.protocol.choices import fault
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
@@ -35,7 +34,7 @@ from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
-from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
+from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure, node_at
 
 FREE = {"batch", "late", "party", "program", "starts", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
@@ -149,7 +148,7 @@ class HostileTransport(FakeTransport):
 
     def _to_party(self, node: int, kind: str, record: RecordDict) -> None:
         self.sent["party"] += 1
-        party = PartyNode(open_home(self.parties[node].home.folder))
+        party = node_at(self.parties[node].home.folder)
         try:
             ACTIONS[kind](party, from_record(record, REQUESTS[kind]))
         except (Refused, SecAggError, MalformedMessage, ConfigError) as error:
@@ -214,7 +213,7 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
         source.ask(pool[:20])
 
     try:
-        collect = keys if roster else CLEAR
+        collect = keys if roster else PLAINTEXT
         FederationRun(transport, config, folder, log, student, collect, pool=tree).run()
     finally:
         log.close()

@@ -96,7 +96,6 @@ def names(folder: Path) -> list[str]:
 
 
 WRITERS = {
-    "prepare": "prepare stroke --out new",
     "provision": "provision federation.toml --out new",
     "add a party": "provision add kits ward-z",
     "keys": "node keys p --out new",

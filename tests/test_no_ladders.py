@@ -9,13 +9,11 @@ import ast
 
 import pytest
 
-from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.events import Mechanism, ReleaseEvent
 from consilium.accounting.mechanisms import MECHANISMS
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.mechanisms.base import Mechanism
 from tests.rooms import ROOMS, ROOT
 
-CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *MECHANISMS.values(), *ALL_MECHANISMS)}
+CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *MECHANISMS.values())}
 NAMES = set(MECHANISMS)
 
 

@@ -14,26 +14,18 @@ from typing import Any
 
 import pytest
 
+from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
-from consilium.coordinator.privacy import (
-    expected,
-    promised,
-    promised_to_student,
-    promises,
-    towards_coordinator,
-    towards_nodes,
-)
+from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.home import Policy
-from consilium.party.promise import epsilon, promise_of
+from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.releases import ReleaseKind
 from consilium.report.disclosure import Bound, epsilon_text
 from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
@@ -43,23 +35,19 @@ from consilium.simulations.report.privacy import audiences
 from tests.command_line import consilium
 from tests.deploy.kits import SECOND, make_kits
 from tests.simulations.report.cases import Page, run
-from tests.test_what_leaves import NOISY, collected, possible, serve
+from tests.test_what_leaves import collected, possible, serve
 
 __all__ = ["serve"]  # a fixture
 
-PRIVATE = [
-    case
-    for case in possible()
-    if case.values[0].private and not (case.values[0].noise_by_parties and case.values[1] == "plaintext")
-]
-"""Of which an epsilon at delta 1e-5 is proved at all, and which a real federation may have."""
+PRIVATE = [case for case in possible() if case.values[0].private]
+"""Of which an epsilon at delta 1e-5 is proved at all."""
 
 
 def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[FederationConfig, dict[Bound, float]]:
     """A federation, and each epsilon that holds towards somebody, from sigma itself and not from the configuration.
 
     Whoever sees noisy sums has the events of these, of 2/3 of the mechanism's variance under masks, half of it of two
-    aggregators (with one sure giver each, as in `collected`); an explicit mechanism has all of it.
+    aggregators (with one sure giver each, as in `collected`).
     """
     few = QueryBudget(queries=30, answers=30)
     config = collected(mechanism, collection, query_budget=few)
@@ -71,17 +59,10 @@ def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[Feder
         neighbouring=config.privacy.neighbouring,
         teachers_per_party=config.teachers_per_party,
     )
-    found = {Bound.STUDENT: worst_case([replace(event, towards=Towards.STUDENT)], config.privacy.delta).epsilon}
-    if own.noise_by_parties:
-        coordinator = worst_case([event], config.privacy.delta).epsilon
-        if own.releases is ReleaseKind.COUNTS:
-            found[Bound.STUDENT] = coordinator  # the very sums
-        return config, found | {Bound.NODES: coordinator}
-    if collection in NOISY:
+    found = {Bound.STUDENT: worst_case([event], config.privacy.delta).epsilon}
+    if collection != "plaintext":
         part = 1 / 2 if collection == "verified" else 2 / 3
-        sigmas = (
-            [own.sigma1, own.sigma2] if isinstance(own, Confident | Interactive) else [float(own.label_noise(1) or 0)]
-        )
+        sigmas = [value for name, value in own.parameters().items() if name.startswith("sigma")]
         drawn = [round_up(math.sqrt(part) * sigma) for sigma in sigmas]
         shown = Distributed(*drawn, 1) if len(drawn) == 1 else DistributedTwoPhase(*drawn, 1)
         sums = replace(event, mechanism=shown, asked=30, answered=30, towards=Towards.COORDINATOR)
@@ -89,17 +70,9 @@ def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[Feder
     return config, found
 
 
-S, N, L, NONE, OWN = Bound.STUDENT, Bound.NODES, Bound.LARGER, Bound.TRUSTED, Bound.OWN_NOISE
-BOUNDS: dict[tuple[str, bool], list[Bound]] = {
-    ("plaintext", False): [S, S, S, NONE],
-    ("secure", False): [S, S, S, NONE],
-    ("distributed", False): [S, S, L, N],
-    ("distributed", True): [S, S, OWN, N],
-    ("verified", False): [S, S, S, N, N],
-    ("verified", True): [S, S, S, N, S],
-}
-"""Of student, public, other parties, coordinator and second aggregator; True: the mechanism itself says how noise comes
-into the sums."""
+S, N, L, NONE = Bound.STUDENT, Bound.NODES, Bound.LARGER, Bound.TRUSTED
+BOUNDS = {"plaintext": [S, S, S, NONE], "secure": [S, S, L, N], "verified": [S, S, S, N, N]}
+"""Of student, public, other parties, coordinator and second aggregator."""
 
 
 class TestEachNumber:
@@ -108,19 +81,15 @@ class TestEachNumber:
     @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_what_the_program_computes(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
-        assert promised_to_student(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
+        assert promised(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
         warned = expected(config, 4)
         assert warned.epsilon_nodes == pytest.approx(right.get(Bound.NODES, 0.0), rel=1e-9)
         nodes = towards_coordinator(config)
-        assert (nodes is None) == (not config.noise_in_sums) == (collection in ("plaintext", "secure"))
+        assert (nodes is None) == (not config.noise_in_sums) == (collection == "plaintext")
         if nodes is not None:
             assert nodes.epsilon == pytest.approx(right[Bound.NODES], rel=1e-9)
         bounds = [view.bound for view in config.disclosure.audiences()]
-        assert bounds == BOUNDS[collection, mechanism.noise_by_parties]
-        if collection == "verified" and not mechanism.noise_by_parties:
-            exact = collected(mechanism, collection, exact_sums=True, noise_shares=0)
-            assert towards_coordinator(exact) is None
-            assert [view.bound for view in exact.disclosure.audiences()] == [S, S, S, NONE, S]
+        assert bounds == BOUNDS[collection]
 
     @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
     def test_report_public_report_and_their_tables(self, mechanism: Mechanism, collection: CollectionMode) -> None:
@@ -140,9 +109,9 @@ class TestEachNumber:
         for public in (False, True):
             page = " ".join(unescape(Page(render(data, public)).text).split())
             assert config.disclosure.how_collected() in page
-            if config.disclosure.two_promises:
+            if config.disclosure.noise_in_sums:
                 assert "The nodes’ guarantee" in page
-            elif collection in ("plaintext", "secure"):
+            else:
                 assert "There is no epsilon towards the coordinator" in page
 
     @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
@@ -183,9 +152,9 @@ class TestEachNumber:
             allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
         )
         terms = config.terms()
-        charged, student = epsilon(promise_of(terms).events, policy), student_epsilon(terms, policy)
+        charged, student = epsilon((terms.promise,), policy), student_epsilon(terms, policy)
         assert charged == pytest.approx(right.get(Bound.NODES, right[Bound.STUDENT]), rel=1e-9)
-        assert (student is not None) == config.disclosure.two_promises
+        assert (student is not None) == config.disclosure.noise_in_sums
         line = towards_whom(terms, charged, student)
         own = charged if student is None else right[Bound.STUDENT]
         assert line.startswith(f"epsilon at most {epsilon_text(own)} towards the student and the public; ")
@@ -193,7 +162,7 @@ class TestEachNumber:
         assert line.endswith(nodes)
 
 
-@pytest.fixture(scope="module", params=["distributed", "verified", "secure"])
+@pytest.fixture(scope="module", params=["plaintext", "verified", "secure"])
 def kits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FederationConfig]:
     """Kits of three wards that never ran, and the coordinator's configuration."""
     mechanism = {"name": "gnmax", "sigma": 60.0}
@@ -218,16 +187,14 @@ class TestNodes:
     def numbers(self, config: FederationConfig) -> tuple[str, str]:
         """Of student and nodes; "none" where no noise is in the sums."""
         nodes = towards_coordinator(config)
-        return epsilon_text(promised_to_student(config).epsilon), "none" if nodes is None else epsilon_text(
-            nodes.epsilon
-        )
+        return epsilon_text(promised(config).epsilon), "none" if nodes is None else epsilon_text(nodes.epsilon)
 
     def check(self, text: str, config: FederationConfig) -> None:
         student, nodes = self.numbers(config)
         assert student != nodes
         assert f"epsilon at most {student} towards the student and the public" in text
         if nodes == "none":
-            assert "no epsilon towards the coordinator: it is trusted with exact sums of the votes" in text
+            assert "no epsilon towards the coordinator: it is trusted with each party's votes" in text
         else:
             assert f"epsilon at most {nodes} towards the coordinator" in text
 
@@ -236,7 +203,7 @@ class TestNodes:
         self.check(" ".join(consilium("status", folder / "coordinator").stdout.split()), config)
         page = consilium("status", folder / "coordinator", "--format", "json").json()
         nodes = towards_coordinator(config)
-        assert page["epsilon_student"] == promised_to_student(config).epsilon
+        assert page["epsilon_student"] == promised(config).epsilon
         assert page["epsilon_nodes"] == (None if nodes is None else nodes.epsilon)
 
     def test_party(self, kits: tuple[Path, FederationConfig]) -> None:

@@ -79,7 +79,6 @@ ROWS = [
     Wrong("--verson", 2, "no such option '--verson'", near="'--version'"),
     Wrong("run --engin x", 2, "no such option '--engin'", near="'--engine'"),
     Wrong("run --seed -1", 2, "-1"),
-    Wrong("prepare stroke", 2, "missing option '--out'"),
     # scenarios
     Wrong("run absent", 2, "no scenario 'absent': neither a file nor one that ships"),
     Wrong(f"run --set {IN}mechanism.sigma3=1", 2, "unknown key of mechanism confident", near=f"{IN}mechanism.sigma1"),
@@ -99,8 +98,6 @@ ROWS = [
     # runs
     Wrong("report absent", 2, "absent is not there"),
     Wrong("report home", 3, "there is no run here"),
-    Wrong("prepare stroke --out new --service foo", 2, "--service 'foo' is not HOST:PORT"),
-    Wrong("prepare stroke --out home", 6, "output folder home exists already"),
     Wrong("audit absent", 2, "absent is not there"),
     Wrong(f"audit {PARTY}", 2, "is the kit of a party, not of a coordinator"),
     Wrong("audit mechanism gnmaxx", 2, "gnmaxx", near="gnmax"),
@@ -218,7 +215,7 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
-    for name in ("run", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
+    for name in ("run", "report", "audit", "predict", "status", "doctor", "accounting epsilon",
                  "accounting calibrate", "audit mechanism", "attack", "party dry-run",
                  "node keys", "node join", "node fingerprint", "node start", "provision add", "provision revoke",
                  "node close", "student run"):  # fmt: skip

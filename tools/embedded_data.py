@@ -18,25 +18,26 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.simulations.datasets import embedded
+from consilium.simulations.datasets import coded
 from consilium.simulations.datasets.digits import LEVELS, ROWS, SIDE
+from consilium.simulations.datasets.folder import named
 from consilium.simulations.datasets.images import read_idx
 
-FOLDER = Path(embedded.__file__).parent
+FOLDER = Path(coded.__file__).parent
 
 
 def stroke(source: str, folder: Path = FOLDER) -> None:
     """Keep the baseline columns, hospital, country and outcome of the patients whose outcome is known."""
     with np.load(source, allow_pickle=False) as file:
-        known = np.isin(file["OCCODE"], embedded.KNOWN_OUTCOMES)
-        columns = (*embedded.NUMBERS, *embedded.CODES, "HOSPNUM", "OCCODE")
+        known = np.isin(file["OCCODE"], [int(code) for code in named("stroke")["label"]["words"]])
+        columns = [*coded.used_columns("stroke"), "HOSPNUM"]
         kept = {name: file[name][known] for name in columns}
         words = json.loads(str(file["vocab_json"]))
         country = file["CNTRYNUM"][known]
     kept["OCCODE"] = kept["OCCODE"].astype(np.uint8)
-    vocabulary = np.array(json.dumps({name: words[name] for name in embedded.CODES}))
+    vocabulary = np.array(json.dumps({name: words[name] for name in columns if name in words}))
     abbreviations = {int(number): name for number, name in words["CNTRYNUM_names"].items()}
-    places = [list(embedded.COUNTRIES).index(abbreviations[number]) for number in country]
+    places = [list(named("stroke")["countries"]).index(abbreviations[number]) for number in country]
     kept["COUNTRY"] = np.array(places, dtype=np.uint8)
     np.savez_compressed(folder / "stroke.npz", vocabulary=vocabulary, **kept)
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,32 +86,20 @@ def followed(of: str) -> Iterator[None]:
 
 def vote(collection: str) -> None:
     """One query of a student to four hospitals, whose nodes run in this process."""
-    from consilium.simulations import in_process
-    from consilium.simulations.engines import local, process, worker
+    from consilium.simulations import federation
+    from consilium.simulations.engines import process
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import load_scenario
+    from tests.workers import Here
 
-    class Here:
-        """A worker that is this process."""
-
-        def handle(self, message: Any, context: Any, _: float) -> Any:
-            return worker.handle(message, context)
-
-        def begin(self, _: object) -> bool:
-            return False
-
-        def __getattr__(self, name: str) -> Callable[..., None]:
-            return lambda *_, **__: None
-
-    ask = in_process._Recorded.ask
+    ask = federation._Recorded.ask
 
     def watched(*arguments: Any, **named: Any) -> Any:
         with followed(f"a query, {collection}"):
             return ask(*arguments, **named)
 
-    local.Worker = Here
     process.running_workers = contextmanager(lambda *_, **__: iter([[Here()]]))
-    in_process._Recorded.ask = watched
+    federation._Recorded.ask = watched
     changes = (
         'data={set="heart", public_share=0.3, least_rows=5}', "federation.minimum_parties=3",
         'federation.teacher={model="logistic_regression"}', 'federation.mechanism={name="gnmax", sigma=2.0}',
@@ -128,7 +116,7 @@ def row(folder: Path) -> None:
 
     import numpy as np
 
-    from consilium.data.private_rows import load_rows
+    from consilium.data.private_rows import FileRows
     from consilium.models.table import fit_teachers
     from consilium.party import dry_run, home
 
@@ -138,7 +126,7 @@ def row(folder: Path) -> None:
     (folder / "rows.csv").write_text("age,pressure,outcome\n" + rows, encoding="utf-8")
     asked, party = dry_run.load_federation(folder / "federation.json"), home.open_home(folder)
     with followed("a CSV"):
-        table = load_rows(party.data_file, asked.rows, party.rules)
+        table = FileRows(party.data_file, party.rules).read(asked.rows)
         fit_teachers(asked.teacher, table, [np.arange(40)], [0], 2)
 
 

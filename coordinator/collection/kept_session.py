@@ -5,9 +5,8 @@ The session's folder holds
 
 terms.json      the session's terms and their signature
 fresh           the leader's private key of this session's link
-keys            the second aggregator's public keys of this session
+key             the second aggregator's public key of this session
 uploads/00017   what the party at this place of the roster sent
-chosen.json     places of the parties that are summed if their votes are votes
 leader          state of the protocol's leader, before the second aggregator is asked for its half
 
 In the run folder stand roster.json and `aggregator.jsonl`: one line for each session, its record and signature, and the
@@ -19,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,18 +28,15 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing, write_private
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
-from consilium.sums.aggregators.leader import ShownFault
-from consilium.sums.aggregators.sealing import HelperKeys
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import GivenRecord, ids_digest, open_record
 from consilium.sums.errors import BadLink, SecAggError
+from consilium.sums.field import FIELD
 from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import VerifiedRoster
 
-TERMS, CHOSEN, LEADER, UPLOADS = "terms.json", "chosen.json", "leader", "uploads"
-FRESH, KEYS = "fresh", "keys"
+TERMS, LEADER, UPLOADS, FRESH, KEY = "terms.json", "leader", "uploads", "fresh", "key"
 
 
 class KeptSession:
@@ -86,15 +82,15 @@ class KeptSession:
         except OSError:
             raise ConfigError(f"{self.folder / FRESH} cannot be read", "The session is begun anew") from None
 
-    def keep_keys(self, keys: HelperKeys) -> None:
-        """The second aggregator's, once they are checked; on disk when this returns."""
-        with replacing(self.folder / KEYS, 0o600) as file:
-            file.write(keys.content)
+    def keep_key(self, key: bytes) -> None:
+        """The second aggregator's, once it is checked; on disk when this returns."""
+        with replacing(self.folder / KEY, 0o600) as file:
+            file.write(key)
 
-    def keys(self) -> HelperKeys | None:
-        """Those that were kept; None where there are none yet."""
-        path = self.folder / KEYS
-        return HelperKeys(path.read_bytes()) if path.exists() else None
+    def key(self) -> bytes | None:
+        """The one that was kept; None where there is none yet."""
+        path = self.folder / KEY
+        return path.read_bytes() if path.exists() else None
 
     def keep_upload(self, place: int, content: bytes) -> None:
         """What a party sent."""
@@ -109,20 +105,6 @@ class KeptSession:
         """Of the parties whose uploads are here, rising."""
         names = (path.name for path in (self.folder / UPLOADS).iterdir())
         return sorted(int(name) for name in names if name.isdigit())
-
-    def choose(self, places: Iterable[int]) -> None:
-        """Fix who is summed; on disk, and all uploads, when this returns."""
-        os.sync()
-        replace_private(self.folder / CHOSEN, json.dumps(sorted(places)) + "\n")
-
-    def chosen(self) -> list[int] | None:
-        """Who is summed; None where it is not fixed yet. Raises ConfigError."""
-        try:
-            return [int(place) for place in json.loads((self.folder / CHOSEN).read_text(encoding="utf-8"))]
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError):
-            raise ConfigError(f"{self.folder / CHOSEN} cannot be read", "The session is begun anew") from None
 
     def keep_leader(self, state: bytes) -> None:
         """On disk when this returns."""
@@ -148,8 +130,6 @@ class KeptSession:
 
 
 RECORDS, ROSTER, HALVES = "aggregator.jsonl", "roster.json", "halves"
-FAULTS_SHOWN = "faults.jsonl"
-"""Beside `history.json`: what shows that a party lied."""
 WHO = ("leader", "helper")
 
 
@@ -194,7 +174,7 @@ class GivenRecords:
             queries=terms.queries,
             accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
-            sigma=terms.helper_sigma,
+            sigma=terms.sigma,
             phase=terms.phase,
             session=terms.ctx.hex(),
             commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
@@ -220,9 +200,8 @@ def _fields(result: VerifiedSum) -> dict[str, Value]:
     return {"leader_nonce": leader.nonce, "leader": leader.total, "helper_nonce": helper.nonce, "helper": helper.total}
 
 
-def read_halves(run_dir: Path, record: GivenRecord, numbers: Field) -> tuple[np.ndarray, np.ndarray]:
-    """Totals of both aggregators, below the prime (queries, classes) each, that the signed record is bound to. numbers:
-    the field of its session.
+def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndarray]:
+    """Totals of both aggregators, below the prime (queries, classes) each, that the signed record is bound to.
 
     Raises
     ------
@@ -231,7 +210,7 @@ def read_halves(run_dir: Path, record: GivenRecord, numbers: Field) -> tuple[np.
     name = f"{HALVES}/{record.sid}"
     try:
         fields = unpack((run_dir / name).read_bytes())
-        leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who, numbers)) for who in WHO)
+        leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who)) for who in WHO)
     except OSError:
         raise MalformedMessage(f"{name} is missing: what the aggregators were bound to") from None
     ctx = bytes.fromhex(record.session)
@@ -242,17 +221,8 @@ def read_halves(run_dir: Path, record: GivenRecord, numbers: Field) -> tuple[np.
     return leader.total, helper.total
 
 
-def _total(fields: dict[str, Value], name: str, numbers: Field) -> np.ndarray:
-    return restored(fields, name, (-1, -1), numbers.dtype)
-
-
-def keep_fault(path: Path, terms: VerifiedTerms, party: str, shown: ShownFault) -> None:
-    """One line, on disk when this returns: for whoever has the roster, what shows that a party lied."""
-    line = {"party": party, "fault": shown.fault, "session": terms.canonical().decode("ascii")}
-    with append_private(path) as file:
-        file.write(json.dumps({**line, "part": shown.part.hex(), "key": shown.key.hex()}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+def _total(fields: dict[str, Value], name: str) -> np.ndarray:
+    return restored(fields, name, (-1, -1), FIELD.dtype)
 
 
 def read_records(path: Path, roster: VerifiedRoster) -> list[KeptRecord]:

@@ -1,22 +1,22 @@
-"""Collection of secure and distributed votes: the sessions of `sums.masks` over the exchanges with the parties.
+"""Collection of secure votes: the sessions of `sums.masks` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: parties help to unmask a noisy sum on a query once. An exact sum is
-over whole blocks of parties (`sums.roster`). Who was found to lie is on disk as well (`history.json`), so
-that it is not asked again.
+crashed in between goes on with the same session: parties help to unmask a sum on a query once. Who was found to lie is
+on disk as well (`history.json`), so that it is not asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
-from consilium.coordinator.collection.history import SumCollector, narrowed, set_aside
+from consilium.coordinator.collection.history import SumCollector
+from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
@@ -24,30 +24,21 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
-from consilium.sums.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
-from consilium.sums.masks.machine import Aggregation, Choose, SecureSum, StageReport, drive, everybody, whole_blocks
+from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
+from consilium.sums.masks.machine import Aggregation, SecureSum, StageReport, drive
 from consilium.sums.masks.messages import REPLIES, MaskedRequest, SecAggMessage, Stage
 from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.roster import Roster, SumRoster, whole
+from consilium.sums.roster import Roster, SumRoster
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
 MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it found at fault, or may
-have. One liar among two hundred is out after nine (`history.narrowed`)."""
+"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
 
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
 }
-
-
-def of_a_block(names: Sequence[str]) -> dict[str, str]:
-    """The event of a block that is left out for good."""
-    return {
-        "what": f"one of {named(names)} sends false votes: all of them are in no further exact sum",
-        "action": "Ask them to check their software; verified votes would name it",
-    }
 
 
 @dataclass(frozen=True)
@@ -63,12 +54,7 @@ class SecureKeys:
         return self.roster.u_min
 
     def check(self, config: FederationConfig) -> None:
-        """See `VoteKeys`: noise that fits the roster, and enough parties for exact sums, too."""
-        if config.collection == "verified":
-            raise ConfigError(
-                "verified votes have a roster with two aggregators, of which kits are not made yet",
-                "Simulate them, or collect votes as secure",
-            )
+        """See `VoteKeys`: noise that fits the roster, too."""
         check_digest(config, self.roster)
         check_masked_sums(config, self.roster)
         if self.signer.public != self.roster.coordinator_key:
@@ -94,7 +80,7 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 
 
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
-    """Raise ConfigError unless the noise fits the roster, and exact sums have enough parties."""
+    """Raise ConfigError unless the noise fits the roster."""
     sure = roster.u_min - roster.c
     noise = config.node_event(0, 0).party_noise(1)
     if noise is not None and noise.shares > sure:
@@ -102,21 +88,6 @@ def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
             f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (u_min"
             f" {roster.u_min} less {roster.c} colluders)",
             f"Set it to {sure}",
-        )
-    if config.collection == "secure":
-        check_enough(roster, roster.u_min)
-
-
-def check_enough(roster: SumRoster, least: int) -> None:
-    """Raise ConfigError if all blocks of a roster are fewer parties than must be in an exact sum."""
-    there = sum(map(len, roster.blocks))
-    if there < least:
-        alone = named(sorted(entry.id for entry in roster.parties if not entry.block))
-        raise ConfigError(
-            f"exact sums are over whole blocks of {roster.c + 2} parties or more: those of this roster"
-            f" have {there} parties, {least} must be in a sum; in none are {alone}",
-            "Collect votes as distributed, which needs no blocks. Parties whose block lost one of its own, or that came"
-            " alone, are in no exact sum",
         )
 
 
@@ -142,7 +113,7 @@ def can_be_unmasked(summed: int, over: int, least: int) -> bool:
 
 
 class SecureCollector(SumCollector):
-    """The `Collector` of secure and distributed votes; see `SumCollector`."""
+    """The `Collector` of secure votes; see `SumCollector`."""
 
     SUFFIX = ".session"
 
@@ -163,35 +134,33 @@ class SecureCollector(SumCollector):
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
-        """The sum over those who were there to the end, with the parties' noise in distributed mode.
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """The sum over those who were there to the end, with the parties' noise in it.
 
         Raises
         ------
-        ThresholdNotMet, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
+        ThresholdNotMet, BadShare : there is no sum. Unless it was unmasked, the same queries can
             be asked again.
         """
-        path = self._begin(query_set, phase)
+        path = self._begin(queries)
         self._finished.append(lambda: path.unlink(missing_ok=True))
         if path.exists():
-            done = self._resume(path, queries, query_set, phase, progress)
+            done = self._resume(path, queries.rows, progress)
             if done is not None:
-                return self._histogram(done)
-        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
-        sessions = 0
+                return self._counts(done.sums, done.survivors, sigma)
+        proof, sessions = self._standing.proof(queries.rows), 0
         while True:
-            noise = self._giver_noise(phase)
-            terms = self._new_terms(MaskedTerms, queries, phase, sigma=noise.sigma, noise_shares=noise.shares)
-            machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
+            noise = self._giver_noise(sigma)
+            terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
+            roster, signer = self._keys.roster, self._keys.signer
+            machine = Aggregation.begin(roster, signer, terms, queries.rows, self._invited(), proof)
             try:
-                return self._histogram(self._run(machine, path, progress))
+                result = self._run(machine, path, progress)
+                return self._counts(result.sums, result.survivors, sigma)
             except SecAggError as error:
-                spoiled = isinstance(error, BadSum)
-                again = self._doubt(machine.summed) if spoiled else self._leave_out(error)
-                if again or spoiled:  # there is nothing to go on with
-                    path.unlink(missing_ok=True)
-                if not again:
+                if not self._leave_out(error):
                     raise
+                path.unlink(missing_ok=True)  # there is nothing to go on with
                 sessions += 1
                 if sessions == MOST_SESSIONS:
                     raise
@@ -213,41 +182,7 @@ class SecureCollector(SumCollector):
                 self._log.write("excluded", party=name, reason=type(error).__name__)
         return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
 
-    def _doubt(self, summed: Collection[int]) -> bool:
-        """Write down whose block may have spoiled the exact sum over these places, and leave it out for good once it is
-        known; whether another sum can come out right, or tell more."""
-        roster, blocks = self._keys.roster, self._keys.roster.blocks
-        before, least = self._history.suspects, roster.u_min
-        suspects = narrowed(before, [block for block in blocks if block <= {*summed}])
-        self._history.suspect(suspects)
-        if len(suspects) > 1:
-            return len(suspects) < len(before) or any(len(summed) - len(block) >= least for block in suspects)
-        invited = {roster.place(name) for name in self._invited()} - suspects[0]
-        if len(whole(blocks, invited)) < least:
-            return False
-        names = [roster.name(place) for place in sorted(suspects[0])]
-        self._history.leave_out(names, f"one of {named(names)} votes falsely")
-        self._history.suspect([])
-        self._log.write("false-votes", **of_a_block(names))
-        for name in names:
-            self._log.write("excluded", party=name, reason=self._history.left_out[name])
-        return True
-
-    def _chooser(self, query_set: str, phase: int) -> Choose:
-        roster, rng = self._keys.roster, np.random.default_rng(int(query_set[:16], 16))
-        if self._giver_noise(phase).sigma > 0:
-            return everybody
-        choose = whole_blocks(roster, roster.u_min)
-
-        def without_suspects(answered: Collection[int]) -> Collection[int]:
-            there = frozenset(choose(answered))
-            return there - set_aside(self._history.suspects, there, roster.u_min, rng)
-
-        return without_suspects
-
-    def _resume(
-        self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress
-    ) -> SecureSum | None:
+    def _resume(self, path: Path, queries: np.ndarray, progress: Progress) -> SecureSum | None:
         """Go on where a coordinator stopped; None if the session cannot be brought to its end.
 
         A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
@@ -255,18 +190,15 @@ class SecureCollector(SumCollector):
         """
         roster, machine = self._keys.roster, None
         try:
-            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
-            machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
+            machine = Aggregation.load(path, roster, self._keys.signer, queries, self._standing.proof(queries))
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
-        except (ThresholdNotMet, BadShare, BadSum, ConfigError) as error:
+        except (ThresholdNotMet, BadShare, ConfigError) as error:
             if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
                 over = self._over & {roster.name(place) for place in machine.summed}
                 if can_be_unmasked(len(machine.summed), len(over), roster.t):
                     raise
-            if machine is not None and isinstance(error, BadSum):
-                self._doubt(machine.summed)
-            elif isinstance(error, SecAggError):
+            if isinstance(error, SecAggError):
                 self._leave_out(error)
             self._log.write("session-lost", reason=type(error).__name__)
             path.unlink(missing_ok=True)
@@ -287,7 +219,7 @@ class SecureCollector(SumCollector):
         while True:
             try:
                 result = drive(machine, send, path=path, progress=report)
-                if not machine.terms.exact and result.clipped.any():  # a noisy sum is charged: an exact one says more
+                if result.clipped.any():
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
             except ThresholdNotMet:
@@ -338,11 +270,3 @@ class SecureCollector(SumCollector):
             failure = self._failures.get(name)
             failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
         tell_left_out(self._log, str(stage), failures)
-
-    def _histogram(self, result: SecureSum) -> Counts:
-        return Counts(
-            result.sums,
-            tuple(sorted(result.survivors)),
-            len(result.survivors) * self._config.teachers_per_party,
-            result.clipped,
-        )

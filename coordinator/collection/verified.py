@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.clear import Collecting, Counts, Standing
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import (
     Failure,
     Member,
@@ -22,8 +20,9 @@ from consilium.coordinator.collection.exchange import (
     tell_left_out,
 )
 from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
-from consilium.coordinator.collection.secure import check_digest, check_enough
+from consilium.coordinator.collection.kept_session import GivenRecords, KeptSession
+from consilium.coordinator.collection.means import Collecting, Standing
+from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -32,13 +31,12 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
+from consilium.sums.aggregators.half import VerifiedSum
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import MOST_BATCH
-from consilium.sums.aggregators.sealing import HelperKeys
-from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
+from consilium.sums.aggregators.sealing import check_key
+from consilium.sums.aggregators.terms import VerifiedTerms, reach_of
 from consilium.sums.aggregators.uploads import upload_bytes
 from consilium.sums.aggregators.wire import (
     AggregatorReply,
@@ -60,7 +58,7 @@ from consilium.sums.errors import (
     SecAggError,
     ThresholdNotMet,
 )
-from consilium.sums.masks.machine import everybody, whole_blocks
+from consilium.sums.field import FIELD
 from consilium.sums.roster import VerifiedRoster
 
 Reply = TypeVar("Reply", bound=WireModel)
@@ -203,18 +201,14 @@ class VerifiedKeys:
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
-    exact ones have enough parties.
-    """
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
     event = config.node_event(0, 0)
-    if not config.noise_in_sums:
-        check_enough(roster, roster.least_accepted)
     drawn = [event.party_noise(phase) for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
-    reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
-    if reach > MOST_REACH:
+    reach = reach_of(roster.n, config.teachers_per_party, sigma)
+    if reach > FIELD.most_reach:
         raise ConfigError(
-            f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
+            f"verified sums of {roster.n} parties may reach {reach}, the most is {FIELD.most_reach}",
             "Use fewer parties or teachers, or less noise",
         )
 
@@ -253,18 +247,18 @@ class VerifiedCollector(SumCollector):
         self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1) -> Counts:
-        """The sum over the parties whose votes are votes, with both aggregators' noise where the mechanism has it.
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """The sum over the parties whose votes are votes, with both aggregators' noise.
 
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, BrokenBlock, VerifiedError : there
-            is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
-            `aggregator.jsonl` is damaged; the session is kept.
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, VerifiedError : there is no sum;
+            nothing is used up unless the second aggregator gave its half. MalformedMessage : `aggregator.jsonl` is
+            damaged; the session is kept.
         """
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
-        session = KeptSession(self._begin(query_set, phase))
+        session = KeptSession(self._begin(queries))
         self._finished.append(session.forget)
         resumed, self._fewer = session.begun, False
         self._refused: set[str] = set()
@@ -272,14 +266,13 @@ class VerifiedCollector(SumCollector):
             try:
                 if not session.begun:
                     fresh = new_private()
-                    sigma, key = self._giver_noise(phase).sigma, public_of(fresh).hex()
-                    terms = self._new_terms(
-                        VerifiedTerms, queries, phase, leader_key=key, leader_sigma=sigma, helper_sigma=sigma
-                    )
+                    drawn, key = self._giver_noise(sigma).sigma, public_of(fresh).hex()
+                    terms = self._new_terms(VerifiedTerms, queries, leader_key=key, sigma=drawn)
                     session.begin(terms, self._keys.signer, fresh)
                 elif resumed:
-                    self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
-                return self._histogram(self._sum(session, queries, query_set, progress, phase))
+                    self._log.write("resumed-session", stage="votes" if session.leader() is None else "sum")
+                result = self._sum(session, queries, progress)
+                return self._counts(result.sums, result.accepted, sigma)
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
@@ -295,58 +288,51 @@ class VerifiedCollector(SumCollector):
                 resumed = False
         raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
 
-    def _sum(
-        self, session: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
-    ) -> VerifiedSum:
+    def _sum(self, session: KeptSession, queries: Queries, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
         self._fewer = False
         terms, signature = session.terms(self._keys.roster)
-        if terms.query_set != query_set or terms.federation != self._config.digest():
+        if terms.query_set != queries.hash or terms.federation != self._config.digest():
             raise ConfigError(f"{session.folder} is of other queries", "The session is begun anew")
-        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries)
+        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries.rows)
         begin = {
             "terms": terms.canonical(),
             "signature": signature,
-            "queries": queries,
+            "queries": queries.rows,
             "places": places,
             "proof": proof,
         }
         opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
         if opened.signed < self._signed:
             raise AggregatorWentBack(self._signed, opened.signed)
-        chosen, keys = session.chosen(), self._helper_keys(session, terms, opened.keys.tobytes())
-        if chosen is None:
-            self._collect(session, terms, begin, keys, progress)
-            chosen = sorted(self._choose(terms, session.places()))
-            session.choose(chosen)
-        leader = self._leader(session, terms, keys)
-        if not leader.closed:
-            self._check(session, leader, sid, chosen, progress)
-            question = leader.ask()
-            session.keep_leader(leader.state())
-        else:
-            question = leader.ask()
+        begin |= {"helper_key": self._helper_key(session, terms, opened), "helper_signature": opened.signature}
+        if session.leader() is None:
+            self._collect(session, terms, begin, progress)
+            self._check_enough(session.places())
+        private, noise = self._keys.sealing.private(), self._noise(terms)
+        fresh, state = session.fresh(), session.leader()
+        leader = Leader(terms, self._keys.roster, private, fresh, begin["helper_key"], noise, state=state)
+        if state is None:
+            self._check(session, leader, progress)
+        question = leader.ask()
+        session.keep_leader(leader.state())
         reply = self._link(sid, question)
         result = leader.finish(reply.content.tobytes())
-        ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, terms, ids, result)
+        self._records.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
-    def _helper_keys(self, session: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
-        """The second aggregator's keys of this session. Uploads are sealed for those that came first."""
-        before = session.keys()
+    def _helper_key(self, session: KeptSession, terms: VerifiedTerms, opened: OpenReply) -> bytes:
+        """The second aggregator's of this session. Uploads are sealed for the one that came first."""
+        before = session.key()
         if before is None:
-            keys = HelperKeys(content)
-            keys.check(terms.ctx, self._keys.roster.n, bytes.fromhex(self._keys.roster.helper.ed25519_pk))
-            session.keep_keys(keys)
-            return keys
-        if session.leader() is None and content != before.content:
-            raise ConfigError("the second aggregator has other keys of this session", "The session is begun anew")
+            check_key(bytes.fromhex(self._keys.roster.helper.ed25519_pk), terms.ctx, opened.key, opened.signature)
+            session.keep_key(opened.key)
+            return opened.key
+        if session.leader() is None and opened.key != before:
+            raise ConfigError("the second aggregator has another key of this session", "The session is begun anew")
         return before
 
-    def _collect(
-        self, session: KeptSession, terms: VerifiedTerms, begin: dict[str, Any], keys: HelperKeys, progress: Progress
-    ) -> None:
+    def _collect(self, session: KeptSession, terms: VerifiedTerms, begin: dict[str, Any], progress: Progress) -> None:
         """Ask for the uploads that are not here yet, and keep them as they come."""
         roster, there = self._keys.roster, {*session.places()}
         out = self._history.left_out.keys() | self._refused
@@ -355,7 +341,7 @@ class VerifiedCollector(SumCollector):
             for member in self._members
             if member.party not in out and roster.place(member.party) not in there
         }
-        requests = {node: _upload_request(begin, keys, roster.place(party)) for node, party in by_node.items()}
+        requests = dict.fromkeys(by_node, UploadRequest(**begin))
         if by_node:
             self._standing.voting(begin["queries"], list(by_node.values()))
         steps = Steps(self._log, "secure sum: votes", len(by_node), progress)
@@ -372,46 +358,33 @@ class VerifiedCollector(SumCollector):
                 session.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
-    def _choose(self, terms: VerifiedTerms, there: list[int]) -> frozenset[int]:
-        """Who is summed of those that answered."""
+    def _check_enough(self, there: list[int]) -> None:
+        """Raise ThresholdNotMet where too few have answered."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
             present = {*there}
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
-        refused = {roster.place(name) for name in self._refused}
-        choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody
-        return frozenset(choose(there))
 
-    def _check(self, session: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
-        """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
-        steps, roster = Steps(self._log, "secure sum: check", len(chosen), progress), self._keys.roster
-        size, done = _batch_size(leader.terms), 0
-        for start in range(0, len(chosen), size):
-            for place in chosen[start : start + size]:
-                leader.accept(roster.name(place), session.upload(place))
-            while (batch := leader.batch()) is not None:
+    def _check(self, session: KeptSession, leader: Leader, progress: Progress) -> None:
+        """Every upload, with the second aggregator; who is not accepted is left out by name."""
+        places, roster, sid = session.places(), self._keys.roster, leader.terms.sid_bytes
+        steps, size = Steps(self._log, "secure sum: check", len(places), progress), _batch_size(leader.terms)
+        for start in range(0, len(places), size):
+            part = places[start : start + size]
+            batch = leader.batch({roster.name(place): session.upload(place) for place in part})
+            if batch is not None:
                 leader.settle(self._link(sid, batch).content.tobytes())
-            done += len(chosen[start : start + size])
-            steps(done, len(chosen))
+            steps(start + len(part), len(places))
         if leader.left_out:
-            reasons = {name: Failure(_reason(leader, name)) for name in leader.left_out}
+            reasons = {name: Failure(f"not accepted: it {FAULTS[fault]}") for name, fault in leader.left_out.items()}
             tell_left_out(self._log, "secure sum: check", reasons)
             for name, fault in leader.left_out.items():
                 self._refused.add(name)
-                if name in leader.shown:
-                    keep_fault(self._folder / FAULTS_SHOWN, leader.terms, name, leader.shown[name])
-                elif self._history.refuse(name) < MOST_REFUSED:
-                    continue
-                self._history.leave_out([name], str(fault))
-                self._log.write("excluded", party=name, reason=str(fault))
+                if self._history.refuse(name) >= MOST_REFUSED:
+                    self._history.leave_out([name], str(fault))
+                    self._log.write("excluded", party=name, reason=str(fault))
             self._fewer = True
-
-    def _leader(self, session: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
-        rules = [WholeBlocks(self._keys.roster)]
-        private, noise = self._keys.sealing.private(), self._noise(terms)
-        size, fresh = _batch_size(terms), session.fresh()
-        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=session.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))
@@ -426,21 +399,6 @@ class VerifiedCollector(SumCollector):
             return SystemNoise()
         parts = [seed, "coordinator's half", terms.query_set, terms.phase]
         return SeededNoise(int(canonical_digest(parts), 16))
-
-    def _histogram(self, result: VerifiedSum) -> Counts:
-        votes = len(result.accepted) * self._config.teachers_per_party
-        return Counts(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
-
-
-def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:
-    key = keys.place(place)
-    return UploadRequest(**begin, helper_key=key.public, helper_signature=key.signature)
-
-
-def _reason(leader: Leader, name: str) -> str:
-    """What the log says of a party that is left out."""
-    fault = leader.left_out[name]
-    return FAULTS[fault] if name in leader.shown else f"both aggregators did not accept it: it {FAULTS[fault]}"
 
 
 def _batch_size(terms: VerifiedTerms) -> int:

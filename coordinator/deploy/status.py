@@ -9,7 +9,7 @@ from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run,
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
 from consilium.coordinator.kit_runs import LEDGER, asked_in
-from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator, towards_nodes
+from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
 from consilium.node.kit import Kit
@@ -106,7 +106,7 @@ def look(kit: Kit, run: KitRun) -> tuple[Status, RunState]:
     """
     held, config = run_of_kit(kit), run.config
     used = run.use()
-    student, nodes = promised_to_student(config).epsilon, towards_coordinator(config)
+    student, nodes = promised(config).epsilon, towards_coordinator(config)
     found = Status(
         federation=kit.federation,
         run=run.short,

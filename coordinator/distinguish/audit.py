@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from consilium.accounting.events import Mechanism
 from consilium.accounting.target import worst_case
-from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.distinguish.bounds import LowerBound, games_needed, proved
 from consilium.coordinator.distinguish.game import Pair, play
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
@@ -115,7 +115,7 @@ def audit_mechanism(
     setup = setup or GameSetup()
     pairs = worst_pairs(mechanism, setup) if pairs is None else pairs
     whose, epsilon = _claim_of(mechanism, setup) if claim is None else ("as given", claim)
-    bound = LowerBound(setup.delta, (1 - setup.confidence) / len(pairs), gaussian=mechanism.count_sigma(1) > 0)
+    bound = LowerBound(setup.delta, (1 - setup.confidence) / len(pairs), gaussian=mechanism.count_sigma > 0)
     learn = max(setup.runs // 4, 100)
     lower = {pair.name: proved(play(mechanism, pair, setup.runs, learn, noise), bound) for pair in pairs}
     return MechanismAudit(mechanism.describe(), whose, epsilon, lower, games_needed(epsilon, bound), setup)
@@ -133,8 +133,6 @@ def _claim_of(mechanism: Mechanism, setup: GameSetup) -> tuple[str, float]:
         neighbouring=Neighbouring.REPLACE,
         teachers_per_party=setup.teachers_per_party,
     )
-    if mechanism.count_sigma(1) == 0:
-        event = replace(event, towards=Towards.STUDENT)
     return "worst case of its event", worst_case([event], setup.delta).epsilon
 
 

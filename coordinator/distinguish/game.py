@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.accounting.events import Mechanism
 from consilium.coordinator.distinguish.bounds import Scores
-from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.coordinator.draw import Drawn, draw, exact
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -43,7 +44,7 @@ def play(mechanism: Mechanism, pair: Pair, runs: int, learn: int, noise: NoiseSo
     seen: tests of the mechanisms' laws see it.
     """
     worlds = (pair.there, pair.away)
-    if mechanism.count_sigma(1) > 0:
+    if mechanism.count_sigma > 0:
         shift = (pair.there - pair.away).astype(np.float64)
         middle = (shift * (pair.there + pair.away)).sum() / 2
         there, away = (
@@ -75,9 +76,10 @@ def _blocks(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, nois
     for start in range(0, runs, most):
         size = min(most, runs - start)
         probabilities = None if pair.probabilities is None else np.tile(pair.probabilities, (size, 1))
-        drawn = mechanism.draw(np.tile(votes, (size, 1)), noise, probabilities)
-        counts = None if drawn.counts is None else drawn.counts.reshape(size, *votes.shape)
-        yield Drawn(drawn.labels.reshape(size, -1), drawn.reinforced.reshape(size, -1), counts=counts)
+        tiled = np.tile(votes, (size, 1))
+        drawn = draw(mechanism, exact(tiled), noise, room=len(tiled), probabilities=probabilities)
+        noisy = None if drawn.counts is None else drawn.counts.reshape(size, *votes.shape)
+        yield Drawn(drawn.labels.reshape(size, -1), drawn.reinforced.reshape(size, -1), noisy)
 
 
 def _outcomes(mechanism: Mechanism, pair: Pair, votes: np.ndarray, runs: int, noise: NoiseSource) -> np.ndarray:

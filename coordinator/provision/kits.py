@@ -174,7 +174,7 @@ def add_party(
     succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
     that there are none, where parties have left.
 
-    For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
+    For secure votes the roster changes, and with it the federation: it starts a new ledger.
 
     Raises
     ------

@@ -313,9 +313,6 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
 
 POOL_IDS, POOL_ROWS = "public.npy", "public.npz"
 
-EXACT_SUMS = frozenset({"secure", "verified"})
-"""Ways to collect votes in which questions must be fixed beforehand."""
-
 
 @dataclass(frozen=True)
 class FixedPool:
@@ -340,18 +337,11 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
 
     Raises
     ------
-    ConfigError : secure or verified votes without any file of public rows, or one that lacks features. DataError : it
-        is not usable.
+    ConfigError : the file lacks features. DataError : it is not usable.
     """
-    if not plan.rows.queries and plan.federation.collection not in EXACT_SUMS:
-        return None
-    name, least = plan.rows.queries or plan.rows.public, plan.federation.public_least_distance
+    name, least = plan.rows.queries, plan.federation.public_least_distance
     if not name:
-        raise ConfigError(
-            f"{plan.federation.collection} votes need queries that are fixed beforehand: who makes up questions as it"
-            " goes can ask nearly the same of other parties, and subtract",
-            'Name the public rows that may be asked: rows.queries = "rows.csv", or rows.public',
-        )
+        return None
     chosen, oddities = _rows(plan_file, plan, name, schema)
     stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
     chosen_rows, gone = chosen[stay], len(chosen) - len(stay)

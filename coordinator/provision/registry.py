@@ -74,8 +74,7 @@ class Registry(Frozen):
     federation_digest: of the plan's federation; simulations of the same file show the same one. students: accepted
     fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
-    earlier: federations before this one, whose promises count on. blocks: of parties, by
-    public key, in the rosters of these (`sums.roster`). aggregator, coordinator_sealing (X25519, hex): of
+    earlier: federations before this one, whose promises count on. aggregator, coordinator_sealing (X25519, hex): of
     verified votes. revoked_parties: of `revoked`, those that were parties. successors: by a party's name, the names
     that its patients had before.
     """
@@ -93,7 +92,6 @@ class Registry(Frozen):
     revoked: list[str] = Field(default_factory=list)
     revoked_keys: list[str] = Field(default_factory=list)
     earlier: list[EarlierFederation] = Field(default_factory=list)
-    blocks: list[list[str]] = Field(default_factory=list)
     aggregator: AggregatorRecord | None = None
     coordinator_sealing: str = ""
     revoked_parties: list[str] = Field(default_factory=list)
@@ -187,7 +185,7 @@ def _none(registry: Registry) -> None:
 def _secure(registry: Registry) -> Roster:
     keys = {name: record.identity for name, record in registry.parties.items()}
     chosen = registry.plan.federation
-    return Roster.build(keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors, registry.blocks)
+    return Roster.build(keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors)
 
 
 def _verified(registry: Registry) -> VerifiedRoster:
@@ -202,14 +200,12 @@ def _verified(registry: Registry) -> VerifiedRoster:
         AggregatorEntry(ed25519_pk=second.identity, x25519_pk=second.sealing),
         chosen.colluders,
         least_accepted(chosen, len(registry.parties)),
-        registry.blocks,
     )
 
 
 BUILDERS: Mapping[CollectionMode, Callable[[Registry], AnyRoster | None]] = {
     "plaintext": _none,
     "secure": _secure,
-    "distributed": _secure,
     "verified": _verified,
 }
 """Of the roster, by how votes are collected."""
@@ -396,13 +392,7 @@ def _next(registry: Registry, parties: dict[str, PartyRecord], second: Aggregato
 
 def _mindful(registry: Registry, changed: Registry) -> Registry:
     """The same, mindful of the federation before it."""
-    before = _earlier(registry)
-    if not before:
-        return changed
-    roster = registry.roster()
-    there = [sorted(roster.block_keys(min(block))) for block in roster.blocks] if roster else []
-    blocks = [*registry.blocks, *(block for block in there if block not in registry.blocks)]
-    return changed.model_copy(update={"earlier": [*registry.earlier, *before], "blocks": blocks})
+    return changed.model_copy(update={"earlier": [*registry.earlier, *_earlier(registry)]})
 
 
 def _earlier(registry: Registry) -> Sequence[EarlierFederation]:

@@ -1,41 +1,14 @@
-"""Do the claims of a run hold? Everything is recomputed from its ledger; nothing in the run is changed.
+"""Do the claims of a run hold? All of it is recomputed from its ledger; nothing in the run is changed.
 
-files     a verdict for each check; JSON, event logs and tables of somebody who may have damaged or forged them
-recorded  the ledger: structure, chain, counts
-charges   query budget, events, evidence and closing of that ledger; what is claimed against it, and what was signed
-run       the coordinator's run folder, whoever made it: simulation or kit, closed, crashed or serving
-student   a student's folder against that ledger
+findings    a verdict for each check; files of somebody who may have damaged or forged them
+ledger      its structure, hash chain and counts
+charges     what each release was charged, evidence, closing, and what is claimed of them
+aggregator  sums that the second aggregator signed
+run         a run folder, whoever made it: simulation or kit, closed, crashed or serving; and students' labels
 """
 
-from consilium.coordinator.verify.files import (
-    Absent,
-    Checks,
-    Contradiction,
-    Damaged,
-    Finding,
-    Unchecked,
-    Unfinished,
-    Verdict,
-    holds,
-)
-from consilium.coordinator.verify.recorded import Recorded
-from consilium.coordinator.verify.run import RunPlace, VerifiedRun, find_run, verify_run
-from consilium.coordinator.verify.student import verify_student
+from consilium.coordinator.verify.findings import Finding, Verdict, holds
+from consilium.coordinator.verify.ledger import Recorded
+from consilium.coordinator.verify.run import VerifiedRun, verify_run
 
-__all__ = [
-    "Absent",
-    "Checks",
-    "Contradiction",
-    "Damaged",
-    "Finding",
-    "Recorded",
-    "RunPlace",
-    "Unchecked",
-    "Unfinished",
-    "Verdict",
-    "VerifiedRun",
-    "find_run",
-    "holds",
-    "verify_run",
-    "verify_student",
-]
+__all__ = ["Finding", "Recorded", "Verdict", "VerifiedRun", "holds", "verify_run"]

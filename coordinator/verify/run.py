@@ -1,68 +1,62 @@
-"""A coordinator's run folder against its own ledger: query budget, events, closing, claimed guarantees, counts, event
-log.
+"""A run's folder and students' labels against the run's own ledger.
 
 The run of a path is a run folder, a coordinator's kit, or one of the runs in its state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.kept_session import RECORDS
-from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import Event, EventTail, Released
 from consilium.coordinator.kit_runs import current_folder
-from consilium.coordinator.privacy import promises, spent
+from consilium.coordinator.verify.aggregator import check_signed
 from consilium.coordinator.verify.charges import (
     check_charges,
     check_claims,
+    check_closing,
+    check_epsilon,
     check_evidence,
-    check_given,
-    check_guarantee,
     check_query_budget,
-    check_sanitised,
-    number,
+    guarantees_of,
 )
-from consilium.coordinator.verify.files import (
+from consilium.coordinator.verify.findings import (
     Absent,
     Checks,
     Contradiction,
     Damaged,
     Files,
     Finding,
-    LoggedEvents,
     Unfinished,
     agree,
     entry,
-    read_events,
 )
-from consilium.coordinator.verify.recorded import Recorded, read_ledger
+from consilium.coordinator.verify.ledger import Recorded, read_ledger
 from consilium.node.kit import KIT_FILE, a_node, open_kit
-from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
-from consilium.protocol.pool import PoolTree
+from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.strict_json import number
 from consilium.report.disclosure import epsilon_text
+from consilium.report.words import many
 
-TRACES = ("ledger.db", "coordinator.json", "events.jsonl", "failure.json")
-"""Files of which a coordinator's run folder has at least one."""
-ADVICE = "Give the folder of a run, or a coordinator's kit"
+LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
+TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
+"""Files of which a run folder has at least one."""
+LABELS, CARD = "labels.parquet", "student/student.json"
+ADVICE, STUDENT = "Give the folder of a run, or a coordinator's kit", "Give a student's own folder with --student"
 
 
 @dataclass(frozen=True)
 class RunPlace:
-    """A coordinator's run folder. kit: the folder of the kit that it is in, or None. others: the kit's other runs."""
+    """A coordinator's run folder. kit: the folder of the kit that it is in, or None."""
 
     run_dir: Path
     kit: Path | None = None
-    others: tuple[str, ...] = ()
-
-    @property
-    def serving(self) -> bool:
-        """Whether the kit's coordinator is running now."""
-        return self.kit is not None and is_held(self.kit / "state" / "lock")
 
 
 def find_run(path: Path) -> RunPlace:
@@ -81,8 +75,12 @@ def find_run(path: Path) -> RunPlace:
         kind = open_kit(path).kind
         if kind != "coordinator":
             raise ConfigError(f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger", ADVICE)
-        open_kit(path, "coordinator")
-        return _of_kit(path)
+        run = current_folder(path)
+        if not run.is_dir():
+            others = ", ".join(sorted(other.name for other in (path / "state").glob("run-*"))) or "none at all"
+            what = f"there is no run here of the federation of {path}; its state holds {others}"
+            raise DataError(what, "Give a kit that has served, or the folder of an earlier run")
+        return RunPlace(run, path)
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():
         return RunPlace(path, path.resolve().parent.parent)
     if not any((path / name).exists() for name in TRACES):
@@ -90,257 +88,171 @@ def find_run(path: Path) -> RunPlace:
     return RunPlace(path)
 
 
-def _of_kit(kit: Path) -> RunPlace:
-    runs = sorted(path.name for path in (kit / "state").glob("run-*") if path.is_dir())
-    if not runs:
-        raise DataError(f"{kit} has not been started: there is no run here yet", "Give a kit that has served")
-    try:
-        current = current_folder(kit).name
-    except ConfigError:
-        current = runs[0] if len(runs) == 1 else ""  # the check of the kit reports the damaged file
-    if current not in runs:
-        raise DataError(
-            f"{kit} has {', '.join(runs)}, but no run of its federation.json", "Give the folder of one of them"
-        )
-    return RunPlace(kit / "state" / current, kit, tuple(name for name in runs if name != current))
+def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
+    """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve.
+
+    students: folders of students that asked it. finished: whether the run says that it is; None for a deployed one,
+    which says so by coordinator.json.
+
+    Raises
+    ------
+    PathError, DataError, ConfigError : no run or no student's folder is there, see `find_run`.
+    """
+    for folder in students:
+        if not folder.is_dir():
+            raise PathError(f"{folder} is no folder", STUDENT)
+        if not (folder / LABELS).is_file() and not (folder / CARD).is_file():
+            raise DataError(f"{folder} has neither {LABELS} nor {CARD}", STUDENT)
+    place = find_run(path)
+    run = VerifiedRun(place, (place.run_dir / COORDINATOR).exists() if finished is None else finished)
+    run.look()
+    for folder in students:
+        run.look_at_student(Files(folder, (folder / CARD).exists()), f"{folder}/")
+    return run
 
 
-LEDGER, COORDINATOR, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
-POOL_FILE = "public.npy"
-"""Of a coordinator's kit: the rows that may be asked, where the federation fixes them."""
-
-
-@dataclass(frozen=True)
 class VerifiedRun:
-    """Findings, and what was read for them. recorded: None where the ledger cannot be trusted. Secret but `findings`.
+    """Findings on a run, and what was read for them: later checks use it. Secret but for `findings` and `finished`.
 
-    guarantees: as the ledger gives them, by name, as JSON. coordinator: coordinator.json where it could be read.
+    recorded: None where the ledger cannot be trusted. guarantees: as the ledger gives them, by name, as JSON.
     """
 
-    findings: list[Finding]
-    finished: bool
-    recorded: Recorded | None = field(repr=False)
-    guarantees: dict[str, dict[str, Any]] = field(repr=False)
-    coordinator: dict[str, Any] | None = field(repr=False)
-    events: LoggedEvents = field(repr=False)
+    def __init__(self, place: RunPlace, finished: bool) -> None:
+        self.place, self.finished = place, finished
+        self.checks, self.files = Checks(), Files(place.run_dir, finished)
+        self.recorded: Recorded | None = None
+        self.guarantees: dict[str, dict[str, Any]] = {}
+        self.events: list[Event] = []
 
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order in which they were made."""
+        return self.checks.findings
 
-def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
-    """All that a coordinator's folder says, against its ledger. It is read only, while its coordinator may serve.
+    def look(self) -> None:
+        """All checks but those of students elsewhere."""
+        check = self.checks.check
+        # the log before the ledger: a coordinator that serves writes them the other way round
+        check(f"{EVENTS}: every line", self._lines)
+        check(f"{LEDGER}: structure, hash chain and counts", self._ledger)
+        if (recorded := self.recorded) is not None:
+            check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
+            check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
+            check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
+            check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
+            check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
+            check(f"{EVENTS}: what was released", lambda: self._released(recorded))
+            check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
+            if recorded.config.collection == "verified":
+                check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
+            if (self.files.folder / LABELS).exists():
+                self.look_at_student(self.files, "")
+        if not self.finished:
+            check("run: finished", self._why_not)
 
-    finished: whether the run says that it is; None for a deployed one, which says so by coordinator.json.
-    """
-    folder = place.run_dir
-    closed = (folder / COORDINATOR).exists()
-    files = Files(folder, closed if finished is None else finished)
-    checks, truth = Checks(), _Found()
-    # the log before the ledger: a coordinator that serves writes them the other way round
-    checks.check(f"{EVENTS}: every line", lambda: _lines(files, truth))
-    checks.check(f"{LEDGER}: structure, hash chain and counts", lambda: _ledger(files, truth))
-    recorded = truth.recorded
-    if recorded is not None:
-        _content(checks, files, recorded, truth)
-    if place.kit is not None:
-        _kit(checks, place, recorded)
-    if not files.finished:
-        checks.check("run: finished", lambda: _not_finished(files, place))
-    return VerifiedRun(checks.findings, files.finished, recorded, truth.guarantees, truth.coordinator, truth.events)
+    def look_at_student(self, files: Files, prefix: str) -> None:
+        """Labels and card of a student. prefix: tells folders apart."""
+        self.checks.check(f"{prefix}{LABELS}: those of the ledger", lambda: self._labels(files))
+        self.checks.check(f"{prefix}{CARD}: federation and epsilon", lambda: self._card(files))
 
+    def _lines(self) -> str:
+        if not (self.files.folder / EVENTS).is_file():
+            raise self.files.broken(f"{EVENTS} is missing")
+        tail = EventTail(self.files.folder / EVENTS)
+        self.events = tail.fresh()
+        if tail.skipped:
+            raise Damaged(f"{EVENTS}: {many(tail.skipped, 'line')} of which no event can be read")
+        return many(len(self.events), "event")
 
-@dataclass
-class _Found:
-    """What the checks have read so far."""
-
-    events: LoggedEvents = field(default_factory=LoggedEvents)
-    recorded: Recorded | None = None
-    guarantees: dict[str, dict[str, Any]] = field(default_factory=dict)
-    coordinator: dict[str, Any] | None = None
-
-
-def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) -> None:
-    """Checks that need a ledger whose chain holds."""
-    if recorded.rolled_back:
-        checks.check(f"{LEDGER}: last write", _broken_off)
-    checks.check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
-    checks.check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
-    checks.check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
-    checks.check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_sanitised(recorded))
-    checks.check(f"{LEDGER}: epsilon", lambda: _guarantees(recorded, truth))
-    checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, truth))
-    checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, truth))
-    checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, truth))
-    if recorded.config.collection == "verified":
-        checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
-
-
-def _lines(files: Files, truth: _Found) -> str:
-    truth.events = events = read_events(files.content(EVENTS))
-    if events.altered:
-        raise Damaged(f"{EVENTS}: no crash explains {_lines_text(events.altered)}")
-    if events.torn:
-        raise Unfinished(f"{EVENTS}: a crash broke off {_many(events.torn, 'line')}")
-    return _many(len(events.events), "event")
-
-
-def _ledger(files: Files, truth: _Found) -> str:
-    path = files.folder / LEDGER
-    released = len(truth.events.named("released"))
-    if not path.is_file():
-        if files.finished or released:
-            raise Damaged(f"{LEDGER} is missing, though labels were given" if released else f"{LEDGER} is missing")
-        raise Unfinished(f"there is no {LEDGER} yet: nothing was charged, and no label was given")
-    try:
-        truth.recorded = recorded = read_ledger(path)
-    except Unfinished as error:
-        if files.finished or released:
-            raise Damaged(f"{LEDGER}: {error.what}, though labels were given") from None
-        raise
-    return (
-        f"{_many(len(recorded.batches), 'batch')}, {_many(recorded.asked, 'query')},"
-        f" {_many(recorded.answered, 'label')}"
-    )
-
-
-def _broken_off() -> str:
-    raise Unfinished("a crash broke it off; SQLite takes it back at the next start, and its labels never left")
-
-
-def _guarantees(recorded: Recorded, truth: _Found) -> str:
-    config, closing = recorded.config, recorded.closing
-    all_ = promises(config) | spent(config, recorded.batches, closing is not None)
-    truth.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
-    if closing is not None:  # drawn once: what the ledger holds is the truth, and `_sanitised` looks whether it can be
-        truth.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")
-    text = {name: epsilon_text(guarantee.epsilon) for name, guarantee in all_.items() if guarantee.publishable}
-    return ", ".join(f"{name} {value}" for name, value in text.items())
-
-
-def _log(files: Files, recorded: Recorded, proved: _Found) -> str:
-    """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
-    log = proved.events
-    batches = iter([[len(b.query_ids), int(b.answered.sum()), b.parties] for b in recorded.batches])
-    logged = [[event.get("asked"), event.get("answered"), event.get("parties")] for event in log.named("released")]
-    for place, one in enumerate(logged, 1):
-        if not any(one == batch for batch in batches):  # uses the batches up: the order counts
-            raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
-    truth = proved.guarantees.get("guarantee")
-    for event in log.named("promised") if truth is not None else []:
-        stated = {key: value for key, value in event.items() if key not in ("event", "at", "seconds")}
-        check_guarantee(f"{EVENTS}: promised", stated, truth or {})
-    closed = log.named("closed")
-    for event in closed:
-        agree(f"{EVENTS}: asked", event.get("asked"), recorded.asked)
-        agree(f"{EVENTS}: answered", event.get("answered"), recorded.answered)
-    if closed and not (files.folder / COORDINATOR).exists():
-        raise Damaged(f"{EVENTS} says that the run was closed, but {COORDINATOR} is missing")
-    if files.finished and not closed:
-        raise Unfinished(f"{EVENTS} ends before the run was closed, as a crash leaves it")
-    return f"{len(logged)} of {_many(len(recorded.batches), 'batch')}"
-
-
-def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
-    summary = files.object(COORDINATOR)
-    proved.coordinator = summary
-    config = recorded.config
-    truth = {
-        "federation": config.digest(),
-        "federation_digest": config.federation_digest(),
-        "collection": config.collection,
-        "asked": recorded.asked,
-        "answered": recorded.answered,
-        "reinforced": recorded.reinforced,
-        "sanitised": recorded.closing,
-    }
-    for key, value in truth.items():
-        agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-    parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
-    if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
-        raise Damaged(f"{COORDINATOR}: parties is no list of names")
-    least = config.minimum_parties if recorded.batches else 0  # one that nobody came to can be closed too
-    if len(set(parties)) != len(parties) or len(parties) < least:
-        raise Contradiction(f"{COORDINATOR}: {len(set(parties))} parties, at least {config.minimum_parties} take part")
-    agree(f"{COORDINATOR}: teachers", teachers, len(parties) * config.teachers_per_party)
-    counted = entry(summary, COORDINATOR, "parties_counted")
-    if not isinstance(counted, list) or not all(type(n) is int and 0 < n <= len(parties) for n in counted):
-        raise Contradiction(f"{COORDINATOR}: parties_counted says more parties than took part")
-    noise = entry(summary, COORDINATOR, "noise")
-    if noise not in ("system", "seeded") or (noise == "seeded" and not config.simulation):
-        raise Contradiction(f"{COORDINATOR}: noise is {str(noise)[:20]!r}")
-    seconds = entry(summary, COORDINATOR, "seconds")
-    if not isinstance(seconds, dict) or not all(
-        number(seconds, f"{COORDINATOR}: seconds", key) > -1 for key in seconds
-    ):
-        raise Damaged(f"{COORDINATOR}: seconds is no table of numbers")
-    return f"{_many(len(parties), 'party')}, {_many(teachers, 'teacher')}, {noise} noise"
-
-
-def _claims(files: Files, recorded: Recorded, truth: _Found) -> str:
-    claims = entry(files.object(COORDINATOR), COORDINATOR, "privacy")
-    return check_claims(COORDINATOR, claims, truth.guarantees)
-
-
-def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:
-    def federation() -> str:
-        kit = Files(place.kit or place.run_dir, finished=True)
+    def _ledger(self) -> str:
+        released = any(isinstance(event, Released) for event in self.events)
+        path = self.files.folder / LEDGER
         try:
-            current = validate(kit.object("federation.json"), FederationConfig, "federation.json")
-        except ConfigError as error:
-            raise Damaged(error.what) from None
-        if recorded is not None and current.digest() != recorded.config.digest():
-            raise Absent("federation.json is of a newer federation of this kit; this is an earlier run")
-        return f"federation {current.digest()[:12]}"
+            if not path.is_file():
+                raise Unfinished(f"there is no {LEDGER}: nothing was charged")
+            self.recorded = recorded = read_ledger(path)
+        except Unfinished as error:
+            if self.finished or released:
+                raise Damaged(f"{error.what}, though {'labels were given' if released else 'the run ended'}") from None
+            raise
+        counts = (len(recorded.batches), "batch"), (recorded.asked, "query"), (recorded.answered, "label")
+        crash = "; a crash broke off the last write, and its labels never left" if recorded.rolled_back else ""
+        return ", ".join(many(count, word) for count, word in counts) + crash
 
-    def folder() -> str:
-        if recorded is None:
-            raise Absent("the ledger cannot be read")
-        agree("its name", place.run_dir.resolve().name, f"run-{recorded.config.digest()[:12]}")
-        return "named after the ledger's federation"
+    def _epsilon(self, recorded: Recorded) -> str:
+        self.guarantees = guarantees_of(recorded)
+        shown = {name: one for name, one in self.guarantees.items() if one.get("publishable")}
+        return ", ".join(f"{name} {epsilon_text(number(one, 'epsilon'))}" for name, one in shown.items())
 
-    def pool() -> str:
-        if recorded is None:
-            raise Absent("the ledger cannot be read")
-        fixed = recorded.config.public
-        if fixed is None:
-            raise Absent("the federation has none that is fixed")
-        try:
-            tree = PoolTree.load((place.kit or place.run_dir) / POOL_FILE)
-        except ConfigError as error:
-            raise Damaged(error.what) from None
-        if tree.terms(fixed.least_distance) != fixed:
-            raise Contradiction(f"{POOL_FILE} has not the public rows of the federation's terms")
-        if outside := tree.missing(list(recorded.releases)):
-            raise Contradiction(f"{len(outside)} queries of the ledger are no public rows")
-        return f"{recorded.asked} of {len(tree.leaves)} rows were asked"
+    def _released(self, recorded: Recorded) -> str:
+        """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
+        batches = iter([(len(batch.query_ids), int(batch.answered.sum()), batch.parties) for batch in recorded.batches])
+        logged = [event for event in self.events if isinstance(event, Released)]
+        for place, event in enumerate(logged, 1):
+            if (event.asked, event.answered, event.parties) not in batches:  # uses them up: the order counts
+                raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
+        return f"{len(logged)} of {many(len(recorded.batches), 'batch')}"
 
-    checks.check("kit: federation.json", federation)
-    checks.check(f"kit: {POOL_FILE}", pool)
-    checks.check("kit: folder of the run", folder)
-    if place.others:
-        checks.check("kit: earlier runs", _raise(Absent(f"{', '.join(place.others)}: give one to check it")))
+    def _summary(self, recorded: Recorded) -> str:
+        summary, config = self.files.object(COORDINATOR), recorded.config
+        truth = {
+            "federation": config.digest(),
+            "collection": config.collection,
+            "asked": recorded.asked,
+            "answered": recorded.answered,
+            "reinforced": recorded.reinforced,
+            "sanitised": recorded.closing,
+        }
+        for key, value in truth.items():
+            agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
+        return check_claims(COORDINATOR, entry(summary, COORDINATOR, "privacy"), self._truth())
 
+    def _truth(self) -> dict[str, dict[str, Any]]:
+        if not self.guarantees:
+            raise Contradiction("the ledger gives no epsilon to compare with")
+        return self.guarantees
 
-def _raise(error: Exception) -> Callable[[], str]:
-    def look() -> str:
-        raise error
+    def _labels(self, files: Files) -> str:
+        """Each label that a student has is that of the ledger."""
+        import polars as pl
 
-    return look
+        recorded = self._trusted()
+        content = files.content(LABELS)
+        if (
+            content[:4] != b"PAR1" or content[-4:] != b"PAR1"
+        ):  # before the parser, which prints more than one line of it
+            raise files.broken(f"{LABELS} is no whole Parquet file")
+        names, table = recorded.config.rows.classes, pl.read_parquet(io.BytesIO(content))
+        for place, row in enumerate(table.select("query_id", "outcome", "label", "counts").iter_rows()):
+            query_id, *got = row
+            expected = [Outcome.NOT_ASKED.name.lower(), None, None]
+            if got[0] != expected[0]:
+                release = recorded.releases.get(query_id)
+                if release is None:
+                    raise Contradiction(f"{LABELS}: line {place} is not in the ledger")
+                label = None if release.label == NO_LABEL else names[release.label]
+                expected = [release.outcome.name.lower(), label, None if release.counts is None else [*release.counts]]
+            agree(f"{LABELS}: line {place}", got, expected)
+        return f"{table.height} outcomes"
 
+    def _card(self, files: Files) -> str:
+        config, card = self._trusted().config, files.object(CARD)
+        agree(f"{CARD}: federation", entry(card, CARD, "federation"), config.digest())
+        privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
+        for key, value in privacy.items():
+            agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
+        check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
+        return f"epsilon {epsilon_text(number(card['privacy'], 'epsilon'))} at delta {config.privacy.delta:g}"
 
-def _not_finished(files: Files, place: RunPlace) -> str:
-    if place.serving:
-        raise Unfinished("its coordinator is serving")
-    try:
-        failure = files.object("failure.json")
-    except Unfinished:
-        raise Unfinished("no outcome was written: it was stopped, a process or the machine died") from None
-    raise Unfinished(f"it failed: {str(failure.get('error'))[:60]}: {str(failure.get('what'))[:200]}")
+    def _trusted(self) -> Recorded:
+        if self.recorded is None:
+            raise Absent("there is no ledger to compare it with")
+        return self.recorded
 
-
-def _many(count: int, word: str) -> str:
-    plural = {"batch": "batches", "query": "queries", "party": "parties"}.get(word, f"{word}s")
-    return f"{count} {word if count == 1 else plural}"
-
-
-def _lines_text(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    return f"line {shown}" if len(numbers) == 1 else f"lines {shown}{'...' if len(numbers) > 5 else ''}"
+    def _why_not(self) -> str:
+        if self.place.kit is not None and is_held(self.place.kit / "state" / "lock"):
+            raise Unfinished("its coordinator is serving")
+        if not (self.files.folder / "failure.json").exists():
+            raise Unfinished("no outcome was written: it was stopped, a process or the machine died")
+        failure = self.files.object("failure.json")
+        raise Unfinished(f"it failed: {str(failure.get('error'))[:60]}: {str(failure.get('what'))[:200]}")

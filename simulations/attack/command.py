@@ -75,7 +75,7 @@ def case_of(run: Path) -> Case:
 
     Raises
     ------
-    DataError : no simulated run; damaged, or its rows are no more. ConfigError : noise that only parties can add.
+    DataError : no simulated run; damaged, or its rows are no more. ConfigError : the scenario's.
     """
     from consilium.protocol.config_files import validate
     from consilium.protocol.errors import DataError

@@ -155,7 +155,7 @@ def _measured(
     config, games = attacked.case.config, len(scores.there)
     guarantee, lower, needed = guarantee_for(config, target.unit), None, None
     if guarantee is not None:
-        bound = LowerBound(config.privacy.delta, error, config.mechanism.count_sigma(len(attacked.case.parties)) > 0)
+        bound = LowerBound(config.privacy.delta, error, config.mechanism.count_sigma > 0)
         needed = games_needed(guarantee, bound)
         lower = proved(scores, bound) if needed is not None and games >= needed else None
     chosen, rest = scores.halves()

@@ -95,7 +95,7 @@ class Council(ClassifierMixin, BaseEstimator):
         public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: noisy argmax (GNMax) of as
         many as there are public rows to ask, up to 300, with the noise that `epsilon` takes.
-    voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure", "distributed" or
+    voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure" or
     "verified". asking : keys of `[student]`: how the student asks, and its declared prevalence.
     public_labels : of how many public rows, by lot, the labels are known to everybody: the student is brought to them
         before it is published, at no epsilon. None of them judges it.
@@ -240,7 +240,7 @@ class Council(ClassifierMixin, BaseEstimator):
                     )
             finally:
                 self._spending = before.with_run(charge, folder.path)
-        run = Run(folder.path, source)
+        run = Run(folder.path)
         folder.kept_by(run)
         self.run_ = run
         warn_of(run, in_python)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 import tomli_w
@@ -25,16 +25,12 @@ from consilium.report.warnings import well_formed
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
-from consilium.simulations.engines.ray import OWN_RAY
-from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
 from consilium.simulations.manifest import charged_queries
 from consilium.simulations.progress import Tell, following, following_with
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
-
-if TYPE_CHECKING:
-    from consilium.simulations.datasets.source import Source
 
 
 class Run:
@@ -42,13 +38,10 @@ class Run:
 
     The tables hold what only a simulation knows (each party's quality, the true outcome of public rows): they are for
     whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public` and `student`.
-
-    source: the rows, of a run whose rows were in memory (`Council`); an audit compares with them.
     """
 
-    def __init__(self, path: Path | str, source: Source | None = None) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._source = source
         check_finished(self.path)
 
     @cached_property
@@ -112,15 +105,11 @@ class Run:
         """Recompute everything that the run claims from its files: `consilium audit`."""
         from consilium.simulations.audit import audit_path
 
-        result = audit_path(self.path, source=self._source)
+        result = audit_path(self.path)
         return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The rows of a run in memory do not travel with it."""
-        return {**self.__dict__, "_source": None}
 
     def _table(self, name: str) -> pl.DataFrame:
         path = self.path / name
@@ -205,7 +194,7 @@ def simulate(
     scenario: str | Path | Scenario,
     *,
     seed: int = 0,
-    engine: Literal["local", "ray", "homes"] = "local",
+    engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,

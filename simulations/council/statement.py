@@ -90,7 +90,7 @@ class PrivacyStatement:
             f"towards {_TOWARDS[whom]}; collection: {self.collection}",
         ]
         if whom == "student":
-            seen = Disclosure(ReleaseKind.WINNER, self.collection, self.epsilon_nodes is not None)
+            seen = Disclosure(ReleaseKind.WINNER, self.collection)
             lines.append(seen.towards_nodes(self.epsilon_nodes or 0))
         else:
             lines.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
 from consilium.models.devices import one_thread
-from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.folder import named, shipped_arrays
 
 SIDE, LEVELS = 20, 16
 """Pixels of an image's side, and greys of a pixel: MNIST fits a digit into 20x20 pixels; its 256 greys are rounded."""
@@ -27,30 +27,14 @@ _AT_ONCE = 1000
 FEATURES = tuple(f"component-{place:02d}" for place in range(1, COMPONENTS + 1))
 
 
-@dataclass(frozen=True)
-class DigitsSource:
-    """A `Source`: rows are images until somebody says which of them are public.
+@dataclass(frozen=True, kw_only=True)
+class DigitsSource(Source):
+    """Rows are images until somebody says which of them are public.
 
-    images: uint8 (rows, SIDE, SIDE), from 0 to LEVELS - 1. y: int64 (rows,), the digit. owner: int64 (rows,), QMNIST's
-    number of the writer.
+    images: uint8 (rows, SIDE, SIDE), from 0 to LEVELS - 1. owner: QMNIST's number of the writer.
     """
 
     images: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    owner: np.ndarray = field(repr=False)
-    name: str = "digits"
-    title: str = "MNIST by writer"
-    attribution: str = (
-        "LeCun Y, Cortes C, Burges C. The MNIST database of handwritten digits (from NIST Special Database 19)."
-        " Writers: Yadav C, Bottou L. Cold case: the lost MNIST digits. NeurIPS 2019. CC BY-SA 3.0; see"
-        " digits.LICENSE.txt for what is known of the terms."
-    )
-    classes: tuple[str, ...] = tuple(str(digit) for digit in range(10))
-    owner_label: str = "writer"
-    owner_names: None = None
-    patient: None = None
-    time: None = None
-    public: Public | None = None
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows as float32 (rows, COMPONENTS): of `gradients` along the principal directions of the rows at these
@@ -58,9 +42,7 @@ class DigitsSource:
         with one_thread():  # sums of several threads differ in their last digit, and an audit compares the rows
             described = _embedded_gradients() if self is open_digits() else gradients(self.images)
             x = components(described, public_rows, COMPONENTS)
-        return Dataset(
-            self.name, self.title, self.attribution, FEATURES, self.classes, self.owner_label, x, self.y, self.owner
-        )
+        return self.as_numbers(FEATURES, x, self.classes, self.y)
 
 
 @cache
@@ -70,10 +52,18 @@ def open_digits() -> DigitsSource:
     Which writers, and which of their images, was drawn by lot (`tools/embedded_data.py`). Nobody is public: a
     scenario's seed says who is. See digits.LICENSE.txt for source and terms.
     """
-    with np.load(str(files("consilium.simulations.datasets") / "digits.npz"), allow_pickle=False) as file:
-        packed, y, writers = file["images"], file["labels"], file["writers"]
-    images = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(y), SIDE, SIDE)
-    return DigitsSource(images, y.astype(np.int64), np.repeat(writers.astype(np.int64), ROWS))
+    arrays, table = shipped_arrays("digits"), named("digits")
+    packed, y = arrays["images"], arrays["labels"].astype(np.int64)
+    return DigitsSource(
+        name="digits",
+        title=table["title"],
+        attribution=table["attribution"],
+        classes=tuple(table["classes"]),
+        owner_label="writer",
+        y=y,
+        owner=np.repeat(arrays["writers"].astype(np.int64), ROWS),
+        images=np.stack([packed >> 4, packed & 15], axis=2).reshape(len(y), SIDE, SIDE),
+    )
 
 
 @cache

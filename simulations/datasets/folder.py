@@ -1,18 +1,40 @@
-"""Published data sets that are too large, or not ours, to ship: their folder, files, and arrays of coded words."""
+"""Published data sets: what `named.toml` says of them, and the folder of those that are not in the package."""
 
 from __future__ import annotations
 
-import json
 import os
+import tomllib
 import zipfile
-from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from consilium.protocol.errors import DataError
+from consilium.simulations.datasets.base import Dataset, Public
 
 VARIABLE = "CONSILIUM_DATA"
+SHIPPED = files("consilium.simulations.datasets")
+
+
+@cache
+def named(name: str) -> dict[str, Any]:
+    """Its table in `named.toml`, over that of the set that it is `like`."""
+    tables = tomllib.loads((SHIPPED / "named.toml").read_text(encoding="utf-8"))
+    return {**tables.get(tables[name].get("like"), {}), **tables[name]}
+
+
+def dataset_of(name: str, public: tuple[int, int] | None = None, **known: Any) -> Dataset:
+    """The named set with these fields; without `owner`, every row's owner is 0. public: the first row of those to ask,
+    and of those held out, which are the last."""
+    table, rows = named(name), len(known["y"])
+    told = {key: table[key] for key in ("title", "attribution")} | {"classes": tuple(table["classes"])}
+    told |= {"owner_label": "party", "owner": np.zeros(rows, dtype=np.int64)}
+    if public is not None:
+        told["public"] = Public(np.arange(*public), np.arange(public[1], rows))
+    return Dataset(name=name, **{**told, **known})
 
 
 def data_folder(path: str = "") -> Path:
@@ -23,17 +45,17 @@ def data_folder(path: str = "") -> Path:
     ------
     DataError : none is named, or it is no folder.
     """
-    named = path or os.environ.get(VARIABLE, "")
+    folder = path or os.environ.get(VARIABLE, "")
     action = (
         f"Name it with data.path (--set data.path=FOLDER) or the variable {VARIABLE}; docs/scenarios.md says what lies"
         " in it"
     )
-    if not named:
+    if not folder:
         raise DataError("this data set is not in the package, and no folder of data sets is named", action)
-    if not Path(named).is_dir():
+    if not Path(folder).is_dir():
         where = "data.path" if path else VARIABLE
-        raise DataError(f"no folder of data sets: {where} is {named}, which is no folder", action)
-    return Path(named)
+        raise DataError(f"no folder of data sets: {where} is {folder}, which is no folder", action)
+    return Path(folder)
 
 
 def data_file(folder: Path, name: str, source: str) -> Path:
@@ -58,40 +80,6 @@ def read_arrays(path: Path, source: str) -> dict[str, np.ndarray]:
         raise DataError(f"cannot read {path}: {error}", f"Get it anew from {source}") from None
 
 
-def same_length(path: Path, arrays: Mapping[str, np.ndarray], names: Iterable[str]) -> int:
-    """The number of rows that all of the named columns have; DataError if one is missing or of another length."""
-    names = tuple(names)
-    if missing := [name for name in names if name not in arrays]:
-        raise DataError(f"{path} has no array {missing[0]}", "Get the file anew")
-    shapes = {name: arrays[name].shape for name in names}
-    if len(set(shapes.values())) != 1 or len(shapes[names[0]]) != 1:
-        raise DataError(f"{path}: arrays of different lengths: {shapes}", "Get the file anew")
-    return shapes[names[0]][0]
-
-
-def read_words(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """The words of the coded columns, from `vocab_json`: column name -> word of each code."""
-    try:
-        words = json.loads(str(arrays["vocab_json"]))
-        return {str(name): [str(word) for word in known] for name, known in words.items()}
-    except (KeyError, ValueError, TypeError, AttributeError):
-        raise DataError(f"{path} has no readable vocab_json", "Get the file anew") from None
-
-
-def grouped(path: Path, column: str, codes: np.ndarray, words: list[str], groups: Mapping[str, str]) -> np.ndarray:
-    """Words of coded values (n,), each replaced by its group in the code book `groups`, as str (n,).
-
-    Raises
-    ------
-    DataError : a code has no word, or a word that occurs is not in the code book.
-    """
-    if len(codes) and not 0 <= codes.min() <= codes.max() < len(words):
-        raise DataError(f"{path}: {column} has a code without a word", "Get the file anew")
-    if unknown := [words[code] for code in np.unique(codes) if words[code] not in groups]:
-        raise DataError(f"{path}: {column} has the value {unknown[0]!r}, which is not in the code book")
-    return np.array([groups.get(word, "") for word in words])[codes]
-
-
-def one_hot(column: str, values: np.ndarray, categories: Iterable[str]) -> dict[str, np.ndarray]:
-    """Columns "column=category" -> float32 (n,), 1 where `values` is that category."""
-    return {f"{column}={category}": (values == category).astype(np.float32) for category in categories}
+def shipped_arrays(name: str) -> dict[str, np.ndarray]:
+    """Those of a set that is in the package."""
+    return read_arrays(Path(str(SHIPPED / f"{name}.npz")), "the package")

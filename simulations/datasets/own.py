@@ -15,6 +15,7 @@ from consilium.data.remedy import Faults
 from consilium.data.table import ReadingRule, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
+from consilium.simulations.datasets.images import GREY, RGB, pixel_names
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import ArraySource, TableSource, how_to_check
@@ -164,7 +165,7 @@ def _read_file(path: Path) -> _File:
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 IMAGE = "file"
 """Column of a list that names the images, relative to the list."""
-COLOURS = {"grey": ("L", ("",)), "rgb": ("RGB", ("-red", "-green", "-blue"))}
+COLOURS = {"grey": ("L", GREY), "rgb": ("RGB", RGB)}
 """Pillow's mode, and what the names of a pixel's numbers end in."""
 
 
@@ -189,13 +190,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
     files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
     x = _all_pixels(files, spec)
     _, ends = COLOURS[spec.colour]
-    width = len(str(spec.size - 1))
-    features = tuple(
-        f"pixel-{row:0{width}d}-{column:0{width}d}{end}"
-        for row in range(spec.size)
-        for column in range(spec.size)
-        for end in ends
-    )
+    features = pixel_names(spec.size, ends)
     pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
     parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
     if not spec.list:

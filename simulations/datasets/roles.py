@@ -15,8 +15,7 @@ from consilium.data.remedy import SHOWN, Faults, TableFault
 from consilium.data.table import below
 from consilium.data.texts import in_order, spelled_twice, texts_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.schema import ColumnEncoding
-from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.base import Public, Source
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -136,46 +135,12 @@ MOST_CLASSES = 100
 """A label with more different values is an identifier, or a measurement."""
 
 
-@dataclass(frozen=True)
-class LabelColumn:
-    """`y` int64 (rows,) indices into `values`, the texts that occur, or into `classes` where these are declared."""
-
-    y: np.ndarray = field(repr=False)
-    classes: tuple[str, ...]
-    values: tuple[str, ...]
-
-    def decided(self, public_rows: np.ndarray, places: Lines, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Indices int64 (rows,) and classes: those that are declared, else those of the public rows, in order.
-
-        Raises
-        ------
-        DataError : the public rows have one class only, or another row has a label that is none of theirs.
-        """
-        if self.classes:
-            return self.y, self.classes
-        known = np.unique(self.y[public_rows])
-        names = tuple(self.values[code] for code in known)
-        if len(names) < 2:
-            fault = f"{places.whole}: the public rows all have {column} = {''.join(names)!r}"
-            raise DataError(fault, f"Declare data.classes ({self._all()}), or make more rows public")
-        outside = np.flatnonzero(~np.isin(self.y, known))
-        if len(outside):
-            label = self.values[self.y[outside[0]]]
-            raise DataError(
-                f"{places.first(outside)}: {column} is {label!r}, which no public row has",
-                f"Declare data.classes ({self._all()}), or make more rows public",
-            )
-        return np.searchsorted(known, self.y).astype(np.int64), names
-
-    def _all(self) -> str:
-        return f"for example {list(self.values[:5])}"
-
-
 def labels_of(
     texts: pl.Series, classes: Sequence[str], values: Mapping[str, str], places: Lines, column: str
-) -> LabelColumn:
-    """Labels from texts (rows,), none of which is missing. classes: declared, in order, or none. values: the class that
-    a text stands for; empty, it is its own.
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Indices int64 (rows,) and what they point at, the classes or else the texts that occur, from texts (rows,), none
+    of which is missing. classes: declared, in order, or none. values: the class that a text stands for; empty, it is
+    its own.
 
     Raises
     ------
@@ -193,7 +158,7 @@ def labels_of(
     else:
         _refuse_what_is_no_class(texts, known, places, column)
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
-    return LabelColumn(codes, tuple(classes), tuple(known))
+    return codes, tuple(known)
 
 
 def _refuse_unknown(
@@ -274,63 +239,38 @@ def _numbers(texts: pl.Series) -> bool:
     return not texts.cast(float, strict=False).null_count()
 
 
-@dataclass(frozen=True)
-class RowSource:
-    """Rows that have a label, whose they are and what is voted on: what every `Source` of a user's rows has.
+@dataclass(frozen=True, kw_only=True)
+class RowSource(Source):
+    """A `Source` of a user's rows, which all have a label.
 
-    label: the column of labels. places: where rows stand, for messages. The others as in `Source`.
+    label: the column of labels. values: what `y` points at, the texts that occur, or `classes` where these are
+    declared. places: where rows stand, for messages.
     """
 
-    name: str
-    title: str
-    attribution: str
-    owner_label: str
     label: str
-    labels: LabelColumn = field(repr=False)
-    owner: np.ndarray = field(repr=False)
-    owner_names: tuple[str, ...] | None = field(repr=False)
-    patient: np.ndarray | None = field(repr=False)
-    time: np.ndarray | None = field(repr=False)
-    public: Public | None = field(repr=False)
+    values: tuple[str, ...]
     places: Lines = field(repr=False)
-    left_out: Mapping[str, int]
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Those that are declared, or none yet."""
-        return self.labels.classes
+    def decided(self, public_rows: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+        """Classes, and indices int64 (rows,): those that are declared, else those of the public rows, in order.
 
-    @property
-    def y(self) -> np.ndarray:
-        """See `Source`."""
-        return self.labels.y
-
-    def with_features(
-        self,
-        features: tuple[str, ...],
-        x: np.ndarray,
-        y: np.ndarray,
-        classes: tuple[str, ...],
-        columns: tuple[ColumnEncoding, ...] = (),
-    ) -> Dataset:
-        """The rows as numbers, x float32 (rows, features)."""
-        return Dataset(
-            name=self.name,
-            title=self.title,
-            attribution=self.attribution,
-            features=features,
-            classes=classes,
-            owner_label=self.owner_label,
-            x=x,
-            y=y,
-            owner=self.owner,
-            public=self.public,
-            owner_names=self.owner_names,
-            patient=self.patient,
-            time=self.time,
-            columns=columns,
-            left_out=self.left_out,
-        )
+        Raises
+        ------
+        DataError : the public rows have one class only, or another row has a label that is none of theirs.
+        """
+        if self.classes:
+            return self.classes, self.y
+        known = np.unique(self.y[public_rows])
+        names = tuple(self.values[code] for code in known)
+        action = f"Declare data.classes (for example {list(self.values[:5])}), or make more rows public"
+        if len(names) < 2:
+            raise DataError(f"{self.places.whole}: the public rows all have {self.label} = {''.join(names)!r}", action)
+        outside = np.flatnonzero(~np.isin(self.y, known))
+        if len(outside):
+            label = self.values[self.y[outside[0]]]
+            what = f"{self.places.first(outside)}: {self.label} is {label!r}, which no public row has"
+            raise DataError(what, action)
+        return names, np.searchsorted(known, self.y).astype(np.int64)
 
 
 def roles_of(
@@ -361,16 +301,14 @@ def roles_of(
         "title": spec.title or parts.places.whole,
         "attribution": spec.attribution,
         "owner_label": spec.owner_label or spec.owner or "party",
+        "classes": spec.classes,
         "label": spec.label,
         "owner": np.zeros(len(labels), dtype=np.int64),
-        "owner_names": None,
-        "patient": None,
-        "time": None,
         "places": parts.places,
         "left_out": parts.left_out,
     }
     with faults.noting():
-        fields["labels"] = labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label)
+        fields["y"], fields["values"] = labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label)
         _note_spelled(spec.label, labels, parts.places, doubts)
     with faults.noting():
         if spec.owner:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Never
 
 from consilium.protocol.errors import PathError
 from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.coded import load_adult, load_diabetes, load_stroke, open_heart
 from consilium.simulations.datasets.digits import open_digits
-from consilium.simulations.datasets.embedded import load_stroke, open_heart
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.datasets.images import (
-    load_fashion,
-    load_glyphs,
-    load_mnist,
-    load_mnist_writers,
-    load_pneumonia,
-)
+from consilium.simulations.datasets.images import load_glyphs, load_idx, load_mnist_writers, load_pneumonia, load_svhn
 from consilium.simulations.datasets.own import open_arrays, open_images, open_tables
 from consilium.simulations.datasets.packages import open_r_set
-from consilium.simulations.datasets.photographs import load_svhn
 from consilium.simulations.datasets.spec import MEMORY, R_SETS, SourceSpec
-from consilium.simulations.datasets.uci import load_adult, load_diabetes, load_diabetes_early
 
 __all__ = ["OWN", "Source", "open_source"]
 
@@ -45,31 +38,29 @@ OWN: dict[str, Callable[[SourceSpec], Source]] = {
 """Kinds of data that the user describes, by what `data.set` calls them."""
 EMBEDDED: dict[str, Callable[[], Source]] = {"heart": open_heart, "digits": open_digits}
 """In the package, and no numbers before public rows are known."""
-IN_FOLDER: dict[str, Callable[[Path], Dataset]] = {
+NAMED: dict[str, Callable[[Path], Dataset]] = {
     "adult": load_adult,
-    "diabetes": load_diabetes,
-    "diabetes-early": load_diabetes_early,
-    "fashion": load_fashion,
+    "diabetes": partial(load_diabetes, name="diabetes"),
+    "diabetes-early": partial(load_diabetes, name="diabetes-early"),
+    "fashion": partial(load_idx, name="fashion"),
     "glyphs": load_glyphs,
-    "mnist": load_mnist,
+    "mnist": partial(load_idx, name="mnist"),
     "mnist-writers": load_mnist_writers,
     "pneumonia": load_pneumonia,
     "svhn": load_svhn,
 }
-"""Name in a scenario's `data.set` -> loader, with the folder of the data sets as its argument."""
+"""Published sets by what `data.set` calls them: how one is read from the folder of the data sets."""
 
 
-def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
-    """The data set of that name, from the folder `path` (else as `folder.data_folder` says) if not embedded.
-
-    owner: of an embedded one whose owners may be chosen.
+def load_dataset(name: str, path: str = "") -> Dataset:
+    """The named set, whose numbers do not depend on who is public; from the folder `path` (else as `data_folder` says)
+    if it is not embedded.
 
     Raises
     ------
-    KeyError : no such name, or public rows must say first what numbers it has (`EMBEDDED`). DataError : its files are
-        not there, or damaged. ConfigError : there is no such owner.
+    KeyError : no such name. DataError : its files are not there, or damaged.
     """
-    return load_stroke(owner) if name == "stroke" else IN_FOLDER[name](data_folder(path))
+    return load_stroke("") if name == "stroke" else NAMED[name](data_folder(path))
 
 
 def open_source(spec: SourceSpec) -> Source:
@@ -79,8 +70,8 @@ def open_source(spec: SourceSpec) -> Source:
     ------
     ConfigError : a key that this set needs is missing. DataError, PathError : its files are not there, or damaged.
     """
-    if spec.set in OWN:
-        return OWN[spec.set](spec)
+    if spec.set == "stroke":
+        return load_stroke(spec.owner)
     if spec.set in EMBEDDED:
         return EMBEDDED[spec.set]()
-    return load_dataset(spec.set, spec.path, spec.owner)
+    return OWN[spec.set](spec) if spec.set in OWN else load_dataset(spec.set, spec.path)

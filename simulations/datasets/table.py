@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableSource(RowSource):
     """A `Source` of raw columns.
 
@@ -88,15 +88,15 @@ class TableSource(RowSource):
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
         faults, columns, x = Faults(), (), np.zeros(0)
-        y, classes = self.labels.y, self.labels.values
+        classes, y = self.values, self.y
         with faults.noting():
-            y, classes = self.labels.decided(public_rows, self.places, self.label)
+            classes, y = self.decided(public_rows)
         with faults.noting():
             columns = infer(self.frame[public_rows], self.declared, self.places.left(public_rows))
             x, doubts = encode(self.frame, columns)
             self._note_private(columns, doubts, faults)
         if not faults:
-            return self.with_features(features_of(columns), x, y, classes, columns)
+            return self.as_numbers(features_of(columns), x, classes, y, columns)
         whole = Faults()
         infer(self.frame, self.declared, self.places, whole)  # the same words whichever rows are public
         known = {fault.column for fault in whole if isinstance(fault, TableFault)}
@@ -105,7 +105,7 @@ class TableSource(RowSource):
 
     def with_all_classes(self) -> TableSource:
         """The same, with the labels that occur as classes, whichever rows are public."""
-        return replace(self, labels=replace(self.labels, classes=self.labels.values))
+        return replace(self, classes=self.values)
 
     def _note_private(self, columns: Sequence[ColumnEncoding], doubts: Sequence[Doubt], faults: Faults) -> None:
         """Note what other rows have in a column that is one of numbers by the public ones."""
@@ -181,7 +181,7 @@ def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:
     return source.frame[rows] if isinstance(source, TableSource) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ArraySource(RowSource):
     """A `Source` of which only the classes may be open until public rows are known. x: float32 (rows, features)."""
 
@@ -196,5 +196,4 @@ class ArraySource(RowSource):
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """See `Source`."""
-        y, classes = self.labels.decided(public_rows, self.places, "label")
-        return self.with_features(self.features, self.x, y, classes)
+        return self.as_numbers(self.features, self.x, *self.decided(public_rows))

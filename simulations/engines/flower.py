@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from consilium.node.flower import program, require_flower, unknown_flower
@@ -27,7 +28,11 @@ from consilium.node.supervisor import stop_group
 from consilium.protocol.errors import EngineError
 from consilium.protocol.versions import DISTRIBUTION
 
-COORDINATOR_NODE = 1
+RUN_ID = COORDINATOR_NODE = 1
+FIRST_NODE = COORDINATOR_NODE + 1
+"""Of the nodes that answer."""
+RAISED, CRASHED = 2, 8
+"""Flower's codes for an app that raised, and for one whose process ended."""
 IDENTITY = "flwr.supercore.task_identity"
 NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
 
@@ -61,19 +66,10 @@ def assign_message_id(message: Message) -> str:
 
 
 class NodesGrid(Grid):
-    """Nodes `COORDINATOR_NODE` + 1 and so on, each with its `partition-id` in its node_config."""
+    """So many nodes, from `FIRST_NODE` on. A subclass says how they are asked."""
 
-    def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int) -> None:
-        self._contexts = {
-            partition + COORDINATOR_NODE + 1: Context(
-                run_id=run_id,
-                node_id=partition + COORDINATOR_NODE + 1,
-                node_config={"partition-id": partition, "num-partitions": partitions},
-                state=RecordDict(),
-                run_config=dict(run_config),
-            )
-            for partition in range(partitions)
-        }
+    def __init__(self, nodes: int) -> None:
+        self._nodes = range(FIRST_NODE, FIRST_NODE + nodes)
 
     def set_run(self, run: object) -> None:
         """Not needed: there is one run."""
@@ -91,7 +87,19 @@ class NodesGrid(Grid):
 
     def get_node_ids(self) -> Iterable[int]:
         """See flwr.serverapp.Grid."""
-        return list(self._contexts)
+        return self._nodes
+
+
+def answered(app: ClientApp, message: Message) -> Message:
+    """What a node's app answers in this process; its context has the node's place as `partition-id`. The text of what
+    it raises is not kept."""
+    node = message.metadata.dst_node_id
+    assume_identity(RUN_ID, node)
+    context = Context(RUN_ID, node, {"partition-id": node - FIRST_NODE}, RecordDict(), {})
+    try:
+        return app(message, context)
+    except Exception:
+        return Message(Error(code=RAISED, reason="ClientApp raised"), reply_to=message)
 
 
 CONNECTION = "consilium"
@@ -101,19 +109,17 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-NODES, SERVER = "consilium.simulations.engines.block_app", "consilium.simulations.engines.block_server"
-NODE_APP, SERVER_APP = f"import {NODES}\n\napp = {NODES}.app\n", f"import {SERVER}\n\napp = {SERVER}.server\n"
+APP = "consilium.simulations.engines.ray_app"
 
 
 def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] = ()) -> Path:
-    """A Flower app that only imports the installed coordinator and party. modules: folders in which both also find
+    """A Flower app that only imports the installed coordinator and nodes. modules: folders in which both also find
     modules, after all others."""
     also = f"import sys\n\nsys.path += [each for each in {list(modules)!r} if each not in sys.path]\n\n"
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
-    (package / "server.py").write_text(also + SERVER_APP)
-    (package / "client.py").write_text(also + NODE_APP)
+    (package / "apps.py").write_text(f"{also}import {APP}\n\nserver = {APP}.server\nclient = {APP}.app\n")
     project = {
         "project": {
             "name": "consilium-flower",
@@ -128,8 +134,8 @@ def write_shim(folder: Path, run_config: dict[str, str], modules: Sequence[str] 
                     "publisher": "consilium",
                     "fab-include": ["consilium_flower/*.py"],
                     "components": {
-                        "serverapp": "consilium_flower.server:app",
-                        "clientapp": "consilium_flower.client:app",
+                        "serverapp": "consilium_flower.apps:server",
+                        "clientapp": "consilium_flower.apps:client",
                     },
                     "config": run_config,
                 }

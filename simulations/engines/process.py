@@ -9,19 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
-from consilium.simulations.beside import Advance, Finished, Task
+from consilium.simulations.beside import Finished, Task
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message, RecordDict
-
     from consilium.models.keys import TeacherKind
 
 
@@ -29,11 +26,8 @@ class Worker:
     """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
 
     def __init__(self, teacher: TeacherKind | None = None) -> None:
-        self._process, (self._connection,) = _launched(1)
-        self._pid: int | None = self._process.pid
-        self._greeted = False
-        if teacher is not None:
-            self.prepare({}, teacher)
+        process, (connection,) = _launched(1)
+        self._take(process, connection, process.pid, teacher)
 
     @classmethod
     def several(cls, count: int, teacher: TeacherKind | None = None) -> list[Worker]:
@@ -42,15 +36,17 @@ class Worker:
         if sys.platform != "linux":
             return [cls(teacher) for _ in range(count)]
         process, connections = _launched(count)
-        workers = []
-        for connection in connections:
-            worker = cls.__new__(cls)
-            worker._process, worker._connection, worker._greeted = process, connection, False
-            worker._pid = None if workers else process.pid
-            workers.append(worker)
-            if teacher is not None:
-                worker.prepare({}, teacher)
+        workers = [cls.__new__(cls) for _ in range(count)]
+        for number, (worker, connection) in enumerate(zip(workers, connections, strict=True)):
+            worker._take(process, connection, None if number else process.pid, teacher)
         return workers
+
+    def _take(
+        self, process: subprocess.Popen[bytes], connection: Connection, pid: int | None, teacher: TeacherKind | None
+    ) -> None:
+        self._process, self._connection, self._pid, self._greeted = process, connection, pid, False
+        if teacher is not None:
+            self.prepare({}, teacher)
 
     @property
     def gone(self) -> bool:
@@ -70,30 +66,17 @@ class Worker:
         with suppress(OSError):  # it died: whoever gives it work will see
             self._connection.send((environment, teacher.model_dump_json()))
 
-    def handle(self, message: Message, context: Context, seconds: float) -> tuple[Message, RecordDict] | None:
-        """Reply and new state of the node; None if there is no reply within `seconds`.
-
-        Raises
-        ------
-        EOFError, OSError : the process died.
-        """
-        end = time.monotonic() + seconds
-        self._connection.send((message, context))
-        if not self._greet(seconds):
-            return None
-        return self._connection.recv() if self._connection.poll(max(0.0, end - time.monotonic())) else None
-
     def begin(self, task: Task) -> bool:
         """See `simulations.beside.IdleProcess`."""
         if self._connection.closed:
             return False
         try:
-            self._connection.send(pickle.dumps(task))
+            self._connection.send(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
         except Exception:  # whatever of it cannot be pickled
             return False
         return True
 
-    def heard(self) -> Advance | Finished | None:
+    def heard(self) -> tuple[Any, ...] | Finished | None:
         """See `simulations.beside.IdleProcess`."""
         try:
             self._greet(WAIT_SECONDS)
@@ -102,7 +85,7 @@ class Worker:
             return None
 
     def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError.
+        """End the process, whatever it is doing; a thread that waits in `heard` gets None.
 
         One that has not said its number yet has begun nothing: it ends with the process that it is forked from or, if
         it is forked already, by itself, as soon as it listens and nobody is there.
@@ -116,7 +99,7 @@ class Worker:
             self._hang_up()
 
     def stop(self) -> None:
-        """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
+        """End the process and give back what it held. Not while another thread is in `heard`. Twice does no harm."""
         if self._connection.closed:
             return
         with suppress(EOFError, OSError):

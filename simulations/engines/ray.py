@@ -1,9 +1,8 @@
 """Engine `ray`: Flower's Simulation Engine, through `flwr run` on a SuperLink of this run's own.
 
 The SuperLink is started from a neutral folder with the run's own FLWR_HOME and port, so that neither the caller's
-checkout nor another run can get in the way. Parties work in the run folder. Its Ray is one of the run's own, on this
-machine, or a cluster that is there already, whose machines all see that folder.
-"""
+checkout nor another run can get in the way. Its Ray is one of the run's own, on this machine, or a cluster that is
+there already, whose machines all see the run's folder. What a party remembers travels in Flower's context."""
 
 from __future__ import annotations
 
@@ -11,57 +10,81 @@ import importlib.util
 import json
 from pathlib import Path
 
+from pydantic import Field
+
 from consilium.coordinator.events import LeftOut, read_events
 from consilium.node.flower import flower_environment
 from consilium.protocol import errors
-from consilium.protocol.errors import ConsiliumError, EngineError
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
+from consilium.protocol.models import Frozen
 from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.simulations.engines.process import search_path
-from consilium.simulations.engines.ray_spec import RaySpec, check_answers, no_cluster
+from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
+from consilium.simulations.federation import SimulatedFederation
+from consilium.simulations.population.simulated import Population
+from consilium.simulations.said import Heard
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
-OWN_RAY = RaySpec()
 MOST_LOST = 0.01
-"""Share of the parties. A party of a simulation is never away: one that is silent was lost with a process, and Flower
-gives a process that has ended every further message."""
+"""Share of the parties. A party of a simulation is never away: one that is silent was lost with a process."""
 
 
-def check_ray(spec: RaySpec) -> None:
-    """What can be known before a run begins.
+class RaySpec(Frozen):
+    """Of one run.
 
-    Raises
-    ------
-    EngineError : Ray is not installed, or nobody answers where the cluster is said to be.
+    address: HOST:PORT of a Ray cluster that is there already, or "auto", all of whose machines see the run's folder
+    under its own path; empty: a Ray of the run's own, on this machine. party_cpus, party_gpus: what Ray sets aside for
+    a party while it computes; part of a GPU is shared.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
-    if spec.address:
-        if "://" in spec.address:
-            raise no_cluster(spec.address, "it is not HOST:PORT; Ray Client cannot run Flower")
-        check_answers(spec.address)
+
+    address: str = ""
+    party_cpus: int = Field(default=1, ge=1)
+    party_gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def check(self) -> None:
+        """Raise EngineError where Ray is not installed, ConfigError where the address is none for Flower."""
+        if importlib.util.find_spec("ray") is None:
+            raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
+        if "://" in self.address:
+            raise ConfigError(
+                f"{self.address} is not HOST:PORT; Ray Client cannot run Flower",
+                "Give the HOST:PORT of `ray start --head`, or auto for a cluster on this machine",
+            )
+
+    def federation_config(self, nodes: int) -> str:
+        """As `flwr run --federation-config` takes it."""
+        words = [f"num-supernodes={nodes}", f"client-resources-num-cpus={self.party_cpus}"]
+        if self.party_gpus:
+            words.append(f"client-resources-num-gpus={self.party_gpus}")
+        return " ".join(words)
+
+
+OWN_RAY = RaySpec()
 
 
 def run_ray(
-    run_config: dict[str, str], nodes: int, parties: int, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY
-) -> None:
-    """Run the federation to its end. nodes : of Flower, each with some of the parties.
+    federation: SimulatedFederation, population: Population, run_dir: Path, work: Path, spec: RaySpec = OWN_RAY
+) -> Heard:
+    """Run the federation to its end; what its teachers say. work: a new folder for this alone.
 
     Raises
     ------
     EngineError : Flower could not be started or failed, or lost more than `MOST_LOST` of the parties.
     ConsiliumError : what the ServerApp wrote into `failure.json`.
     """
+    lay_out(work, federation, population)
     flower = work / "flower"
     environment = {**flower_environment(flower / "home"), **RAY_ALONE}
     if spec.address:
         environment["RAY_ADDRESS"] = spec.address
-    app = write_shim(flower / "app", run_config, search_path())
+    app = write_shim(flower / "app", {FOLDER: str(work), RUN_DIR: str(run_dir)}, search_path())
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:
-            code = flwr_run(app, address, flower, environment, "--federation-config", spec.federation_config(nodes))
+            options = spec.federation_config(population.nodes)
+            code = flwr_run(app, address, flower, environment, "--federation-config", options)
     finally:
         lost = {
             event.party
@@ -71,6 +94,7 @@ def run_ray(
         if lost or not (run_dir / "coordinator.json").exists():
             logs = b"".join(path.read_bytes() for path in sorted(flower.glob("*.log")))
             replace_private(run_dir / "flower.log", logs)
+    parties = len(population.parties)
     if len(lost) > MOST_LOST * parties:
         raise EngineError(
             f"Ray lost {len(lost)} of {parties} parties: what they ran in ended, or did not answer in time",
@@ -81,6 +105,7 @@ def run_ray(
         raise EngineError(
             f"Flower's simulation ended without a result (flwr run: exit {code})", f"See {run_dir / 'flower.log'}"
         )
+    return heard_in(work)
 
 
 def raise_failure(run_dir: Path) -> None:

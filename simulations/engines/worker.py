@@ -1,4 +1,4 @@
-"""One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed, and tasks.
+"""One worker process of the local engine: does the tasks that it is handed, as to answer messages to its parties.
 
 Started as `python -P -m consilium.simulations.engines.worker FD...`; each FD is a socket to the engine. A process of
 its own, not a fork of the engine's, which has threads: a party that hangs can be killed without harm to others. For
@@ -16,17 +16,13 @@ import sys
 from multiprocessing.connection import Connection
 
 import numpy as np
-from flwr.app import Context, Error, Message
 
 from consilium.data.private_rows import Rows, remarks
 from consilium.models.keys import teacher_from_json
 from consilium.models.table import fit_teachers
-from consilium.simulations.beside import Advance, Finished, Task
-from consilium.simulations.engines.block_app import app
-from consilium.simulations.engines.flower import assume_identity
+from consilium.simulations.beside import Finished, Task
+from consilium.simulations.engines import local  # noqa: F401 (what parties need, before the process is forked)
 from consilium.simulations.engines.process import IMPORTS
-
-CLIENT_APP_RAISED_EXCEPTION = 2
 
 
 def prepare(environment: dict[str, str], described: str) -> None:
@@ -39,9 +35,8 @@ def prepare(environment: dict[str, str], described: str) -> None:
 
 
 def serve(connection: Connection) -> None:
-    """Answer (message, context) pairs with (reply, state), and a pickled `Task` with `Finished`, or None where that
-    failed, until the engine closes the connection. What is to be prepared, an environment and the description of a
-    teacher, has no answer."""
+    """Do pickled tasks until the engine closes the connection, and say what each tells, as it tells it, and `Finished`,
+    or None where it failed. What is to be prepared, an environment and the description of a teacher, has no answer."""
     with contextlib.suppress(OSError):  # nobody is there any more, which the next line finds
         connection.send(os.getpid())
     while True:
@@ -49,34 +44,23 @@ def serve(connection: Connection) -> None:
             work = connection.recv()
         except (EOFError, OSError):
             return
-        if isinstance(work, tuple) and isinstance(work[0], dict):
+        if isinstance(work, tuple):
             prepare(*work)
             continue
-        answer = done(work, connection) if isinstance(work, bytes) else handle(*work)
+        outcome = done(work, connection)
         try:
-            connection.send(answer)
-        except OSError:  # the engine was killed while the app worked
+            connection.send(outcome)
+        except OSError:  # the engine was killed while the task went on
             return
 
 
 def done(content: bytes, connection: Connection) -> Finished | None:
-    """What comes of a pickled task; how far it is goes to the engine meanwhile. None: whatever is wrong with it, the
+    """What comes of a pickled task; what it tells goes to the engine meanwhile. None: whatever is wrong with it, the
     engine will say, which does it then."""
     with contextlib.suppress(Exception):
         task: Task = pickle.loads(content)
-        return Finished(task.run(lambda *advance: connection.send(Advance(*advance))))
+        return Finished(task.run(lambda *told: connection.send(told)))
     return None
-
-
-def handle(message: Message, context: Context) -> tuple[Message, object]:
-    """The app's reply and the node's state after it; an exception becomes a Flower error without its text."""
-    assume_identity(context.run_id, context.node_id)
-    try:
-        return app(message, context), context.state
-    except Exception:
-        return Message(
-            Error(code=CLIENT_APP_RAISED_EXCEPTION, reason="ClientApp raised"), reply_to=message
-        ), context.state
 
 
 def find_modules(folders: list[str]) -> None:

@@ -25,12 +25,19 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg, Strategy
 
 from consilium.protocol.errors import EngineError
-from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+from consilium.simulations.engines.flower import (
+    COORDINATOR_NODE,
+    FIRST_NODE,
+    RUN_ID,
+    NodesGrid,
+    answered,
+    assign_message_id,
+    assume_identity,
+)
 from consilium.simulations.methods.base import StatedGuarantee, linear_probabilities
 
 _LEAST_CHANGE = 1e-12
 _ROUND, _FLOWERS, _WORD = 0x726F756E64, 0x666C6F77, 2**32
-_RUN_ID = 1
 DIVERGED = 500
 """Error code of an answer without a model; those below 400 or so are Flower's own."""
 
@@ -119,9 +126,9 @@ class InProcessGrid(NodesGrid):
 
     def __init__(self, app: ClientApp, parties: int) -> None:
         self._app = app
-        super().__init__(_RUN_ID, {}, parties)
+        super().__init__(parties)
         self.left_out: set[int] = set()
-        assume_identity(_RUN_ID, COORDINATOR_NODE)
+        assume_identity(RUN_ID, COORDINATOR_NODE)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Not served: parties in this process answer at once."""
@@ -134,16 +141,14 @@ class InProcessGrid(NodesGrid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """See flwr.serverapp.Grid; the answers come in the order of the messages, however long they take."""
         replies = [self._answer(message) for message in messages]
-        assume_identity(_RUN_ID, COORDINATOR_NODE)
+        assume_identity(RUN_ID, COORDINATOR_NODE)
         return replies
 
     def _answer(self, message: Message) -> Message:
         assign_message_id(message)
-        node = message.metadata.dst_node_id
-        assume_identity(_RUN_ID, node)
-        reply = self._app(message, self._contexts[node])
+        reply = answered(self._app, message)
         if reply.has_error():
-            self.left_out.add(node - COORDINATOR_NODE - 1)
+            self.left_out.add(message.metadata.dst_node_id - FIRST_NODE)
         return reply
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.privacy import promised_to_student
+from consilium.coordinator.privacy import promised
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.averaging import Federated, LocalTraining, PartyPrivacy, TrainingRows, federate
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod, linear_probabilities
@@ -116,7 +116,7 @@ class FedAvgMethod(StudyMethod):
         )
 
     def _epsilon(self, case: Case) -> float:
-        return promised_to_student(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
+        return promised(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
 
 
 class Trial(NamedTuple):

@@ -27,6 +27,7 @@ from consilium.models.base import softmax
 from consilium.models.keys import TeacherKind
 from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
+from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
 from consilium.simulations.methods.base import (
     TEST_DRAWS,
     Predicted,
@@ -36,7 +37,6 @@ from consilium.simulations.methods.base import (
     needed,
 )
 from consilium.simulations.metrics import leading_metric, row_scores
-from consilium.simulations.teach import DirectionSum, has_linear_scores
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -146,19 +146,17 @@ def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([weights * (result.x[0] / deviation), result.x[None, 1:]])
 
 
-def averages_of(
-    case: Case, promise: StatedGuarantee | None, ensemble: Ensemble | None, parties: int
-) -> LinearDraws | str:
-    """Those of a case whose `parties` have voted, at the promise; or why there are none."""
+def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSum | None) -> LinearDraws | str:
+    """Those of a case, at the promise; or why there are none. summed: of its parties, None where some are not
+    linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
     spec, epsilon = simulation.own_teacher or case.config.teacher, math.inf if promise is None else promise.epsilon
     if reason := why_none(spec, epsilon, mixed=bool(simulation.teachers)):
         return reason
-    if ensemble is None or promise is None:
-        return "no party has a teacher"
-    summed = ensemble.direction_sum(parties, case.config.teachers_per_party)
     if summed is None:
         return "some party's teachers are not linear"
+    if not summed.parties or promise is None:
+        return "no party has a teacher"
     return noisy_averages(summed, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
 
 
@@ -206,5 +204,6 @@ class NoisyAverage(PromisedMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
-        averages = averages_of(case, self.guarantee(case), needed(ensemble, self.name), len(case.parties))
+        summed = needed(ensemble, self.name).direction_sum(len(case.parties), case.config.teachers_per_party)
+        averages = averages_of(case, self.guarantee(case), summed)
         return Predicted(absent=averages) if isinstance(averages, str) else averages.predicted(case)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from consilium.accounting.target import as_histograms
-from consilium.coordinator.privacy import promised_to_student, published_epsilon
+from consilium.coordinator.privacy import promised, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
@@ -40,7 +40,7 @@ class Pate(StudyMethod):
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
         """See `StudyMethod.guarantee`: what the query budget allows, towards the student."""
-        return StatedGuarantee.of(promised_to_student(case.config))
+        return StatedGuarantee.of(promised(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:
         """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal."""
@@ -64,7 +64,7 @@ class Pate(StudyMethod):
 def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
     config = case.config
     answered = replayed.outcomes == Outcome.ANSWERED
-    epsilon, count = replayed.to_student.epsilon, int(answered.sum())
+    epsilon, count = replayed.promised.epsilon, int(answered.sum())
     right = (case.pool_y[replayed.rows] == replayed.labels)[answered]
     published = published_epsilon(config, replayed.batches, closed=replayed.sanitised is not None)
     known: dict[str, float | None] = {
@@ -75,7 +75,6 @@ def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
         "teachers": float(len(case.parties) * config.teachers_per_party),
         "epsilon": epsilon,
         "epsilon_guaranteed": replayed.promised.epsilon,
-        "epsilon_nodes": None if replayed.to_nodes is None else replayed.to_nodes.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
         "epsilon_spent": replayed.spent["spent"].epsilon,
         "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,

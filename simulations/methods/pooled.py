@@ -16,8 +16,8 @@ from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.schema import Schema
 from consilium.report.words import POOLED
 from consilium.simulations.divide import Case
+from consilium.simulations.linear_teachers import class_probabilities
 from consilium.simulations.methods.base import Predicted, StudyMethod
-from consilium.simulations.teach import class_probabilities
 from consilium.simulations.vote import Ensemble
 
 _BLOCK = 2000

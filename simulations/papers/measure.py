@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,26 @@ import numpy as np
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
+from consilium.accounting.events import Mechanism
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.parts import Privacy, QueryBudget
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec
 from consilium.models.table import fit_teachers
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.label_source import NO_LABEL, Progress
-from consilium.protocol.noise import SeededNoise
+from consilium.protocol.noise import NoiseSource, SeededNoise
+from consilium.protocol.queries import query_ids
+from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
+from consilium.simulations.release import Recorded
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -193,7 +201,28 @@ def _labels(
     if row.labels == "published":
         path = folder / f"pate2017_{row.data}_student.npz"
         return read_arrays(path, "its source")["labels_lap20"].astype(np.int64)[asked]
-    return row.mechanism.draw(counts, SeededNoise(1_000_000 * seed + len(asked))).labels
+    return released(row.mechanism, counts, SeededNoise(1_000_000 * seed + len(asked)))
+
+
+def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
+    """What a service gives on votes int64 (queries, classes): int64 (queries,), NO_LABEL where it gives none. Rows
+    are named by their number."""
+    count, classes = votes.shape
+    parties = [str(number) for number in range(int(votes[0].sum()))]
+    rows = np.arange(count, dtype=np.float32)[:, None]
+    config = FederationConfig(
+        name="a row of a paper",
+        rows=Schema.from_public_rows(("row",), tuple(str(name) for name in range(classes)), rows),
+        minimum_parties=2,
+        collection="plaintext",
+        mechanism=mechanism,
+        privacy=Privacy(unit=Unit.PARTY, delta=1e-5),
+        query_budget=QueryBudget(queries=count, answers=count),
+        simulation=True,
+    )
+    collector = Recorded(config, parties, query_ids(rows), lambda places, _: votes[places])
+    with closing(Ledger.in_memory(config)) as ledger:
+        return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels
 
 
 def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | None]:
@@ -209,7 +238,7 @@ def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | No
     }
 
 
-def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: float) -> dict[str, Any]:
+def costs(mechanism: Mechanism, votes: np.ndarray, known: np.ndarray, delta: float) -> dict[str, Any]:
     """`epsilon` as the papers count it, at these votes (secret on private ones), and the `worst` case of these answers.
 
     LNMax by eight moments (2017, 3.3), Gaussian noise by the data-dependent curve and its classic conversion (2018),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import tomli_w
+
+from consilium.aggregator import SETTINGS
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
@@ -16,22 +20,13 @@ from consilium.models.table import check_teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare, drawn_parties
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
-
-
-@dataclass(frozen=True)
-class KeyFiles:
-    """Where keys of a simulation are written. second: home of the second aggregator."""
-
-    roster: Path
-    identity: Path
-    sealing: Path
-    second: Path
 
 
 @dataclass(frozen=True)
@@ -47,11 +42,6 @@ class SimulatedIdentities:
         """What the coordinator has of it."""
         return SecureKeys(self.roster, self.coordinator)
 
-    def save(self, files: KeyFiles) -> None:
-        """Write the roster and what is the coordinator's."""
-        self.roster.save(files.roster)
-        self.coordinator.save(files.identity)
-
 
 def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
     """Keys of simulated nodes, derived from the run's seed.
@@ -61,8 +51,8 @@ def simulated_identities(names: Sequence[str], federation: Federation, seed: int
 
     Raises ConfigError where no safe roster of so many parties exists.
     """
-    parties = {name: _identity(name, seed) for name in names}
-    coordinator = _identity(COORDINATOR, seed)
+    parties = {name: identity_of(name, seed) for name in names}
+    coordinator = identity_of(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
     roster = Roster.build(keys, coordinator.public.hex(), federation.colluders, federation.least_survivors)
     return SimulatedIdentities(parties, coordinator, roster)
@@ -84,14 +74,13 @@ class SimulatedAggregators:
         """What the coordinator has of it."""
         return VerifiedKeys(self.roster, self.coordinator, self.coordinator_sealing)
 
-    def save(self, files: KeyFiles) -> None:
-        """Write the roster, what is the coordinator's, and the keys in the second aggregator's home."""
-        self.roster.save(files.roster)
-        self.coordinator.save(files.identity)
-        self.coordinator_sealing.save(files.sealing)
-        files.second.mkdir(mode=0o700)
-        self.second.save(files.second / "identity.pem")
-        self.second_sealing.save(files.second / "sealing.pem")
+    def write_second(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        """The home of the second aggregator, a new folder. settings: as its `aggregator.toml` has them."""
+        folder.mkdir(mode=0o700, parents=True)
+        self.second.save(folder / "identity.pem")
+        self.second_sealing.save(folder / "sealing.pem")
+        self.roster.save(folder / "roster.json")
+        (folder / SETTINGS).write_text(tomli_w.dumps(settings))
 
 
 def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
@@ -99,8 +88,8 @@ def simulated_aggregators(names: Sequence[str], federation: Federation, seed: in
 
     As many parties must be in a sum as `coordinator.rosters.least_accepted` says.
     """
-    parties = {name: _identity(name, seed) for name in names}
-    coordinator, second = _identity(COORDINATOR, seed), _identity(SECOND, seed)
+    parties = {name: identity_of(name, seed) for name in names}
+    coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
     leads, helps = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
     roster = VerifiedRoster.build(
         {name: identity.public.hex() for name, identity in parties.items()},
@@ -112,6 +101,25 @@ def simulated_aggregators(names: Sequence[str], federation: Federation, seed: in
     return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
 
 
+KEYS: Mapping[
+    CollectionMode, Callable[[Sequence[str], Federation, int], SimulatedIdentities | SimulatedAggregators | None]
+]
+KEYS = {
+    "plaintext": lambda names, federation, seed: None,
+    "secure": simulated_identities,
+    "distributed": simulated_identities,
+    "verified": simulated_aggregators,
+}
+"""By how votes are collected."""
+
+
+def simulated_keys(
+    federation: Federation, names: Sequence[str], seed: int
+) -> SimulatedIdentities | SimulatedAggregators | None:
+    """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
+    return KEYS[federation.collection](names, federation, seed)
+
+
 def _entry(identity: Identity, sealing: SealingKey) -> AggregatorEntry:
     return AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=sealing.public.hex())
 
@@ -120,7 +128,8 @@ def _sealing(name: str, seed: int) -> SealingKey:
     return SealingKey(hashlib.sha256(f"consilium simulation {seed} {name} sealing".encode()).digest())
 
 
-def _identity(name: str, seed: int) -> Identity:
+def identity_of(name: str, seed: int) -> Identity:
+    """Signing key of a simulated node, derived from the run's seed."""
     secret = hashlib.sha256(f"consilium simulation {seed} {name}".encode()).digest()
     return Identity.of_secret(secret)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from consilium.accounting.guarantees import Kind
-from consilium.accounting.units import Towards
 from consilium.coordinator.privacy import NODES
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import CollectionMode
@@ -100,16 +98,9 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
 
 
-def noise_in_sums(collection: CollectionMode, guarantees: Mapping[str, Any]) -> bool:
-    """Whether the coordinator saw noisy sums alone: there is a promise towards it, and votes are not clear."""
-    towards_it = NODES in guarantees or guarantees[GUARANTEE]["towards"] == Towards.COORDINATOR.value
-    return collection == "distributed" or (collection != "plaintext" and towards_it)
-
-
 def disclosure_of(data: ReportData) -> Disclosure:
     """What the run of a report disclosed, and to whom."""
-    noisy = noise_in_sums(data.collection, data.guarantees)
-    return Disclosure(data.release, data.collection, noisy, explicit=noisy and NODES not in data.guarantees)
+    return Disclosure(data.release, data.collection)
 
 
 def shown_guarantees(privacy: dict[str, Any], collection: CollectionMode) -> dict[str, Any]:
@@ -118,9 +109,7 @@ def shown_guarantees(privacy: dict[str, Any], collection: CollectionMode) -> dic
     Where sums come with noise in them nothing depends on the data, and there are two audiences: the coordinator, who
     sees noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    left_out = {"data_dependent" if noise_in_sums(collection, privacy) else "student"}
-    if NODES in privacy:
-        left_out.add("student")  # as promised
+    left_out = {"student"} if collection == "plaintext" else {"student", "data_dependent"}
     return {name: claim for name, claim in privacy.items() if name not in left_out}
 
 

@@ -271,15 +271,12 @@ def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table
     rows = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: larger}
     lines = []
     for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
-        bound = _number(rows[view.bound], data.seeded_noise) if view.bound in rows else (view.bound, _WHY[view.bound])
+        bound = _number(rows[view.bound], data.seeded_noise) if view.bound in rows else _UNBOUNDED
         lines.append(TableLine(view.who, tuple(Cell(str(text)) for text in (view.sees, *bound))))
     return Table(("who", "sees", "covered by", "guesses right in at most"), tuple(lines))
 
 
-_WHY = {
-    Bound.TRUSTED: "no limit: it must be trusted with this",
-    Bound.OWN_NOISE: "some of the noise in the sums is its own",
-}
+_UNBOUNDED = Bound.TRUSTED, "no limit: it must be trusted with this"
 
 
 def _people_table(data: ReportData, promised: GuaranteeRow) -> Table:

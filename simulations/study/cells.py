@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms.calibration import widest
+from consilium.coordinator.mechanisms import widest
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -57,8 +57,6 @@ def teaching(scenario: Scenario) -> Scenario:
         "voting_rule": federation.voting_rule.model_dump(mode="json"),
         "collection": "plaintext",
     }
-    if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        federated |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
     plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
     own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
     others = simulation.model_copy(update=dict(type(simulation)()) | own)

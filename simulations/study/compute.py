@@ -20,8 +20,7 @@ import polars as pl
 from joblib import Memory
 
 from consilium.accounting.errors import AccountingError
-from consilium.coordinator.mechanisms.calibration import KINDS as MECHANISMS
-from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
@@ -240,7 +239,7 @@ def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
     budget is theirs where it is above, so that no noise is paid for queries that cannot be asked. One study has one
     budget for many divisions."""
     mechanism, budget = federation["mechanism"], federation["query_budget"]
-    stated = set(noise_scales(MECHANISMS[mechanism["name"]])) & mechanism.keys()
+    stated = set(noise_scales(mechanism["name"])) & mechanism.keys()
     if stated or federation["privacy"].get("epsilon") is None:
         return federation
     return {**federation, "query_budget": {key: min(count, rows) for key, count in budget.items()}}

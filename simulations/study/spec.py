@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.coordinator.mechanisms import noise_scales
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -228,8 +228,8 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     for key in sorted(leaves, key=lambda key: key not in TAGS):
         put(copied, key, copy.deepcopy(leaves[key]))
     mechanism = copied.get("federation", {}).get("mechanism")
-    if _EPSILON in leaves and isinstance(mechanism, dict) and (kind := KINDS.get(mechanism.get("name", ""))):
-        scales = noise_scales(kind)
+    if _EPSILON in leaves and isinstance(mechanism, dict):
+        scales = noise_scales(mechanism.get("name"))
         if not any(f"federation.mechanism.{name}" in leaves for name in scales):
             for name in scales:
                 mechanism.pop(name, None)

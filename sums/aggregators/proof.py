@@ -12,7 +12,7 @@ the party does not know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilb
 Sound: under a challenge (r, u, y), drawn by a hash, false votes leave a polynomial in it of degree 5 at most that is
 not zero; it has its root there for at most 5 / q of all challenges, q elements of the extension. An F that is not the
 sum of squares passes for at most 2 points / (q - p) of all t. Each hash that a party tries out is one challenge: after
-2^60 of them it passes with probability 2^-65 in q = 65,521^8, and 2^-84 in q = 2,097,131^7 (`soundness_error`).
+2^60 of them it passes with probability 2^-84 (`soundness_error`).
 
 Zero knowledge: f_l(t) is uniform, since f_l(0) is and t is no point of a line; all else that is opened follows from
 it. That holds whatever the other aggregator sends: what is shifted has to fit f_l(t), which nobody knows before, not
@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from consilium.protocol.identity import derive, digest
-from consilium.sums.aggregators.field import FIELD_16, Field, from_wire, is_base
+from consilium.sums.field import FIELD, from_wire, is_base
 
 MOST_ROWS = 2**24
 """Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as `FIELD_21` adds up without a reduction."""
@@ -44,13 +44,11 @@ MOST_ROWS = 2**24
 
 @dataclass(frozen=True)
 class VoteGrid:
-    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party, and
-    the field of its numbers."""
+    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party."""
 
     queries: int
     classes: int
     teachers: int
-    field: Field = FIELD_16
 
     @property
     def rows(self) -> int:
@@ -104,12 +102,11 @@ class VoteGrid:
         if self.teachers == 1:
             return share.reshape(self.queries, self.classes)
         by_teacher = share.reshape(self.queries, self.teachers, self.classes)
-        return by_teacher.sum(axis=1, dtype=self.field.total_dtype)
+        return by_teacher.sum(axis=1, dtype=FIELD.total_dtype)
 
 
-VERSION = 2
-"""Of sessions, uploads and messages between aggregators. 2: keys of one session."""
-SPACE = f"verified/{VERSION}/"
+SPACE = "verified/3/"
+"""Of all that is hashed, derived and signed: 3 is the version of sessions, uploads and messages between aggregators."""
 SEED_BYTES = 16
 BLIND_BYTES = 16
 DIGEST_BYTES = 32
@@ -142,9 +139,9 @@ def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
     return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
-def expand_seed(field: Field, ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:
+def expand_seed(ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:
     """Numbers below the prime (count,): the helper's share of the votes, or of the proof, by purpose."""
-    return field.elements(derive(seed, SPACE + purpose, ctx, place_bytes(place)), count)
+    return FIELD.elements(derive(seed, SPACE + purpose, ctx, place_bytes(place)), count)
 
 
 @dataclass(frozen=True)
@@ -158,14 +155,14 @@ class Challenge:
 
 def challenge_of(grid: VoteGrid, ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> Challenge:
     """The first challenge of an upload with these commitments."""
-    sizes, degree = (grid.classes, grid.points, grid.lines), grid.field.degree
+    sizes, degree = (grid.classes, grid.points, grid.lines), FIELD.degree
     key = derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
-    drawn = grid.field.reduce(from_wire(grid.field.elements(key, sum(sizes) * degree))).reshape(-1, degree)
+    drawn = FIELD.reduce(from_wire(FIELD.elements(key, sum(sizes) * degree))).reshape(-1, degree)
     r, u, y = np.split(drawn, np.cumsum(sizes[:-1]))
     return Challenge(r, u, y)
 
 
-def reading_point(field: Field, secret: bytes, ctx: bytes) -> np.ndarray:
+def reading_point(secret: bytes, ctx: bytes) -> np.ndarray:
     """The second challenge, (degree,), reduced. secret: what only the two aggregators share.
 
     Never in the prime field: at one of the points of a line the polynomials are the votes themselves.
@@ -173,7 +170,7 @@ def reading_point(field: Field, secret: bytes, ctx: bytes) -> np.ndarray:
     tried = 0
     while True:
         key = derive(secret, SPACE + "reading-point", ctx, tried.to_bytes(4, "big"))
-        point = field.reduce(from_wire(field.elements(key, field.degree)))
+        point = FIELD.reduce(from_wire(FIELD.elements(key, FIELD.degree)))
         if not is_base(point):
             return point
         tried += 1
@@ -185,30 +182,29 @@ CHECKS = 3
 
 def proof_elements(grid: VoteGrid) -> int:
     """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
-    return (grid.lines + grid.values) * grid.field.degree
+    return (grid.lines + grid.values) * FIELD.degree
 
 
 def opening_elements(grid: VoteGrid) -> int:
     """Numbers in what an aggregator opens of one upload."""
-    return (grid.lines + CHECKS) * grid.field.degree
+    return (grid.lines + CHECKS) * FIELD.degree
 
 
 def soundness_error(grid: VoteGrid, hashes: float) -> float:
     """Upper bound of the probability that an upload of false votes passes, after so many hashes by its maker.
 
-    >>> soundness_error(VoteGrid(10_000, 10, 1), 2**60) < 2**-65
+    >>> soundness_error(VoteGrid(10_000, 10, 1), 2**60) < 2**-84
     True
     """
-    order = grid.field.order
-    return hashes * 5 / order + 2 * grid.points / (order - grid.field.prime)
+    return hashes * 5 / FIELD.order + 2 * grid.points / (FIELD.order - FIELD.prime)
 
 
 class Prover:
     """Makes the proofs of votes of one size. Its memory is reused: to get it takes longer than the arithmetic."""
 
     def __init__(self, grid: VoteGrid) -> None:
-        points, lines, degree = grid.points, grid.lines, grid.field.degree
-        self._grid, self._continue = grid, grid.field.continuation(points)
+        points, lines, degree = grid.points, grid.lines, FIELD.degree
+        self._grid, self._continue = grid, FIELD.continuation(points)
         self._polynomials = np.empty((grid.values, lines, degree))
         self._products = np.empty((points, lines * degree))
         self._table = np.zeros((lines * grid.classes + 1, degree))
@@ -219,7 +215,7 @@ class Prover:
 
         picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, degree).
         """
-        grid, field, table, where = self._grid, self._grid.field, self._table, self._where
+        grid, field, table, where = self._grid, FIELD, self._table, self._where
         points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
         # y_l r_c, and zero where is no row
         table[:-1] = field.multiply_all(challenge.y, challenge.r).reshape(-1, field.degree)
@@ -234,20 +230,6 @@ class Prover:
         return field.square_sums(values)
 
 
-@dataclass(frozen=True)
-class ProofShare:
-    """One aggregator's share of the proof, numbers below the prime: f_l(0) (lines, degree) and F (values, degree)."""
-
-    starts: np.ndarray = field(repr=False)
-    values: np.ndarray = field(repr=False)
-
-    @classmethod
-    def read(cls, grid: VoteGrid, content: np.ndarray) -> ProofShare:
-        """From `proof_elements` numbers."""
-        whole = from_wire(content).reshape(-1, grid.field.degree)
-        return cls(whole[: grid.lines], whole[grid.lines :])
-
-
 class Opener:
     """What one aggregator opens of an upload. Made once for a session.
 
@@ -257,14 +239,16 @@ class Opener:
 
     def __init__(self, grid: VoteGrid, where: np.ndarray, leads: bool) -> None:
         self._grid, self._leads = grid, leads
-        along = grid.field.lagrange_at(where, grid.points + 1)
+        along = FIELD.lagrange_at(where, grid.points + 1)
         self._start, self._along = along[:1], np.ascontiguousarray(along[1:].T)  # (1, degree), (degree, points)
-        self._values = grid.field.lagrange_at(where, grid.values)
+        self._values = FIELD.lagrange_at(where, grid.values)
         self._rows = np.zeros((grid.lines * grid.points, grid.classes))
 
-    def __call__(self, share: np.ndarray, proof: ProofShare, challenge: Challenge) -> np.ndarray:
-        """Numbers below the prime (opening_elements,). share: the same (cells,), of the votes."""
-        grid, field, r, u, y = self._grid, self._grid.field, challenge.r, challenge.u, challenge.y
+    def __call__(self, share: np.ndarray, proof: np.ndarray, challenge: Challenge) -> np.ndarray:
+        """Numbers below the prime (opening_elements,). share, proof: the same of the votes, (cells,), and of the proof,
+        (proof_elements,)."""
+        grid, field, r, u, y = self._grid, FIELD, challenge.r, challenge.u, challenge.y
+        parts = field.reduce(from_wire(proof)).reshape(-1, field.degree)
         self._rows[: grid.rows] = share.reshape(grid.rows, grid.classes)
         by_line = self._rows.reshape(grid.lines, grid.points, grid.classes)
         squares = field.multiply(y, y)
@@ -273,8 +257,8 @@ class Opener:
         by_class = field.inner(u, across.transpose(1, 2, 0))  # sums of u_m y_l^2 x, (classes, degree)
         along = field.reduce(np.matmul(self._along, by_line))  # (lines, degree, classes)
         at_point = field.multiply(y, field.inner(r, along.transpose(2, 0, 1)))
-        at_point += field.multiply(self._start, field.reduce(proof.starts))
-        values = field.reduce(proof.values)
+        at_point += field.multiply(self._start, parts[: grid.lines])
+        values = parts[grid.lines :]
         opened = np.empty((grid.lines + CHECKS, field.degree))
         opened[: grid.lines] = at_point
         opened[-3] = field.inner(self._values, values)
@@ -284,14 +268,13 @@ class Opener:
 
     def _of_ones(self, squares: np.ndarray, u: np.ndarray) -> np.ndarray:
         """The sum of u_m y_l^2 over the rows that there are."""
-        field = self._grid.field
+        field = FIELD
         whole = field.multiply(field.reduce(squares[:-1].sum(axis=0)), field.reduce(u.sum(axis=0)))
         return whole + field.multiply(squares[-1], field.reduce(u[: self._grid.last_points].sum(axis=0)))
 
 
 def holds(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> bool:
     """Whether the two openings, numbers below the prime (opening_elements,) each, are of votes."""
-    field = grid.field
-    opened = field.reduce(from_wire(one) + other).reshape(-1, field.degree)
-    squares = field.square_sums(opened[None, : grid.lines])[0]
-    return not field.reduce(squares - opened[-3]).any() and not opened[-2:].any()
+    opened = FIELD.reduce(from_wire(one) + other).reshape(-1, FIELD.degree)
+    squares = FIELD.square_sums(opened[None, : grid.lines])[0]
+    return not FIELD.reduce(squares - opened[-3]).any() and not opened[-2:].any()

@@ -1,27 +1,24 @@
-"""What is sealed: a party's seed for the helper, under a key of its own, and what the two aggregators send each
-other.
+"""What is sealed: a party's seed for the helper, and what the two aggregators send each other.
 
-Long-term keys open none of it. The helper has fresh keys for each session: one for each party, and one for the link to
-the leader, which has one as well. The helper's all come from one seed, and are gone with it.
+Long-term keys open none of it. Each aggregator has one X25519 key of the session; the helper's comes from a seed, and
+is gone with it.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from consilium.protocol.identity import SIGNATURE_BYTES, Identity, derive, verify
-from consilium.sums.aggregators.proof import SPACE, VERSION, place_bytes
+from consilium.protocol.identity import Identity, derive, verify
+from consilium.sums.aggregators.proof import SPACE
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES, Agreement, public_of
 from consilium.sums.errors import BadKey, BadLink, BadSignature
 
 KEY_BYTES = 32
-SIGNED_KEY_BYTES = KEY_BYTES + SIGNATURE_BYTES
 _ONCE = bytes(NONCE_BYTES)
-_LINK_HEAD = 2 + NONCE_BYTES
+_LINK_HEAD = 1 + NONCE_BYTES
 
 
 def seal_once(private: bytes, helper: bytes, plain: bytes, bound: bytes) -> bytes:
@@ -37,74 +34,31 @@ def seal_once(private: bytes, helper: bytes, plain: bytes, bound: bytes) -> byte
     return AESGCM(key).encrypt(_ONCE, plain, bound)
 
 
-def unseal_once(helper: Agreement, helper_key: bytes, sender: bytes, sealed: bytes, bound: bytes) -> bytes | None:
-    """What was sealed, or None if it was not sealed for this helper and purpose. sender: public key of the message."""
+def unseal_once(private: bytes, sender: bytes, sealed: bytes, bound: bytes) -> bytes | None:
+    """What was sealed, or None if it was not sealed for this helper and purpose. private: the helper's. sender: public
+    key of the message."""
     try:
-        agreed = helper.with_peer(sender, "a party")
-        key = derive(agreed, SPACE + "seal", sender, helper_key, bound)
+        agreed = Agreement(private).with_peer(sender, "a party")
+        key = derive(agreed, SPACE + "seal", sender, public_of(private), bound)
         return AESGCM(key).decrypt(_ONCE, sealed, bound)
     except (BadKey, InvalidTag):
         return None
 
 
-def place_key(seed: bytes, ctx: bytes, place: int) -> bytes:
-    """The helper's private key for the party at a place in one session, 32 bytes. seed: 32 random bytes."""
-    return derive(seed, SPACE + "place-key", ctx, place_bytes(place))
+def session_key(seed: bytes, ctx: bytes) -> bytes:
+    """The helper's private key in one session, 32 bytes. seed: 32 random bytes."""
+    return derive(seed, SPACE + "session-key", ctx)
 
 
-def link_key(seed: bytes, ctx: bytes) -> bytes:
-    """The helper's private key for its link to the leader in one session, 32 bytes."""
-    return derive(seed, SPACE + "link-key", ctx)
+def sign_key(helper: Identity, ctx: bytes, public: bytes) -> bytes:
+    """The helper's signature on its key of a session."""
+    return helper.sign(SPACE + "session-key", ctx, public)
 
 
-@dataclass(frozen=True)
-class SignedKey:
-    """What a party gets of the helper: the public key of its place in one session, and the helper's signature."""
-
-    public: bytes
-    signature: bytes = field(repr=False)
-
-    def check(self, ctx: bytes, place: int, helper: bytes) -> None:
-        """helper: its Ed25519 key. Raises BadSignature."""
-        if not verify(helper, self.signature, SPACE + "place-key", ctx, place_bytes(place), self.public):
-            raise BadSignature("the second aggregator", "its key of the session")
-
-
-class HelperKeys:
-    """The helper's public keys of one session, each with its signature: of its link, then of each place."""
-
-    def __init__(self, content: bytes) -> None:
-        """content: of `content`, whatever it is until it is checked."""
-        self.content = content
-
-    @classmethod
-    def make(cls, seed: bytes, ctx: bytes, parties: int, helper: Identity) -> HelperKeys:
-        """Of so many parties."""
-        link = public_of(link_key(seed, ctx))
-        rows = [link, helper.sign(SPACE + "link-key", ctx, link)]
-        for place in range(parties):
-            public = public_of(place_key(seed, ctx, place))
-            rows += [public, helper.sign(SPACE + "place-key", ctx, place_bytes(place), public)]
-        return cls(b"".join(rows))
-
-    @property
-    def link(self) -> bytes:
-        """The public key of the link."""
-        return self.content[:KEY_BYTES]
-
-    def place(self, place: int) -> SignedKey:
-        """Of the party at a place."""
-        row = self.content[(place + 1) * SIGNED_KEY_BYTES : (place + 2) * SIGNED_KEY_BYTES]
-        return SignedKey(row[:KEY_BYTES], row[KEY_BYTES:])
-
-    def check(self, ctx: bytes, parties: int, helper: bytes) -> None:
-        """helper: its Ed25519 key. Raises BadSignature unless it has signed a key for each of so many places."""
-        signed = self.content[KEY_BYTES:SIGNED_KEY_BYTES]
-        whole = len(self.content) == (parties + 1) * SIGNED_KEY_BYTES
-        if not whole or not verify(helper, signed, SPACE + "link-key", ctx, self.link):
-            raise BadSignature("the second aggregator", "its keys of the session")
-        for place in range(parties):
-            self.place(place).check(ctx, place, helper)
+def check_key(helper: bytes, ctx: bytes, public: bytes, signature: bytes) -> None:
+    """helper: its Ed25519 key. Raises BadSignature unless this is its key of the session."""
+    if not verify(helper, signature, SPACE + "session-key", ctx, public):
+        raise BadSignature("the second aggregator", "its key of the session")
 
 
 class Link:
@@ -128,21 +82,19 @@ class Link:
     def seal(self, kind: int, body: bytes) -> bytes:
         """Bytes to send. kind: 0 to 255; each is sent in one direction only."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        head = bytes([VERSION, kind]) + nonce
-        return head + AESGCM(self._key(kind)).encrypt(nonce, body, head[:2] + self._ctx)
+        return bytes([kind]) + nonce + AESGCM(self._key(kind)).encrypt(nonce, body, self._ctx)
 
     def open(self, kind: int, content: bytes) -> bytes:
         """The body of a message of this kind.
 
         Raises
         ------
-        BadLink : another kind or version, another sender or session, or altered.
+        BadLink : another kind, another sender or session, or altered.
         """
-        if len(content) < _LINK_HEAD + TAG_BYTES or content[0] != VERSION or content[1] != kind:
-            raise BadLink("a message of the other aggregator is of another kind or version")
-        nonce, sealed = content[2:_LINK_HEAD], content[_LINK_HEAD:]
+        if len(content) < _LINK_HEAD + TAG_BYTES or content[0] != kind:
+            raise BadLink("a message of the other aggregator is of another kind")
         try:
-            return AESGCM(self._key(kind)).decrypt(nonce, sealed, content[:2] + self._ctx)
+            return AESGCM(self._key(kind)).decrypt(content[1:_LINK_HEAD], content[_LINK_HEAD:], self._ctx)
         except InvalidTag:
             raise BadLink("a message is not by the other aggregator, not of this session, or altered") from None
 

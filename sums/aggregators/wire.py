@@ -107,7 +107,7 @@ class AggregatorReply(VerifiedMessage):
 
 class UploadRequest(SessionOf):
     """To a party: its votes on these queries, in two parts. helper_key, helper_signature: the second aggregator's key
-    for this party in this session (`sums.aggregators.sealing.SignedKey`)."""
+    of this session."""
 
     kind: ClassVar[str] = "query.va_upload"
     helper_key: Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
@@ -130,13 +130,14 @@ class OpenRequest(SessionOf):
 
 
 class OpenReply(VerifiedMessage):
-    """It is open. signed: sums of this federation of which it gave its half, as far as it remembers. keys: its public
-    keys of this session (`sums.aggregators.sealing.HelperKeys`); none where they are deleted."""
+    """It is open. signed: sums of this federation of which it gave its half, as far as it remembers. key, signature:
+    its public key of this session; both empty once it is deleted."""
 
     kind: ClassVar[str] = "query.va_open"
     sid: Sid
     signed: int = Field(ge=0, le=MOST_BATCHES)
-    keys: Content
+    key: Annotated[bytes, Field(max_length=KEY_BYTES)]
+    signature: Annotated[bytes, Field(max_length=SIGNATURE_BYTES)]
 
 
 class LinkRequest(VerifiedMessage):
@@ -167,7 +168,7 @@ class GivenRecord(Strict):
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
     aggregator's own noise on one count. phase: as in the session. session: hash of its terms. commitment: by
     which the first aggregator was bound to its total before it saw this one's half; half: the same of that half
-    (`binder.commit_total`)."""
+    (`proof.commit_total`)."""
 
     version: Literal[1] = 1
     sid: SessionId

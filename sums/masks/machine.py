@@ -1,7 +1,8 @@
 """One session at the coordinator: requests out, replies in, stage by stage; no transport.
 
-Whatever a party sends, it can at most be left out by name. A stage that too few have answered is not lost: it may be
-sent again, parties answer a repeated request with the same bytes, and the same state gives the same requests."""
+Whatever a party replies, it is left out by name at most, and described in the coordinator's own words; but false shares
+end the session. A stage that too few have answered is not lost: it may be sent again, parties answer a repeated request
+with the same bytes, and the same state gives the same requests."""
 
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
-from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
-from consilium.sums.masks import checks
-from consilium.sums.masks.checks import check_vouched, false_dealers, gather
+from consilium.sums.agreement import check_order
+from consilium.sums.errors import BadKey, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.masks.messages import (
+    ADVERT,
+    CONSISTENCY,
+    KEY_BYTES,
     KEYS_BYTES,
+    MASKED,
     REPLIES,
     STAGES,
     AdvertiseReply,
@@ -32,67 +36,68 @@ from consilium.sums.masks.messages import (
     MaskedReply,
     MaskedRequest,
     SecAggMessage,
+    SessionMessage,
     ShareReply,
     ShareRequest,
     Stage,
     UnmaskReply,
     UnmaskRequest,
+    advert_parts,
     adverts_digest,
-    challenge,
-    ring_digest,
+    consistency_parts,
+    masked_parts,
     set_digest,
 )
+from consilium.sums.masks.party import verified
 from consilium.sums.masks.ring import RING_DTYPES, sigma_total
-from consilium.sums.masks.shares import share_bytes
+from consilium.sums.masks.shares import are_shares
 from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.masks.unmasking import SecretRebuilder, check_sum, clip, remove_masks
+from consilium.sums.masks.unmasking import clip, remove_masks
 from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import Roster, SumRoster, whole
+from consilium.sums.roster import Roster
 
 T = TypeVar("T")
-PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")
+NOTHING = np.zeros(0, dtype=np.uint8)
 
 
 @dataclass
 class SessionState:
-    """Accepted replies, by place in the roster. A set of a stage is closed when `stage` moves on: U1 is who has an
-    advert, U2 who has a nonce, U3 who has evidence.
+    """What was accepted of each stage, by place in the roster. A set of a stage is closed when `stage` moves on: U1 are
+    those of ADVERTISE, U2 of SHARE, U3 of MASKED.
 
     terms: the descriptor. invited: who was asked at all. stage: the one that is due; None when the sum is there.
-    adverts: uint8 (192,), keys and signature. nonces: uint8 (12,). ciphertexts: uint8 (|U1| - 1, 112), and values:
-    uint8 (|U1|, 32), forgotten when U3 is closed. masked: uint8 (bytes of y,), forgotten when U3 is closed: who is in
-    the sum is chosen then. complaints: uint8 (|U2|,), 1 at whom the party complains about. total: sum of their y, in
-    the ring. evidence: uint8 (96,), SHA-256 and signature of each y. views: uint8 (64,), signatures on U3.
-    shares: uint8 (|U2|, 32), forgotten with the masks.
-    dropped: reason by party by stage. sums: int64 (queries, classes), at the end, as they came out of the ring.
+    held: uint8. Of ADVERTISE keys and signature, (160,); of SHARE ciphertexts, (|U1| - 1, 132), and of MASKED the bytes
+    of y, both forgotten when U3 is closed, since who is in the sum is chosen then; of CONSISTENCY signatures on U3; of
+    UNMASK shares, (|U2|, 52), forgotten with the masks.
+    total: sum of all y of U3, in the ring. dropped: reason by party by stage. sums: int64 (queries, classes), at the
+    end, as they came out of the ring.
     """
 
     terms: MaskedTerms
     invited: tuple[int, ...]
     stage: Stage | None
     total: np.ndarray = field(repr=False)
-    adverts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    nonces: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    ciphertexts: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    values: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    complaints: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    masked: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    evidence: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    views: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
-    shares: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    held: dict[Stage, dict[int, np.ndarray]] = field(repr=False)
     dropped: dict[Stage, dict[str, str]] = field(default_factory=dict)
     sums: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def begin(cls, terms: MaskedTerms, invited: tuple[int, ...]) -> SessionState:
         """Before the first request."""
-        return cls(terms, invited, STAGES[0], np.zeros(terms.shape, dtype=RING_DTYPES[terms.ring]))
+        total = np.zeros(terms.shape, dtype=RING_DTYPES[terms.ring])
+        return cls(terms, invited, STAGES[0], total, {stage: {} for stage in STAGES})
 
-    def add_up(self) -> None:
-        """Close U3: sum y of all who have evidence, and forget each."""
-        for index in sorted(self.evidence):
-            np.add(self.total, self.masked[index].view(self.total.dtype).reshape(self.total.shape), out=self.total)
-        self.masked.clear()
+    def places(self, stage: Stage) -> np.ndarray:
+        """Of those whose reply of a stage was accepted, rising, uint16."""
+        return np.array(sorted(self.held[stage]), dtype=np.uint16)
+
+    def rows(self, stage: Stage) -> np.ndarray:
+        """What was accepted, in the order of `places`."""
+        return np.stack([self.held[stage][index] for index in sorted(self.held[stage])])
+
+    def forget(self, stage: Stage) -> None:
+        """Who answered stays known."""
+        self.held[stage] = dict.fromkeys(self.held[stage], NOTHING)
 
     def save(self, path: Path) -> None:
         """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one."""
@@ -103,10 +108,9 @@ class SessionState:
             "total": self.total,
             "dropped": json.dumps(self.dropped),
         }
-        for name in PER_PARTY:
-            held: dict[int, np.ndarray] = getattr(self, name)
-            fields[f"{name}_of"] = np.array(sorted(held), dtype=np.uint16)
-            fields[name] = np.array([held[index] for index in sorted(held)], dtype=np.uint8)
+        for stage in STAGES:
+            fields[f"{stage}_of"] = self.places(stage)
+            fields[stage] = self.rows(stage) if self.held[stage] else NOTHING
         if self.sums is not None:
             fields["sums"] = self.sums
         with replacing(path, mode=0o600) as file:
@@ -122,22 +126,25 @@ class SessionState:
         """
         try:
             fields = unpack(path.read_bytes())
-            state = cls(
+            held = {
+                stage: dict(
+                    zip(_of(fields[f"{stage}_of"], np.ndarray).tolist(), _of(fields[stage], np.ndarray), strict=True)
+                )
+                for stage in STAGES
+            }
+            return cls(
                 terms=MaskedTerms.parse(_of(fields["terms"], bytes)),
                 invited=tuple(_of(fields["invited"], np.ndarray).tolist()),
                 stage=Stage(fields["stage"]) if fields["stage"] else None,
                 total=_of(fields["total"], np.ndarray).copy(),
+                held=held,
                 dropped={Stage(stage): reasons for stage, reasons in json.loads(_of(fields["dropped"], str)).items()},
                 sums=_of(fields["sums"], np.ndarray).copy() if "sums" in fields else None,
             )
-            for name in PER_PARTY:
-                places, rows = _of(fields[f"{name}_of"], np.ndarray), _of(fields[name], np.ndarray)
-                setattr(state, name, dict(zip(places.tolist(), rows, strict=True)))
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Start a new session") from None
         except (MalformedMessage, KeyError, ValueError, TypeError):
             raise ConfigError(f"{path}: not a saved session of this version", "Start a new session") from None
-        return state
 
 
 def _of(value: Value, kind: type[T]) -> T:
@@ -152,15 +159,6 @@ NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.u
 
 
 @dataclass(frozen=True)
-class Question:
-    """Canonical queries, float32 (queries, features), and that they are rows of the pool."""
-
-    queries: np.ndarray = field(repr=False)
-    places: np.ndarray = field(repr=False)
-    proof: np.ndarray = field(repr=False)
-
-
-@dataclass(frozen=True)
 class View:
     """Hashes of U1, U2 and U3 as they are now."""
 
@@ -171,95 +169,12 @@ class View:
 
 def view_of(state: SessionState) -> View:
     """What parties must sign, once U1 is closed."""
-    ctx = state.terms.ctx
+    ctx, adverts = state.terms.ctx, state.rows(Stage.ADVERTISE)
     return View(
-        adverts_digest(ctx, *_adverts(state)),
-        set_digest("U2", ctx, _places(state.nonces)),
-        set_digest("U3", ctx, _places(state.evidence)),
+        adverts_digest(ctx, state.places(Stage.ADVERTISE), adverts[:, :KEYS_BYTES], adverts[:, KEYS_BYTES:]),
+        set_digest("U2", ctx, state.places(Stage.SHARE)),
+        set_digest("U3", ctx, state.places(Stage.MASKED)),
     )
-
-
-def challenges(state: SessionState, u1: bytes) -> dict[int, int]:
-    """r by dealer, of all whose sealed shares are there."""
-    ctx = state.terms.ctx
-    return {
-        index: challenge(ctx, index, u1, nonce.tobytes(), state.ciphertexts[index])
-        for index, nonce in state.nonces.items()
-    }
-
-
-def of_stage(
-    stage: Stage, state: SessionState, signer: Identity, question: Question, t: int, receivers: list[int]
-) -> dict[int, SecAggMessage]:
-    """Request by place in the roster, for each receiver."""
-    match stage:
-        case Stage.MASKED:
-            return _masked(state, question, receivers)
-        case Stage.ADVERTISE:
-            request: SecAggMessage = _advertise(state.terms, signer)
-        case Stage.SHARE:
-            advertised, keys, signatures = _adverts(state)
-            request = ShareRequest(sid=state.terms.sid_bytes, advertised=advertised, keys=keys, signatures=signatures)
-        case Stage.CONSISTENCY:
-            request = ConsistencyRequest(sid=state.terms.sid_bytes, survivors=_places(state.evidence))
-        case Stage.UNMASK:
-            request = _unmask(state, t)
-    return dict.fromkeys(receivers, request)
-
-
-def _advertise(terms: MaskedTerms, signer: Identity) -> AdvertiseRequest:
-    return AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(signer))
-
-
-def _adverts(state: SessionState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U1, keys and signatures."""
-    advertised = _places(state.adverts)
-    rows = np.stack([state.adverts[index] for index in advertised.tolist()])
-    return advertised, rows[:, :KEYS_BYTES], rows[:, KEYS_BYTES:]
-
-
-def _masked(state: SessionState, question: Question, receivers: list[int]) -> dict[int, SecAggMessage]:
-    """Each receiver gets its own column of ciphertexts only."""
-    advertised, sharers = _places(state.adverts), _places(state.nonces)
-    nonces = np.stack([state.nonces[index] for index in sharers.tolist()])
-    ciphertexts = np.stack([state.ciphertexts[index] for index in sharers.tolist()])
-    values = np.stack([state.values[index] for index in sharers.tolist()])
-    drawn = challenges(state, adverts_digest(state.terms.ctx, *_adverts(state)))
-    factors = np.array([list(share_bytes(drawn[index])) for index in sharers.tolist()], dtype=np.uint8)
-    at_sender = np.searchsorted(advertised, sharers)
-    requests: dict[int, SecAggMessage] = {}
-    for index in receivers:
-        others = sharers != index
-        column = int(np.searchsorted(advertised, index))
-        row = column - (column > at_sender[others])  # a sender has no row for itself
-        requests[index] = MaskedRequest(
-            sid=state.terms.sid_bytes,
-            sharers=sharers,
-            nonces=nonces[others],
-            ciphertexts=ciphertexts[np.flatnonzero(others), row],
-            challenges=factors[others],
-            values=values[others, column],
-            queries=question.queries,
-            places=question.places,
-            proof=question.proof,
-        )
-    return requests
-
-
-def _unmask(state: SessionState, t: int) -> UnmaskRequest:
-    survivors = _places(state.evidence)
-    signers = sorted(state.views)[:t]
-    return UnmaskRequest(
-        sid=state.terms.sid_bytes,
-        survivors=survivors,
-        dropped=np.setdiff1d(_places(state.nonces), survivors),
-        signers=np.array(signers, dtype=np.uint16),
-        signatures=np.stack([state.views[index] for index in signers]),
-    )
-
-
-def _places(held: dict[int, np.ndarray]) -> np.ndarray:
-    return np.array(sorted(held), dtype=np.uint16)
 
 
 @dataclass(frozen=True)
@@ -273,7 +188,7 @@ class StageReport:
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
+    """The sum of the survivors' votes and of all their noise: int64 (queries, classes), never printed.
 
     clipped: bool (queries,), rows that honest votes do not give, brought into range (`unmasking.clip`).
     dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
@@ -285,42 +200,15 @@ class SecureSum:
     dropped: dict[Stage, dict[str, str]]
 
 
-Choose = Callable[[Collection[int]], Collection[int]]
-"""Places whose masked votes are there -> those that are summed. Raises ThresholdNotMet."""
-
-
-def everybody(answered: Collection[int]) -> Collection[int]:
-    """The choice for sums with noise: what they tell together is charged, whoever is in them."""
-    return answered
-
-
-def whole_blocks(roster: SumRoster, least: int, without: Collection[int] = ()) -> Choose:
-    """The choice for exact sums: all blocks that are there whole, of parties that are not in `without`.
-
-    least: parties that must be in a sum.
-    """
-
-    def choose(answered: Collection[int]) -> Collection[int]:
-        summed = whole(roster.blocks, {*answered} - {*without})
-        if len(summed) < least:
-            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in summed)
-            raise ThresholdNotMet("whole blocks", len(summed), least, missing)
-        return summed
-
-    return choose
-
-
 class Aggregation:
     """The coordinator's state machine.
 
     Parameters
     ----------
     roster, signer : the pinned roster, and the key of its coordinator.
-    terms : the session descriptor (`MaskedTerms.create`).
+    state : of a new session (`begin`), or of one that goes on with the same U1, U2 and U3 (`load`).
     queries : canonical float32 (queries, features), those of the descriptor.
-    invited : names of the parties that are asked; None: all of the roster.
     proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
-    choose : who is summed of those whose masked votes are there.
 
     Raises
     ------
@@ -329,51 +217,41 @@ class Aggregation:
     """
 
     def __init__(
-        self,
-        roster: Roster,
-        signer: Identity,
-        terms: MaskedTerms,
-        queries: np.ndarray,
-        invited: Collection[str] | None = None,
-        proof: PoolProof = NO_POOL,
-        choose: Choose = everybody,
+        self, roster: Roster, signer: Identity, state: SessionState, queries: np.ndarray, proof: PoolProof = NO_POOL
     ) -> None:
-        places = range(roster.n) if invited is None else sorted({roster.place(name) for name in invited})
-        question = Question(queries, *proof)
-        self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)), choose)
-
-    def _set_up(
-        self, roster: Roster, signer: Identity, question: Question, state: SessionState, choose: Choose
-    ) -> None:
-        queries = question.queries
         state.terms.check(roster)
         if signer.public.hex() != roster.coordinator_pk:
             raise RosterMismatch("the roster lists the coordinator with another key than this one")
         if len(queries) != state.terms.queries or query_set_hash(queries) != state.terms.query_set:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
-        self._roster, self._signer, self._question, self._state = roster, signer, question, state
-        self._choose = choose
-        self._ctx = state.terms.ctx
-        self._sid = state.terms.sid_bytes
+        self._roster, self._signer, self._state = roster, signer, state
+        self._queries, self._proof = queries, proof
+        self._ctx, self._sid = state.terms.ctx, state.terms.sid_bytes
+
+    @classmethod
+    def begin(
+        cls,
+        roster: Roster,
+        signer: Identity,
+        terms: MaskedTerms,
+        queries: np.ndarray,
+        invited: Collection[str],
+        proof: PoolProof = NO_POOL,
+    ) -> Aggregation:
+        """A new session with these terms (`MaskedTerms.create`). invited: names of the parties that are asked."""
+        places = tuple(sorted({roster.place(name) for name in invited}))
+        return cls(roster, signer, SessionState.begin(terms, places), queries, proof)
+
+    @classmethod
+    def load(
+        cls, path: Path, roster: Roster, signer: Identity, queries: np.ndarray, proof: PoolProof = NO_POOL
+    ) -> Aggregation:
+        """Go on from a saved state. Raises as `__init__`, and ConfigError for the file."""
+        return cls(roster, signer, SessionState.load(path), queries, proof)
 
     def save(self, path: Path) -> None:
         """Write the state durably, mode 0600. Call it before the requests of a stage leave."""
         self._state.save(path)
-
-    @classmethod
-    def load(
-        cls,
-        path: Path,
-        roster: Roster,
-        signer: Identity,
-        queries: np.ndarray,
-        proof: PoolProof = NO_POOL,
-        choose: Choose = everybody,
-    ) -> Aggregation:
-        """Go on from a saved state with the same U1, U2 and U3. Raises as `__init__`, and ConfigError for the file."""
-        machine = cls.__new__(cls)
-        machine._set_up(roster, signer, Question(queries, *proof), SessionState.load(path), choose)
-        return machine
 
     @property
     def stage(self) -> Stage | None:
@@ -388,7 +266,7 @@ class Aggregation:
     @property
     def summed(self) -> tuple[int, ...]:
         """Places of the parties in the sum, U3, once the masked stage is closed."""
-        return tuple(sorted(self._state.evidence))
+        return tuple(self._state.places(Stage.MASKED).tolist())
 
     @property
     def dropped(self) -> dict[Stage, dict[str, str]]:
@@ -402,8 +280,54 @@ class Aggregation:
         ------
         StageOrder : the session is done.
         """
-        requests = of_stage(self._due(), self._state, self._signer, self._question, self._roster.t, self._waiting())
-        return {self._roster.name(index): request for index, request in requests.items()}
+        state, receivers = self._state, self._waiting()
+        match self._due():
+            case Stage.MASKED:
+                return self._masked_requests(receivers)
+            case Stage.ADVERTISE:
+                request: SecAggMessage = AdvertiseRequest(
+                    descriptor=state.terms.canonical(), signature=state.terms.sign(self._signer)
+                )
+            case Stage.SHARE:
+                adverts = state.rows(Stage.ADVERTISE)
+                request = ShareRequest(
+                    sid=self._sid,
+                    advertised=state.places(Stage.ADVERTISE),
+                    keys=adverts[:, :KEYS_BYTES],
+                    signatures=adverts[:, KEYS_BYTES:],
+                )
+            case Stage.CONSISTENCY:
+                request = ConsistencyRequest(sid=self._sid, survivors=state.places(Stage.MASKED))
+            case Stage.UNMASK:
+                survivors, t = state.places(Stage.MASKED), self._roster.t
+                request = UnmaskRequest(
+                    sid=self._sid,
+                    survivors=survivors,
+                    dropped=np.setdiff1d(state.places(Stage.SHARE), survivors),
+                    signers=state.places(Stage.CONSISTENCY)[:t],
+                    signatures=state.rows(Stage.CONSISTENCY)[:t],
+                )
+        return {self._roster.name(index): request for index in receivers}
+
+    def _masked_requests(self, receivers: list[int]) -> dict[str, SecAggMessage]:
+        """Each receiver gets its own column of ciphertexts only."""
+        advertised, sharers = self._state.places(Stage.ADVERTISE), self._state.places(Stage.SHARE)
+        ciphertexts, at_sender = self._state.rows(Stage.SHARE), np.searchsorted(advertised, sharers)
+        places, proof = self._proof
+        requests: dict[str, SecAggMessage] = {}
+        for index in receivers:
+            others = sharers != index
+            column = int(np.searchsorted(advertised, index))
+            row = column - (column > at_sender[others])  # a sender has no row for itself
+            requests[self._roster.name(index)] = MaskedRequest(
+                sid=self._sid,
+                sharers=sharers,
+                ciphertexts=ciphertexts[np.flatnonzero(others), row],
+                queries=self._queries,
+                places=places,
+                proof=proof,
+            )
+        return requests
 
     def take(self, replies: Mapping[str, WireModel | str]) -> StageReport:
         """Check the replies of the stage that is due and close it, if enough are in.
@@ -415,17 +339,13 @@ class Aggregation:
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        From `choose`, at the masked stage: as above, and nothing is used up.
-        BadShare : too few vouch for a party's shares, and nothing is unmasked; or a secret cannot be rebuilt. More
-            replies may still help.
-        BadSum : an exact sum with another number of votes; the session ends without a result.
+        BadShare : a seed is rebuilt that its owner is not committed to; the session cannot come to its end.
         StageOrder : the session is done.
         """
         stage, state = self._due(), self._state
         reasons = state.dropped.setdefault(stage, {})
         view = view_of(state) if stage not in (Stage.ADVERTISE, Stage.SHARE) else None
-        waiting = self._waiting()
-        for index in waiting:
+        for index in self._waiting():
             name = self._roster.name(index)
             reply = replies.get(name, "no answer")
             fault = reply if isinstance(reply, str) else self._fault(stage, index, reply, view)
@@ -434,20 +354,17 @@ class Aggregation:
             else:
                 reasons[name] = fault
         if stage is Stage.ADVERTISE:
-            for index in sorted(checks.twice(state.adverts)):
-                del state.adverts[index]
+            for index in sorted(_twice(state.held[stage])):
+                del state.held[stage][index]
                 reasons[self._roster.name(index)] = "session key is used twice"
-        if stage is Stage.SHARE:
-            self._leave_out_false_dealers(set(waiting) & set(state.nonces), reasons)
-        present = self._accepted(stage)
+        present = sorted(state.held[stage])
         need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.u_min
         if len(present) < need:
             raise ThresholdNotMet(stage, len(present), need, reasons)
-        if stage is Stage.UNMASK:
-            self._finish(reasons)
         if stage is Stage.MASKED:
-            self._close_set(reasons)
-            present = self._accepted(stage)
+            self._add_up()
+        if stage is Stage.UNMASK:
+            self._finish()
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
         return StageReport(stage, tuple(self._roster.name(index) for index in present), dict(reasons))
@@ -461,107 +378,93 @@ class Aggregation:
         """
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
-        survivors = tuple(self._roster.name(index) for index in self.summed)
-        terms = self.terms
+        survivors, terms = tuple(self._roster.name(index) for index in self.summed), self.terms
         deviation = sigma_total(terms.sigma, terms.noise_shares, len(survivors))
-        sums, clipped = clip(self._state.sums, terms.ring, self._votes(), deviation)
+        sums, clipped = clip(self._state.sums, terms.ring, terms.teachers * len(survivors), deviation)
         return SecureSum(sums, clipped, survivors, self.dropped)
-
-    def _votes(self) -> int:
-        """Votes on a query of all who are summed."""
-        return self._state.terms.teachers * len(self.summed)
 
     def _due(self) -> Stage:
         if self._state.stage is None:
             raise StageOrder("the session is done")
         return self._state.stage
 
-    def _accepted(self, stage: Stage) -> list[int]:
-        """Places of those whose reply of this stage was accepted, in order."""
-        state = self._state
-        held = {
-            Stage.ADVERTISE: state.adverts,
-            Stage.SHARE: state.nonces,
-            Stage.MASKED: state.evidence,
-            Stage.CONSISTENCY: state.views,
-            Stage.UNMASK: state.shares,
-        }
-        return sorted(held[stage])
-
     def _waiting(self) -> list[int]:
-        stage = self._due()
-        before = self._state.invited if stage is STAGES[0] else self._accepted(STAGES[STAGES.index(stage) - 1])
-        return sorted(set(before) - set(self._accepted(stage)))
+        stage, held = self._due(), self._state.held
+        before = self._state.invited if stage is STAGES[0] else held[STAGES[STAGES.index(stage) - 1]]
+        return sorted(set(before) - set(held[stage]))
 
     def _fault(self, stage: Stage, index: int, reply: WireModel, view: View | None) -> str | None:
         """Accept the reply and return None, or say what is wrong with it."""
-        state, roster, ctx = self._state, self._roster, self._ctx
-        fault = checks.fault_of_address(reply, REPLIES[stage], self._sid, index)
-        if fault is not None:
-            return fault
+        if not isinstance(reply, REPLIES[stage]):
+            return "answers with a message of another stage"
+        if reply.sid != self._sid or getattr(reply, "party", None) != index:
+            return "answers for another session or another party"
+        accepted = self._accepted(index, reply, view)
+        if isinstance(accepted, str):
+            return accepted
+        self._state.held[stage][index] = accepted
+        return None
+
+    def _accepted(self, index: int, reply: SessionMessage, view: View | None) -> np.ndarray | str:
+        """What is kept of a reply; or what is wrong with it."""
+        ctx, terms, key = self._ctx, self._state.terms, self._roster.key(index)
         if isinstance(reply, AdvertiseReply):
-            fault = checks.fault_of_advert(reply, roster, ctx)
-            if fault is None:
-                state.adverts[index] = _row(checks.advert_keys(reply) + reply.signature)
-        elif isinstance(reply, ShareReply):
-            fault = checks.fault_of_shares(reply, len(state.adverts) - 1)
-            if fault is None:
-                state.nonces[index] = _row(reply.nonce)
-                state.ciphertexts[index], state.values[index] = reply.ciphertexts, reply.values
-        elif isinstance(reply, MaskedReply) and view is not None:
-            fault = checks.fault_of_masked(reply, roster, state.terms, ctx, view.u1, view.u2, state.nonces)
-            if fault is None:
-                state.masked[index] = _row(reply.y.tobytes())
-                state.evidence[index] = _row(ring_digest(reply.y) + reply.signature)
-                sharers = np.array(sorted(state.nonces), dtype=np.uint16)
-                state.complaints[index] = np.isin(sharers, reply.complaints).astype(np.uint8)
-        elif isinstance(reply, ConsistencyReply) and view is not None:
-            fault = checks.fault_of_view(reply, roster, ctx, view.u1, view.u2, view.u3)
-            if fault is None:
-                state.views[index] = _row(reply.signature)
-        elif isinstance(reply, UnmaskReply):
-            fault = checks.fault_of_unmask(reply, len(state.nonces))
-            if fault is None:
-                state.shares[index] = reply.shares
-        return fault
+            if not verified(key, reply.signature, ADVERT, *advert_parts(ctx, index, reply.keys)):
+                return "signature on its advert does not verify under the key in the roster"
+            try:
+                for start in (0, KEY_BYTES):
+                    check_order(reply.keys[start : start + KEY_BYTES], self._roster.name(index))
+            except BadKey:
+                return "session key is of low order"
+            return _row(reply.keys + reply.signature)
+        if isinstance(reply, ShareReply):
+            peers = len(self._state.held[Stage.ADVERTISE]) - 1
+            if len(reply.ciphertexts) != peers:
+                return f"sends {len(reply.ciphertexts)} ciphertexts, {peers} are needed"
+            return reply.ciphertexts
+        if isinstance(reply, MaskedReply) and view is not None:
+            if reply.y.dtype != RING_DTYPES[terms.ring]:
+                return f"masked votes are {reply.y.dtype}, must be uint{terms.ring}"
+            if reply.y.shape != terms.shape:
+                return f"masked votes have shape {reply.y.shape}, must be {terms.shape}"
+            if not verified(key, reply.signature, MASKED, *masked_parts(ctx, index, view.u1, view.u2, reply.y)):
+                return "signature on its masked votes does not verify"
+            return _row(reply.y.tobytes())
+        if isinstance(reply, ConsistencyReply) and view is not None:
+            parts = consistency_parts(ctx, index, view.u1, view.u2, view.u3)
+            if not verified(key, reply.signature, CONSISTENCY, *parts):
+                return "signature on the set of survivors does not verify"
+            return _row(reply.signature)
+        if isinstance(reply, UnmaskReply):
+            sharers = len(self._state.held[Stage.SHARE])
+            if len(reply.shares) != sharers:
+                return f"gives {len(reply.shares)} shares, {sharers} are needed"
+            return reply.shares if are_shares(reply.shares) else "gives a share that is out of range"
+        raise TypeError(type(reply).__name__)
 
-    def _leave_out_false_dealers(self, dealers: set[int], reasons: dict[str, str]) -> None:
-        """Forget what dealers sent whose values are no shares of what they are committed to."""
+    def _add_up(self) -> None:
+        """Close U3: sum y of all, and forget each."""
         state = self._state
-        drawn = challenges(state, view_of(state).u1)
-        for index in sorted(false_dealers(dealers, state.adverts, state.values, drawn, self._roster.t)):
-            for held in (state.nonces, state.ciphertexts, state.values):
-                del held[index]
-            reasons[self._roster.name(index)] = "its shares are not shares of what its advert is committed to"
+        for y in state.held[Stage.MASKED].values():
+            np.add(state.total, y.view(state.total.dtype).reshape(state.total.shape), out=state.total)
+        state.forget(Stage.MASKED)
+        state.forget(Stage.SHARE)
 
-    def _close_set(self, reasons: dict[str, str]) -> None:
+    def _finish(self) -> None:
         state = self._state
-        chosen = set(self._choose(tuple(state.evidence)))
-        complaints = {index: row for index, row in state.complaints.items() if index in chosen}
-        check_vouched(self._roster, sorted(chosen), gather(sorted(state.nonces), complaints))
-        for index in sorted(set(state.evidence) - chosen):
-            del state.evidence[index], state.complaints[index]
-            reasons[self._roster.name(index)] = "of its block not all are there: an exact sum has all of it, or nobody"
-        state.add_up()
-        state.ciphertexts.clear()
-        state.values.clear()
+        adverts, shares = state.held[Stage.ADVERTISE], state.held[Stage.UNMASK]
+        sharers, survivors = sorted(state.held[Stage.SHARE]), sorted(state.held[Stage.MASKED])
+        state.sums = remove_masks(state.total, state.terms, self._roster, adverts, sharers, survivors, shares)
+        state.forget(Stage.UNMASK)
 
-    def _finish(self, reasons: dict[str, str]) -> None:
-        state = self._state
-        sharers, survivors = sorted(state.nonces), sorted(state.evidence)
-        gone = [index for index in sharers if index not in state.evidence]
-        disputes = gather(sharers, state.complaints)
-        rebuilder = SecretRebuilder(self._roster, sharers, state.shares, disputes)
-        sums = remove_masks(state.total, state.terms, state.adverts, survivors, gone, rebuilder)
-        check_sum(sums, state.terms, self._votes())
-        for dealer, against in disputes.items():
-            reasons[self._roster.name(dealer)] = (
-                f"gave no good share, say {named(map(self._roster.name, sorted(against)))}"
-            )
-        for index in rebuilder.liars:
-            reasons[self._roster.name(index)] = "gave a share that does not fit the others"
-        state.shares.clear()
-        state.sums = sums
+
+def _twice(adverts: Mapping[int, np.ndarray]) -> set[int]:
+    """Parties with a session key that another advert holds too: who copied from whom cannot be told."""
+    holders: dict[bytes, list[int]] = {}
+    for index, advert in adverts.items():
+        for start in (0, KEY_BYTES):
+            holders.setdefault(advert[start : start + KEY_BYTES].tobytes(), []).append(index)
+    return {index for indices in holders.values() if len(indices) > 1 for index in indices}
 
 
 def _row(content: bytes) -> np.ndarray:
@@ -589,7 +492,7 @@ def drive(
 
     Raises
     ------
-    ThresholdNotMet, BadShare, BadSum : see `Aggregation.take`.
+    ThresholdNotMet, BadShare : see `Aggregation.take`.
     """
     while machine.stage is not None:
         if path is not None:

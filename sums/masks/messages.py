@@ -15,7 +15,6 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
 from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
-from consilium.sums.curve import ORDER
 from consilium.sums.masks.shares import SHARE_BYTES
 from consilium.sums.roster import MOST_PARTIES
 from consilium.sums.terms import SID_BYTES
@@ -35,8 +34,8 @@ STAGES = tuple(Stage)
 
 
 KEY_BYTES = 32
-KEYS_BYTES = 4 * KEY_BYTES
-CIPHERTEXT_BYTES = 3 * SHARE_BYTES + TAG_BYTES
+KEYS_BYTES = 3 * KEY_BYTES
+CIPHERTEXT_BYTES = NONCE_BYTES + 2 * SHARE_BYTES + TAG_BYTES
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
@@ -67,11 +66,10 @@ def _sized(length: int):
 
 
 Sid = Annotated[bytes, _sized(SID_BYTES)]
-Key = Annotated[bytes, _sized(KEY_BYTES)]
 Signature = Annotated[bytes, _sized(SIGNATURE_BYTES)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
 Indices = Annotated[np.ndarray, AfterValidator(_indices)]
-Values = Annotated[np.ndarray, _rows(SHARE_BYTES), Field(repr=False)]
+Ciphertexts = Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
 Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES), Field(repr=False)]
 
 
@@ -96,19 +94,16 @@ class AdvertiseRequest(SecAggMessage):
 
 
 class AdvertiseReply(SessionMessage):
-    """A party's X25519 cipher key; the points k G of its mask key, b G and z G, encoded; and its signature."""
+    """keys: a party's X25519 cipher key and mask key, and the hash of b (`self_commitment`); and its signature."""
 
     kind: ClassVar[str] = "query.sa_advertise"
     party: Index
-    cipher_key: Key
-    mask_point: Key
-    self_point: Key
-    blind_point: Key
+    keys: Annotated[bytes, _sized(KEYS_BYTES)]
     signature: Signature
 
 
 class ShareRequest(SessionMessage):
-    """All signed adverts, U1. keys: uint8 (|U1|, 128), cipher key and points in the order of the advert."""
+    """All signed adverts, U1. keys: uint8 (|U1|, 96)."""
 
     kind: ClassVar[str] = "query.sa_share"
     advertised: Indices
@@ -123,58 +118,40 @@ class ShareRequest(SessionMessage):
 
 
 class ShareReply(SessionMessage):
-    """Encrypted shares of b, k and z, and the proof of what they are (`sums.masks.shares`).
-
-    ciphertexts: uint8 (|U1| - 1, 112), in the order of U1 without the sender. values: uint8 (|U1|, 32), w at the point
-    of each of U1. One random nonce serves all rows: each is under a key that no other row has, and that is used once.
-    """
+    """ciphertexts: sealed shares of b and of the mask key's seed, uint8 (|U1| - 1, 132), in the order of U1 without the
+    sender."""
 
     kind: ClassVar[str] = "query.sa_share"
     party: Index
-    nonce: Annotated[bytes, _sized(NONCE_BYTES)]
-    ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
-    values: Values
-
-    @model_validator(mode="after")
-    def _agree(self) -> ShareReply:
-        if len(self.values) != len(self.ciphertexts) + 1:
-            raise ValueError("one value per party and one ciphertext per peer are needed")
-        return self
+    ciphertexts: Ciphertexts
 
 
 class MaskedRequest(SessionMessage):
     """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
 
-    challenges, values: uint8 (|U2| - 1, 32), each dealer's r and its w at the addressee's point.
     places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
     """
 
     kind: ClassVar[str] = "query.sa_masked"
     sharers: Indices
-    nonces: Annotated[np.ndarray, _rows(NONCE_BYTES), Field(repr=False)]
-    ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
-    challenges: Values
-    values: Values
+    ciphertexts: Ciphertexts
     queries: Queries
     places: PoolPlaces
     proof: Proof
 
     @model_validator(mode="after")
     def _agree(self) -> MaskedRequest:
-        rows = {len(self.nonces), len(self.ciphertexts), len(self.challenges), len(self.values)}
-        if rows != {len(self.sharers) - 1}:
+        if len(self.ciphertexts) != len(self.sharers) - 1:
             raise ValueError("one row per peer is needed")
         return self
 
 
 class MaskedReply(SessionMessage):
-    """y: uint16 or uint32 (queries, classes); those of U2 whose shares for this party are no shares of what they are
-    committed to; and the party's signature on both and on its view of U1 and U2."""
+    """y: uint16 or uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
     party: Index
     y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
-    complaints: Indices
     signature: Signature
 
 
@@ -213,7 +190,7 @@ class UnmaskRequest(SessionMessage):
 
 
 class UnmaskReply(SessionMessage):
-    """One share per party of U2, in order: uint8 (|U2|, 32), zeros where it complained. Never printed."""
+    """One share per party of U2, in order: uint8 (|U2|, 52). Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
     party: Index
@@ -239,24 +216,19 @@ REPLIES: dict[Stage, type[SessionMessage]] = {
 ADVERT, MASKED, CONSISTENCY = "advert", "masked", "consistency"
 
 
-def challenge(ctx: bytes, party: int, u1: bytes, nonce: bytes, ciphertexts: np.ndarray) -> int:
-    """r of a dealer, modulo l: fixed once all that it is committed to (in u1, the hash of that set) and all its sealed
-    shares are, so that no share can be made to fit it. ciphertexts: uint8 (|U1| - 1, 112).
-    """
-    parts = ctx, index_bytes(party), u1, nonce, np.ascontiguousarray(ciphertexts).tobytes()
-    return int.from_bytes(digest("challenge", *parts), "little") % ORDER
+def self_commitment(ctx: bytes, party: int, b: bytes) -> bytes:
+    """By which a party is bound to the seed of its own mask, 32 bytes."""
+    return digest("self-commitment", ctx, index_bytes(party), b)
 
 
 def advert_parts(ctx: bytes, party: int, keys: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 0. keys: 128 bytes, the cipher key and three points."""
+    """What a party signs in stage 0. keys: of `AdvertiseReply`."""
     return ctx, index_bytes(party), keys
 
 
-def masked_parts(
-    ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray, complaints: np.ndarray
-) -> tuple[bytes, ...]:
-    """What a party signs in stage 2; u1 and u2 are the hashes of those sets, complaints are places in the roster."""
-    return ctx, index_bytes(party), u1, u2, ring_digest(y), indices_bytes(complaints)
+def masked_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray) -> tuple[bytes, ...]:
+    """What a party signs in stage 2; u1 and u2 are the hashes of those sets."""
+    return ctx, index_bytes(party), u1, u2, ring_digest(y)
 
 
 def consistency_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, u3: bytes) -> tuple[bytes, ...]:

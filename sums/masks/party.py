@@ -1,16 +1,16 @@
 """A party's computations in a session, without its disk: shares dealt and opened, what the coordinator says of others
 checked, votes and noise under the masks.
 
-b and the private mask key are shared t-out-of-|U1|; later one of the two is given for each peer, never both
-(Bonawitz et al. 2017, figure 4, rounds 1 and 2). A third secret, z, blinds the proof that the shares are good
-(`sums.masks.shares`). Ciphertexts are opened and checked with the masked votes, before anything is unmasked: who
-shared falsely is named to the coordinator. y = votes + noise share + PRG(b) + sum over peers of +-PRG(pair), in the
-ring (figure 4, round 2)."""
+b and the seed of the private mask key are shared t-out-of-|U1|; later one of the two is given for each peer, never both
+(Bonawitz et al. 2017, figure 4, rounds 1 and 2). Ciphertexts are opened with the masked votes, before anything is
+unmasked: a party whose peer's does not open gives nothing and names it. Whether what is in them are shares of what the
+peer is committed to shows only when it is rebuilt. y = votes + noise share + PRG(b) + sum over peers of +-PRG(pair), in
+the ring (figure 4, round 2)."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -19,9 +19,8 @@ from consilium.protocol.identity import verify
 from consilium.protocol.messages import VOTE_DTYPE
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.agreement import NONCE_BYTES, Agreement, seal, sealing_key, unseal
-from consilium.sums.curve import is_proper, montgomery
-from consilium.sums.errors import BadKey, BadSignature, InconsistentView, ThresholdNotMet
+from consilium.sums.agreement import Agreement, seal, unseal
+from consilium.sums.errors import BadKey, BadShare, BadSignature, InconsistentView, ThresholdNotMet
 from consilium.sums.masks.messages import (
     ADVERT,
     CONSISTENCY,
@@ -33,17 +32,18 @@ from consilium.sums.masks.messages import (
     UnmaskRequest,
     advert_parts,
     adverts_digest,
-    challenge,
     consistency_parts,
     set_digest,
 )
 from consilium.sums.masks.ring import MaskAdder, encode, pair_key, self_key
-from consilium.sums.masks.shares import SHARE_BYTES, blend, mask_secret, point, share_bytes, share_value, split
+from consilium.sums.masks.shares import SHARE_BYTES, are_shares, mask_private, split
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import Value
 from consilium.sums.roster import Roster
 
 Memory = dict[str, Value]
+verified = lru_cache(maxsize=8192)(verify)
+"""The same signatures are shown to all parties: in a process that simulates many, each is checked once."""
 T = TypeVar("T", bytes, np.ndarray)
 
 
@@ -104,7 +104,7 @@ def check_signatures(roster: Roster, ctx: bytes, memory: Memory, request: Unmask
     hashes = secret(memory, "u1"), secret(memory, "u2"), secret(memory, "u3")
     for index, signature in zip(signers, request.signatures, strict=True):
         parts = consistency_parts(ctx, index, *hashes)
-        if not verify(roster.key(index), signature.tobytes(), CONSISTENCY, *parts):
+        if not verified(roster.key(index), signature.tobytes(), CONSISTENCY, *parts):
             raise BadSignature(roster.name(index), "view of the survivors")
 
 
@@ -121,11 +121,9 @@ def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, ke
     seen: set[bytes] = set()
     for index, keys, signature in zip(advertised, request.keys, request.signatures, strict=True):
         name, content = roster.name(index), keys.tobytes()
-        if not verify(roster.key(index), signature.tobytes(), ADVERT, *advert_parts(ctx, index, content)):
+        if not verified(roster.key(index), signature.tobytes(), ADVERT, *advert_parts(ctx, index, content)):
             raise BadSignature(name, "advert")
-        if not is_proper(content[KEY_BYTES : 2 * KEY_BYTES]):
-            raise BadKey(name, "is of low order, or not in canonical form")
-        for key in (content[:KEY_BYTES], _mask_key(content)):
+        for key in (content[:KEY_BYTES], content[KEY_BYTES : 2 * KEY_BYTES]):
             if key in seen:
                 raise BadKey(name, "is used twice")
             seen.add(key)
@@ -134,97 +132,70 @@ def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, ke
 def share_secrets(
     roster: Roster, me: int, ctx: bytes, memory: Memory, request: ShareRequest
 ) -> tuple[ShareReply, Memory]:
-    """The sealed shares for each peer of U1 with their proof, and the memory after: no private keys, only what they
-    agreed.
+    """The sealed shares for each peer of U1, and the memory after: no private keys, only what they agreed.
 
     Raises
     ------
     BadKey : a key is of low order.
     """
     advertised = request.advertised.tolist()
-    points = [point(index) for index in advertised]
-    b, z = (int.from_bytes(secret(memory, name), "little") for name in ("b", "z"))
-    shares = list(
-        zip(*(split(shared, roster.t, points) for shared in (b, mask_secret(secret(memory, "mask")), z)), strict=True)
-    )
-    cipher, pair = Agreement(secret(memory, "cipher")), Agreement(secret(memory, "mask"))
-    nonce = secrets.token_bytes(NONCE_BYTES)
+    seeds = secret(memory, "b"), secret(memory, "mask_seed")
+    cipher, pair = Agreement(secret(memory, "cipher")), Agreement(mask_private(seeds[1]))
     cipher_secrets, mask_secrets, sealed, own_share = [], [], [], b""
-    for peer, keys, dealt in zip(advertised, request.keys, shares, strict=True):
-        plain = b"".join(map(share_bytes, dealt))
+    for peer, keys, dealt in zip(advertised, request.keys, split(seeds, roster.t, advertised), strict=True):
         if peer == me:
-            own_share = plain[:SHARE_BYTES]
+            own_share = dealt[0].tobytes()
             continue
         content, name = keys.tobytes(), roster.name(peer)
         agreed = cipher.with_peer(content[:KEY_BYTES], name)
-        sealed.append(seal(sealing_key(agreed, ctx, me, peer), nonce, plain, ctx, me, peer))
+        sealed.append(seal(agreed, dealt.tobytes(), ctx, me, peer))
         cipher_secrets.append(agreed)
-        mask_secrets.append(pair.with_peer(_mask_key(content), name))
-    u1 = adverts_digest(ctx, request.advertised, request.keys, request.signatures)
-    ciphertexts = _rows(sealed)
-    r = challenge(ctx, me, u1, nonce, ciphertexts)
-    values = _rows([share_bytes(blend(r, z_share, b_share, mask_share)) for b_share, mask_share, z_share in shares])
+        mask_secrets.append(pair.with_peer(content[KEY_BYTES : 2 * KEY_BYTES], name))
     memory_after: Memory = {
         "b": memory["b"],
-        "u1": u1,
+        "u1": adverts_digest(ctx, request.advertised, request.keys, request.signatures),
         "advertised": request.advertised,
         "cipher_secrets": _rows(cipher_secrets),
         "mask_secrets": _rows(mask_secrets),
         "own_share": own_share,
     }
-    return ShareReply(sid=request.sid, party=me, nonce=nonce, ciphertexts=ciphertexts, values=values), memory_after
+    return ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed)), memory_after
 
 
 def open_shares(
     roster: Roster, me: int, ctx: bytes, memory: Memory, request: MaskedRequest
-) -> tuple[Memory, dict[int, bytes], np.ndarray]:
-    """What is kept for the next stages, the X25519 mask secret by peer in U2, and the places of the peers whose shares
-    are not good, uint16: their ciphertext does not open, or what it holds does not give their value.
+) -> tuple[Memory, dict[int, bytes]]:
+    """What is kept for the next stages, and the X25519 mask secret by peer in U2.
+
+    Raises
+    ------
+    BadShare : a peer's ciphertext does not open, or holds no shares.
     """
     peers = [index for index in matrix(memory, "advertised").tolist() if index != me]
     cipher_secrets = dict(zip(peers, matrix(memory, "cipher_secrets"), strict=True))
     mask_secrets = dict(zip(peers, matrix(memory, "mask_secrets"), strict=True))
-    b_shares = np.zeros((len(request.sharers), SHARE_BYTES), dtype=np.uint8)
-    mask_shares = np.zeros_like(b_shares)
+    shares = np.zeros((len(request.sharers), 2, SHARE_BYTES), dtype=np.uint8)
     pairs: dict[int, bytes] = {}
-    complaints: list[int] = []
-    sealed = zip(request.nonces, request.ciphertexts, request.challenges, request.values, strict=True)
+    sealed = iter(request.ciphertexts)
     for row, peer in enumerate(request.sharers.tolist()):
         if peer == me:
-            b_shares[row] = np.frombuffer(secret(memory, "own_share"), dtype=np.uint8)
+            shares[row, 0] = np.frombuffer(secret(memory, "own_share"), dtype=np.uint8)
             continue
         pairs[peer] = mask_secrets[peer].tobytes()
-        nonce, ciphertext, r, value = (part.tobytes() for part in next(sealed))
-        key = sealing_key(cipher_secrets[peer].tobytes(), ctx, peer, me)
-        plain = unseal(key, nonce, ciphertext, ctx, peer, me)
-        if plain is None or not _is_good(plain, r, value):
-            complaints.append(peer)
-            continue
-        b_shares[row], mask_shares[row], _ = np.frombuffer(plain, dtype=np.uint8).reshape(3, SHARE_BYTES)
+        plain = unseal(cipher_secrets[peer].tobytes(), next(sealed).tobytes(), ctx, peer, me)
+        if plain is None:
+            raise BadShare(roster.name(peer), "what it sealed does not open")
+        shares[row] = np.frombuffer(plain, dtype=np.uint8).reshape(2, SHARE_BYTES)
+        if not are_shares(shares[row]):
+            raise BadShare(roster.name(peer), "what it sealed are no shares")
     memory_after: Memory = {
         "u1": memory["u1"],
         "u2": set_digest("U2", ctx, request.sharers),
         "sharers": request.sharers,
-        "b_shares": b_shares,
-        "mask_shares": mask_shares,
+        "b_shares": shares[:, 0],
+        "mask_shares": shares[:, 1],
     }
-    return memory_after, pairs, np.array(complaints, dtype=np.uint16)
-
-
-def _is_good(plain: bytes, r: bytes, value: bytes) -> bool:
-    """Whether the three shares give the dealer's value."""
-    content = plain + r
-    b, k, z, factor = (
-        share_value(content[start : start + SHARE_BYTES]) for start in range(0, len(content), SHARE_BYTES)
-    )
-    if b is None or k is None or z is None or factor is None:
-        return False
-    return share_bytes(blend(factor, z, b, k)) == value
-
-
-def _mask_key(keys: bytes) -> bytes:
-    """The X25519 key of an advert's mask point."""
-    return montgomery(keys[KEY_BYTES : 2 * KEY_BYTES])
+    return memory_after, pairs
 
 
 def _rows(contents: list[bytes]) -> np.ndarray:
@@ -237,11 +208,6 @@ VotesOn = Callable[[np.ndarray], np.ndarray]
 
 NoiseOf = Callable[[float, tuple[int, int]], np.ndarray]
 """Standard deviation and shape -> discrete Gaussian noise, int64, from the system's entropy."""
-
-
-def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
-    """The noise of a party that has no sampler: it refuses sessions that need one."""
-    raise Refused(Rule.POLICY, detail="this party was given no sampler, and the session asks for noise")
 
 
 def checked_votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:

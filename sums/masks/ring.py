@@ -25,7 +25,7 @@ def sigma_total(sigma: float, noise_shares: int, parties: int) -> float:
     >>> sigma_total(100.0, 25, 100)
     200.0
     """
-    return sigma * math.sqrt(parties / max(noise_shares, 1)) if sigma > 0 else 0.0
+    return sigma * math.sqrt(parties / noise_shares)
 
 
 def choose_ring(largest: int, noise: float) -> RingBits:

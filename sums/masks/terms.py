@@ -11,21 +11,20 @@ from pydantic import Field
 from consilium.sums.errors import OverflowRisk, UnsafeSession
 from consilium.sums.masks.ring import RingBits, choose_ring, sigma_total
 from consilium.sums.roster import MOST_PARTIES, SumRoster
-from consilium.sums.terms import LIFETIME, TAIL, SessionTerms, Sigma
+from consilium.sums.terms import LIFETIME, TAIL, SessionTerms
 
 
 class MaskedTerms(SessionTerms):
     """Terms of one session, see `SessionTerms`.
 
-    ring: bits. sigma: standard deviation of the noise on one count, all `noise_shares` shares together; 0 and 0 without
-    noise. lifetime: seconds from a party's first answer until it throws the session away, by its own clock.
+    ring: bits. noise_shares: of honest parties, which together are noise of `sigma`. lifetime: seconds from a party's
+    first answer until it throws the session away, by its own clock.
     """
 
     SIGNED_AS: ClassVar[str] = "session"
 
     ring: RingBits
-    sigma: Sigma = 0.0
-    noise_shares: int = Field(default=0, ge=0, le=MOST_PARTIES)
+    noise_shares: int = Field(ge=1, le=MOST_PARTIES)
     lifetime: int = Field(default=LIFETIME, ge=1, le=30 * 24 * 3600)
 
     @classmethod
@@ -34,7 +33,7 @@ class MaskedTerms(SessionTerms):
     ) -> Self:
         """See `SessionTerms.create`; with the smallest ring that is safe. Raises OverflowRisk where no ring holds the
         sum."""
-        noise = sigma_total(others.get("sigma", 0.0), others.get("noise_shares", 0), roster.n)
+        noise = sigma_total(others["sigma"], others["noise_shares"], roster.n)
         others["ring"] = choose_ring(teachers * roster.n, noise)
         return super().create(roster, federation, queries, classes, teachers, **others)
 
@@ -48,14 +47,12 @@ class MaskedTerms(SessionTerms):
         OverflowRisk : the ring is too small.
         """
         super().check(roster)
-        if (self.sigma > 0) != (self.noise_shares > 0):
-            raise UnsafeSession(f"sigma {self.sigma:g} with {self.noise_shares} noise shares: both or neither")
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
                 f"noise in {self.noise_shares} shares, but only u_min - c = {roster.sure} honest parties"
                 " are sure to be in the sum"
             )
-        if self.sigma > 0 and self.sigma**2 < self.noise_shares:
+        if self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
         noise = sigma_total(self.sigma, self.noise_shares, roster.n)
         reach = self.teachers * roster.n + TAIL * noise
@@ -63,11 +60,11 @@ class MaskedTerms(SessionTerms):
             raise OverflowRisk(reach, 2 ** (self.ring - 1))
 
     @property
-    def exact(self) -> bool:
-        """Whether the sum is without noise."""
-        return self.sigma == 0
+    def noise(self) -> tuple[float, int]:
+        """See `SessionTerms.noise`."""
+        return self.sigma, self.noise_shares
 
     @property
     def sigma_share(self) -> float:
-        """Standard deviation of the noise that one party adds to one count; 0.0 without noise."""
-        return self.sigma / math.sqrt(self.noise_shares) if self.sigma > 0 else 0.0
+        """Standard deviation of the noise that one party adds to one count."""
+        return self.sigma / math.sqrt(self.noise_shares)

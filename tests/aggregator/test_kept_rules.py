@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import DistributedTwoPhase
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import KeptRules
 from consilium.aggregator.store import GivenSums
-from consilium.coordinator.mechanisms import DistributedTwoPhase
 from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.aggregators.terms import VerifiedTerms

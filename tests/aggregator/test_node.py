@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import tomli_w
 
+from consilium.accounting.mechanisms import Distributed, GNMax
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.policy import AggregatorFile
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms.counts import GNMax
-from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.privacy import promised
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError, OutputExists

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from consilium.accounting.mechanisms import Histogram
 from consilium.accounting.target import worst_case
-from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
-from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
-from consilium.coordinator.privacy import promised, promised_in_other_units, promised_to_student
+from consilium.accounting.units import Unit
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.mechanisms import MECHANISMS
+from consilium.coordinator.privacy import promised, promised_in_other_units
 from consilium.models.keys import TEACHERS
 from tests.federation import make_config
 
@@ -24,19 +24,16 @@ PARTLY: dict[str, dict[str, Any]] = {
     "lnmax": {},
     "confident": {"threshold": 150},
     "interactive": {"threshold": 150, "confidence": 0.9},
-    "distributed": {"threshold": 0, "noise_shares": 3},
-    "distributed_two_phase": {"threshold": 10, "noise_shares": 3},
 }
-ALL_ANSWERED = {"gnmax", "histogram", "lnmax", "distributed"}
+ALL_ANSWERED = {"gnmax", "histogram", "lnmax"}
 
 
 def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
     privacy = {"unit": "party", "delta": 1e-5, "epsilon": 1.0, **changes.pop("privacy", {})}
-    votes = "distributed" if mechanism["name"].startswith("distributed") else "plaintext"
     return {
         "name": "small",
         "minimum_parties": 2,
-        "collection": votes,
+        "collection": "plaintext",
         "mechanism": mechanism,
         "privacy": privacy,
         "query_budget": {"queries": queries, "answers": answers},
@@ -50,7 +47,7 @@ def promise(federation: Federation) -> float:
 
 class TestCalibration:
     def test_every_private_mechanism_is_among_the_cases(self) -> None:
-        assert set(PARTLY) == set(KINDS) - {"immutable", "immutable_gaussian"}
+        assert set(PARTLY) == set(MECHANISMS) - {"immutable", "immutable_gaussian"}
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -81,7 +78,7 @@ class TestCalibration:
 
     @pytest.mark.slow
     def test_the_ratio_of_two_scales_and_a_scale_that_is_given(self) -> None:
-        two = {"name": "distributed_two_phase", "threshold": 150, "noise_shares": 3}
+        two = {"name": "confident", "threshold": 150}
         both = Federation.model_validate(table(two, 800, 300)).mechanism
         assert both.sigma1 / both.sigma2 == pytest.approx((3 * 800 / 300) ** 0.5, rel=2e-3)  # pyright: ignore
         one = Federation.model_validate(table({**two, "sigma1": 300.0}, 800, 300))
@@ -94,12 +91,6 @@ class TestCalibration:
         with_it = Federation.model_validate(table({"name": "gnmax"}, privacy={"epsilon": 8.0, "sanitised": sanitised}))
         assert with_it.mechanism.sigma > without.mechanism.sigma  # pyright: ignore
         assert 0.995 * 8 <= promise(with_it) <= 8.0
-
-    def test_a_share_of_the_noise_stays_wide_enough(self) -> None:
-        shares = {"name": "distributed", "threshold": 0, "noise_shares": 10_000}
-        resolved = Federation.model_validate(table(shares, 5, 5, privacy={"epsilon": 8.0}))
-        assert resolved.mechanism.sigma >= 100  # pyright: ignore
-        assert promise(resolved) <= 8.0
 
     @pytest.mark.parametrize(
         ("mechanism", "privacy", "said"),
@@ -117,24 +108,12 @@ class TestCalibration:
             ({"name": "immutable", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
             ({"name": "immutable_gaussian", "constant": 9, "unsafe_not_private": True}, {}, "no amount of noise"),
             ({"name": "gnmax", "sigma1": 3.0}, {}, "sigma1"),
+            ({"name": "distributed", "noise_shares": 3}, {}, "distributed"),
         ],
     )
     def test_what_is_refused(self, mechanism: dict, privacy: dict, said: str) -> None:
         with pytest.raises(ValidationError, match=said):
             Federation.model_validate(table(mechanism, privacy=privacy))
-
-    def test_scales_are_found_by_their_mark(self) -> None:
-        assert {name: list(noise_scales(kind)) for name, kind in KINDS.items()} == {
-            "lnmax": ["gamma"],
-            "gnmax": ["sigma"],
-            "histogram": ["sigma"],
-            "confident": ["sigma1", "sigma2"],
-            "interactive": ["sigma1", "sigma2"],
-            "immutable": ["gamma"],
-            "immutable_gaussian": ["sigma"],
-            "distributed": ["sigma"],
-            "distributed_two_phase": ["sigma1", "sigma2"],
-        }
 
 
 class TestDigest:
@@ -184,7 +163,7 @@ class TestDigest:
 def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     said = TestDigest.BASE
     left_out = {key: value for key, value in said.items() if key != "collection"}
-    assert Federation.model_validate(left_out).collection == "distributed"
+    assert Federation.model_validate(left_out).collection == "secure"
 
 
 @pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)
@@ -199,31 +178,10 @@ def test_a_teacher_has_its_own_keys_and_no_others(kind: type) -> None:
 
 
 def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
-    one, several = (make_config(teachers_per_party=count, mechanism=NoisyHistogram(sigma=40.0)) for count in (1, 4))
+    one, several = (make_config(teachers_per_party=count, mechanism=Histogram(sigma=40.0)) for count in (1, 4))
     assert promised_in_other_units(one) == {}
     found = promised_in_other_units(several)
     assert set(found) == {f"guarantee_{unit}" for unit in Unit if unit is not several.privacy.unit}
     by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
     assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
     assert all(guarantee.publishable for guarantee in found.values())
-
-
-def test_whoever_sees_labels_alone_is_promised_less_than_a_coordinator_that_sees_histograms() -> None:
-    labels, counts = (
-        make_config(
-            collection="plaintext",
-            query_budget=QueryBudget(queries=60, answers=60),
-            mechanism=Distributed(threshold=0, sigma=40.0, noise_shares=3, release_counts=shown),
-        )
-        for shown in (False, True)
-    )
-    assert promised(labels).towards is Towards.COORDINATOR
-    to_student = promised_to_student(labels)
-    assert to_student.towards is Towards.STUDENT
-    assert to_student.epsilon < 0.9 * promised(labels).epsilon
-    assert promised_to_student(counts).epsilon == promised(counts).epsilon
-    mechanism = GNMax(sigma=40.0)
-    assert (
-        promised_to_student(make_config(mechanism=mechanism)).epsilon
-        == promised(make_config(mechanism=mechanism)).epsilon
-    )

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection import admission
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import Door
-from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
-from tests.federation import drop, make_config, make_homes, make_rows, make_secure
+from tests.federation import drop, make_config, make_homes, make_rows, make_secure, node_at
 
 FEW = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
 WIDE = GNMax(sigma=4.0)
@@ -58,7 +57,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, masked=False, **changes):
         homes = make_homes(tmp_path / "homes", 5)
         keys = make_secure(homes, tmp_path) if masked else None
-        roster = {"collection": "distributed", "roster": keys.roster.digest, "noise_shares": 4} if keys else {}
+        roster = {"collection": "secure", "roster": keys.roster.digest, "noise_shares": 4} if keys else {}
         config = make_config(timeouts=SOON, mechanism=WIDE if keys else FEW, **roster, **changes)
         hall = Hall(homes, faults)
         hall.there = there
@@ -69,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             tmp_path,
             log,
             lambda source: student(source, hall, log),
-            keys or CLEAR,
+            keys or PLAINTEXT,
             nodes=hall,
             door=Door(),
         ).run()
@@ -117,11 +116,13 @@ class TestReturned:
         """Where a party's state of before is put."""
         return tmp_path / "backup"
 
-    def _swap(self, hall: Hall, log: Told, change: Callable[[], object]) -> None:
+    def _swap(self, hall: Hall, log: Told, home: Path, change: Callable[[], object]) -> None:
         """Party p00 is stopped, its files change, and it is started."""
         hall.there = {1, 2, 3}
         log.wait_for("lost")
+        hall.parties[0].store.close()
         change()
+        hall.parties[0] = node_at(home)
         hall.there = {0, 1, 2, 3}
 
     def test_one_with_an_older_state_is_out_until_it_has_the_newest(self, run, tmp_path: Path, backup: Path) -> None:
@@ -131,10 +132,10 @@ class TestReturned:
             shutil.copytree(home, backup)
             source.ask(make_rows(5, 1)[0])
             shutil.copytree(home, newest)
-            self._swap(hall, log, lambda: put_back(home, backup))
+            self._swap(hall, log, home, lambda: put_back(home, backup))
             source.ask(make_rows(5, 2)[0])
             log.seen.clear()
-            self._swap(hall, log, lambda: put_back(home, newest))
+            self._swap(hall, log, home, lambda: put_back(home, newest))
             log.wait_for("late")
             source.ask(make_rows(5, 3)[0])
 
@@ -145,7 +146,7 @@ class TestReturned:
     def test_one_with_its_own_state_stays(self, run, tmp_path: Path) -> None:
         def student(source: LabelSource, hall: Hall, log: Told) -> None:
             source.ask(make_rows(5, 1)[0])
-            self._swap(hall, log, lambda: None)
+            self._swap(hall, log, tmp_path / "homes" / "00000", lambda: None)
             source.ask(make_rows(5, 2)[0])
 
         assert run({0, 1, 2, 3}, student)["parties_counted"] == [4, 4]
@@ -176,7 +177,7 @@ def test_masked_sums_with_noise_in_them_take_a_late_party_at_once(run) -> None:
 def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
     homes = make_homes(tmp_path / "homes", 5)
     keys = make_secure(homes, tmp_path)
-    config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2, mechanism=FEW)
+    config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2)
     assert (least_parties(config, keys.roster), keys.roster.u_min) == (4, 4)
 
 

@@ -10,19 +10,28 @@ import tomli_w
 
 import consilium.coordinator.label_service
 import consilium.party.hidden_votes
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.accounting.mechanisms import Confident, GNMax
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
-from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
-from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.party.home import PartyFile
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
-from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
+from tests.federation import (
+    FakeTransport,
+    hello_of,
+    make_config,
+    make_home,
+    make_homes,
+    make_rows,
+    make_secure,
+    node_at,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
@@ -34,7 +43,6 @@ MAY_SEED = {
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/learn.py",  # what other noise would have given, in a simulation's own report
     "simulations/papers/measure.py",  # the papers' rows on their public votes, as often as there are seeds
-    "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/attack/membership.py",  # games on a simulated case, whose answers nobody gets
 }
 
@@ -74,10 +82,7 @@ def with_seed(homes: list[Path]) -> list[Path]:
 @pytest.mark.parametrize("simulation", [False, True])
 @pytest.mark.parametrize(
     ("votes", "mechanism"),
-    [
-        ("plaintext", Confident(threshold=3, sigma1=2.0, sigma2=1.0)),
-        ("distributed", Distributed(threshold=3, sigma=4.0, noise_shares=4)),
-    ],
+    [("plaintext", Confident(threshold=3, sigma1=2.0, sigma2=1.0)), ("secure", GNMax(sigma=4.0))],
 )
 def test_a_whole_federation_makes_no_seeded_noise(
     tmp_path: Path, log, monkeypatch: pytest.MonkeyPatch, votes: str, mechanism: AnyMechanism, simulation: bool
@@ -106,13 +111,13 @@ def test_a_whole_federation_makes_no_seeded_noise(
     def student(source: LabelSource) -> None:
         source.ask(rows)
 
-    FederationRun(FakeTransport(homes), config, tmp_path, log, student, keys or CLEAR).run()
+    FederationRun(FakeTransport(homes), config, tmp_path, log, student, keys or PLAINTEXT).run()
     assert bool(made) == simulation
 
 
 def test_a_party_takes_no_seed_for_its_teachers_outside_a_simulation(tmp_path: Path) -> None:
     """A lying coordinator sends one all the same, in terms that bind it to the request."""
-    home = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    home = node_at(make_home(tmp_path / "home", "p"))
     honest = make_config(**DEPLOYED)
     lying = honest.model_copy(update={"seed": 9})
     home.hello(hello_of(lying))

@@ -15,12 +15,11 @@ import pytest
 import tomli_w
 
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import DataReport, Rows, load_rows, read_rows
-from consilium.party.home import open_home
+from consilium.data.private_rows import DataReport, FileRows, Rows
 from consilium.party.node import PartyNode
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.schema import Range, Schema
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, node_at
 from tests.party.test_node import join, node, vote
 
 SCHEMA = make_config().rows
@@ -35,17 +34,16 @@ def save(path: Path, **changes) -> Path:
 
 def test_columns_and_classes_are_matched_by_name(tmp_path: Path) -> None:
     x, y = make_rows(20, 1)
-    straight = load_rows(save(tmp_path / "a.npz"), SCHEMA)
-    turned = load_rows(
+    straight = FileRows(save(tmp_path / "a.npz")).read(SCHEMA)
+    turned = FileRows(
         save(
             tmp_path / "b.npz",
             x=np.column_stack([x[:, ::-1], np.zeros(20)]),
             features=np.array([*FEATURES[::-1], "more"]),
             y=1 - y,
             classes=np.array(CLASSES[::-1]),
-        ),
-        SCHEMA,
-    )
+        )
+    ).read(SCHEMA)
     assert (straight.x == turned.x).all()
     assert (straight.y == turned.y).all()
 
@@ -63,12 +61,12 @@ def test_columns_and_classes_are_matched_by_name(tmp_path: Path) -> None:
 )
 def test_wrong_files_are_refused(tmp_path: Path, change: dict, rule: Rule) -> None:
     with pytest.raises(Refused) as caught:
-        load_rows(save(tmp_path / "a.npz", **change), SCHEMA)
+        FileRows(save(tmp_path / "a.npz", **change)).read(SCHEMA)
     assert caught.value.refusal == Refusal(rule=rule)
 
 
 def test_rows_are_not_in_repr(tmp_path: Path) -> None:
-    rows = load_rows(save(tmp_path / "a.npz"), SCHEMA)
+    rows = FileRows(save(tmp_path / "a.npz")).read(SCHEMA)
     assert repr(rows) == "Rows()"
 
 
@@ -105,7 +103,7 @@ def load(
         "label": {"column": "num", "classes": {"0": "healthy", **{str(grade): "diseased" for grade in range(1, 5)}}},
         "missing": {"rule": rule, "codes": ["?"]},
     }
-    return read_rows(path, schema(heart, *ranges), DataRules.model_validate(rules))
+    return FileRows(path, DataRules.model_validate(rules)).report(schema(heart, *ranges))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -140,7 +138,7 @@ def write(tmp_path, **tables) -> PartyNode:
         **tables,
     }
     (home / "party.toml").write_text(tomli_w.dumps(table))
-    return PartyNode(open_home(home))
+    return node_at(home)
 
 
 def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> None:

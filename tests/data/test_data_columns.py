@@ -11,7 +11,7 @@ import pytest
 
 from consilium.data.encoding import encode, infer
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import DataReport, Rows, digest_of, read_rows
+from consilium.data.private_rows import DataReport, FileRows, Rows
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.schema import Schema
 
@@ -34,7 +34,7 @@ SECRET = "4711"
 def read(tmp_path: Path, content: str, schema: Schema = SCHEMA, **tables: Any) -> tuple[Rows | None, DataReport]:
     path = tmp_path / "data.csv"
     path.write_text(content)
-    rows, report = read_rows(path, schema, DataRules.model_validate(tables))
+    rows, report = FileRows(path, DataRules.model_validate(tables)).report(schema)
     assert (rows is None) == bool(report.problems)
     assert SECRET not in f"{report}{report.problems}{report.doubts}{report.remarks}".replace(str(tmp_path), "")
     return rows, report
@@ -176,7 +176,7 @@ def features_file(path: Path) -> Path:
 )
 def test_files_of_features_stay_what_they_were(tmp_path: Path, name: str, columns: dict) -> None:
     tables = {"columns": columns, "missing": {"rule": "mean"}}
-    rows, report = read_rows(features_file(tmp_path / name), SCHEMA, DataRules.model_validate(tables))
+    rows, report = FileRows(features_file(tmp_path / name), DataRules.model_validate(tables)).report(SCHEMA)
     assert rows is not None, report.problems
     np.testing.assert_allclose(rows.x, expected(PUBLIC), rtol=0, atol=1e-7)
 
@@ -195,7 +195,7 @@ def test_a_party_and_a_simulation_read_the_same_numbers(tmp_path: Path, suffix: 
     ).with_columns(pl.col("creatinine").fill_nan(None))
     path = tmp_path / f"data{suffix}"
     frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
-    rows, _ = read_rows(path, SCHEMA, DataRules())
+    rows, _ = FileRows(path).report(SCHEMA)
     assert rows is not None
     raw = read_raw([path], TableRule(only=("age", "sex", "stage", "creatinine"))).frame
     assert rows.x.tobytes() == expected(raw).tobytes()
@@ -214,15 +214,15 @@ def test_several_files_are_one_party(tmp_path: Path) -> None:
     header, *lines = OWN.splitlines()
     for index, line in enumerate(lines):
         (tmp_path / f"2024-{index}.csv").write_text(f"{header}\n{line}\n")
-    rows, report = read_rows(tmp_path / "2024-*.csv", SCHEMA, DataRules())
+    rows, report = FileRows(tmp_path / "2024-*.csv").report(SCHEMA)
     assert rows is not None
     assert (report.rows, report.problems) == (4, ())
     assert rows.x.tobytes() == expected(PUBLIC).tobytes()
-    before = digest_of(tmp_path / "2024-*.csv")
+    before = FileRows(tmp_path / "2024-*.csv").digest()
     (tmp_path / "2024-3.csv").write_text("age,sex,creatinine,label\nx,male,1,well\n")
-    _, report = read_rows(tmp_path / "2024-*.csv", SCHEMA, DataRules())
+    _, report = FileRows(tmp_path / "2024-*.csv").report(SCHEMA)
     assert [str(problem).split(". ")[0] for problem in report.problems] == [
         "2024-3.csv, stage: the file has no such column",
         "age: 1 of 4 rows hold text that is no number (first: line 2 of 2024-3.csv)",
     ]
-    assert len({before, digest_of(tmp_path / "2024-*.csv"), digest_of(tmp_path / "2024-1.csv")}) == 3
+    assert len({before, FileRows(tmp_path / "2024-*.csv").digest(), FileRows(tmp_path / "2024-1.csv").digest()}) == 3

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.data.files import BLOCK
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import DataReport, load_rows, read_rows
+from consilium.data.private_rows import DataReport, FileRows
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.schema import Range, Schema
 
@@ -34,7 +34,7 @@ def rules(**tables: Any) -> DataRules:
 def report_on(tmp_path: Path, content: str | bytes, suffix: str = ".csv", **tables: Any) -> DataReport:
     path = tmp_path / f"data{suffix}"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    rows, report = read_rows(path, SCHEMA, rules(**tables))
+    rows, report = FileRows(path, rules(**tables)).report(SCHEMA)
     assert (rows is None) == bool(report.problems)
     return report
 
@@ -99,7 +99,7 @@ PARQUET_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
 def test_faults_of_parquet(tmp_path: Path, capfd, write: Callable[[Path], Any], where: str, what: str) -> None:
     path = tmp_path / "data.parquet"
     write(path)
-    rows, report = read_rows(path, SCHEMA, DataRules())
+    rows, report = FileRows(path).report(SCHEMA)
     assert rows is None
     found = [str(problem) for problem in report.problems if problem.where.removeprefix(f"{tmp_path}/") == where]
     assert any(what in line for line in found), (found, report.problems)
@@ -137,7 +137,7 @@ NPZ_FAULTS: list[tuple[str, Callable[[Path], Any], str, str]] = [
 def test_faults_of_npz(tmp_path: Path, write: Callable[[Path], Any], where: str, what: str) -> None:
     path = tmp_path / "data.npz"
     write(path)
-    rows, report = read_rows(path, SCHEMA, DataRules())
+    rows, report = FileRows(path).report(SCHEMA)
     assert rows is None
     found = [str(problem) for problem in report.problems if problem.where.removeprefix(f"{tmp_path}/") == where]
     assert any(what in line for line in found), (found, report.problems)
@@ -147,7 +147,7 @@ def test_faults_of_npz(tmp_path: Path, write: Callable[[Path], Any], where: str,
 @pytest.mark.parametrize("name", ["absent.csv", "data.xlsx", "folder.csv"])
 def test_files_that_are_not_there_or_of_no_known_format(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.csv").mkdir()
-    rows, report = read_rows(tmp_path / name, SCHEMA, DataRules())
+    rows, report = FileRows(tmp_path / name).report(SCHEMA)
     assert rows is None
     assert len(report.problems) == 1
 
@@ -177,7 +177,7 @@ def test_the_coordinator_is_told_the_rule_and_no_count(tmp_path: Path, content: 
     path = tmp_path / "data.csv"
     path.write_text(content)
     with pytest.raises(Refused) as caught:
-        load_rows(path, SCHEMA, DataRules())
+        FileRows(path).read(SCHEMA)
     assert caught.value.refusal == Refusal(rule=rule)
     assert SECRET not in str(caught.value).replace(str(tmp_path), "")
 

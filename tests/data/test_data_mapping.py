@@ -16,7 +16,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import load_rows, read_rows
+from consilium.data.private_rows import FileRows
 from consilium.models.table import fit_teachers
 from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
@@ -53,7 +53,7 @@ def as_csv(path: Path, separator: str = ",", start: bytes = b"", end: str = "\n"
 
 
 def check(path: Path, **tables: Any) -> None:
-    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({**TABLES, **tables}))
+    rows, report = FileRows(path, DataRules.model_validate({**TABLES, **tables})).report(SCHEMA)
     assert report.problems == ()
     assert rows is not None
     assert np.allclose(rows.x, EXPECTED_X, rtol=0, atol=1e-12)
@@ -104,7 +104,9 @@ def test_npz(tmp_path: Path) -> None:
 def test_missing_codes_are_numbers_too(tmp_path: Path, other: str) -> None:
     path = tmp_path / "data.csv"
     path.write_text(f"age,female,pressure,label\n61,1,-9.0,well\n61,0,120,ill\n{other}")
-    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({"missing": {"rule": "mean", "codes": ["-9"]}}))
+    rows, report = FileRows(path, DataRules.model_validate({"missing": {"rule": "mean", "codes": ["-9"]}})).report(
+        SCHEMA
+    )
     assert rows is not None
     assert report.filled == {"pressure": 2 if other else 1}
     assert rows.x[:2, 2].tolist() == [0.0, -1.0]
@@ -114,7 +116,9 @@ def test_rules_for_one_column_go_before_those_for_all(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,female,pressure,label\n61,1,,well\n,0,120,ill\n50,0,130,ill\n51,0,140,well\n")
     columns = {"age": {"missing": "drop-row"}, "female": {}, "pressure": {}}
-    rows, report = read_rows(path, SCHEMA, DataRules.model_validate({"columns": columns, "missing": {"rule": "mean"}}))
+    rows, report = FileRows(path, DataRules.model_validate({"columns": columns, "missing": {"rule": "mean"}})).report(
+        SCHEMA
+    )
     assert rows is not None
     assert (report.rows, report.used, report.filled) == (4, 3, {"pressure": 1})
 
@@ -123,7 +127,7 @@ def test_columns_that_are_not_named_are_not_read_whatever_the_coordinator_asks_f
     path = tmp_path / "data.csv"
     path.write_text("age,hiv,label\n61,x,well\n62,y,ill\n")
     schema = Schema(features=("age", "hiv"), classes=("well", "ill"), center=(60, 0), scale=(10, 1))
-    rows, report = read_rows(path, schema, DataRules.model_validate({"columns": {"age": "age"}}))
+    rows, report = FileRows(path, DataRules.model_validate({"columns": {"age": "age"}})).report(schema)
     assert rows is None
     assert [problem.where for problem in report.problems] == ["hiv"]  # nothing on what stands in it
 
@@ -131,7 +135,7 @@ def test_columns_that_are_not_named_are_not_read_whatever_the_coordinator_asks_f
 def test_faults_in_columns_that_are_not_named_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,x,x,female,pressure,label\n61,,?,1,120,well\n61,inf,1,0,130,ill\n")
-    rows, report = read_rows(path, SCHEMA, DataRules())
+    rows, report = FileRows(path).report(SCHEMA)
     assert rows is not None
     assert report.problems == ()
 
@@ -143,17 +147,17 @@ def test_rows_of_one_class_are_taken_and_doubted_unless_they_are_said_to_be_righ
 ) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,female,pressure,label\n" + rows)
-    found, report = read_rows(path, SCHEMA, DataRules(allow_one_class=allowed))
+    found, report = FileRows(path, DataRules(allow_one_class=allowed)).report(SCHEMA)
     assert found is not None
     assert (report.problems, [problem.where for problem in report.doubts]) == ((), doubts)
-    assert len(load_rows(path, SCHEMA, DataRules()).y) == rows.count("\n")
+    assert len(FileRows(path).read(SCHEMA).y) == rows.count("\n")
 
 
 def test_a_mapping_may_leave_out_a_class_that_the_file_has_none_of(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("age,female,pressure,label\n61,1,120,1\n")
     rules = DataRules.model_validate({"label": {"classes": {"1": "ill"}}})
-    assert load_rows(path, SCHEMA, rules).y.tolist() == [SCHEMA.classes.index("ill")]
+    assert FileRows(path, rules).read(SCHEMA).y.tolist() == [SCHEMA.classes.index("ill")]
 
 
 def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
@@ -201,7 +205,7 @@ def write(path: Path, *values: float) -> Path:
 def test_training_moves_values_to_the_range_and_says_so_here_only(tmp_path: Path, caplog) -> None:
     path = write(tmp_path / "data.csv", -5, 4711, 3, 4)
     with caplog.at_level(logging.WARNING):
-        rows = load_rows(path, schema(Range(feature="a", low=0, high=10)), DataRules())
+        rows = FileRows(path).read(schema(Range(feature="a", low=0, high=10)))
     assert rows.x[:, 0].tolist() == [0, 10, 3, 4]
     assert "2 of 4 rows are outside" in caplog.text
     assert "4711" not in caplog.text.replace(str(tmp_path), "")
@@ -215,7 +219,7 @@ def test_nothing_that_a_coordinator_chooses_makes_large_values_fail(
 ) -> None:
     path = write(tmp_path / "data.csv", 0.5, 4711, 3, 1e306)
     asked = schema(Range(feature="a", low=0, high=limit), scale=scale)
-    rows = load_rows(path, asked, DataRules())
+    rows = FileRows(path).read(asked)
     assert np.isfinite(rows.x).all()
     if scale == 1.0 and limit == 1e6:
         assert rows.x[:, 0].tolist() == [0.5, 4711, 3, 1e6]

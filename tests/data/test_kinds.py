@@ -14,7 +14,7 @@ import pytest
 
 from consilium.data.encoding import DeclaredColumn, encode, infer
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import read_rows
+from consilium.data.private_rows import FileRows
 from consilium.data.texts import texts_of
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConsiliumError, DataError
@@ -65,7 +65,7 @@ def test_1_numbers_keep_all_digits_at_a_party(tmp_path: Path, values: list[Any],
     frame, path = public.with_columns(label=pl.Series(["n", "y", "n", "y"])), tmp_path / f"a.{suffix}"
     (frame.write_csv if suffix == "csv" else frame.write_parquet)(path)
     codes = {"missing": {"codes": [str(BIG + 9), str(BIG + 2**63 + 9)]}}
-    rows, report = read_rows(path, schema, DataRules.model_validate(codes))
+    rows, report = FileRows(path, DataRules.model_validate(codes)).report(schema)
     assert rows is not None and report.problems == ()
     np.testing.assert_allclose(np.diff(rows.x[:, 0] * schema.scale[0]), [1.0, 1.0, 1.0], atol=1e-5)
 
@@ -190,7 +190,7 @@ def test_3_a_party_counts_its_rows(tmp_path: Path) -> None:
     schema = Schema.of_table(infer(public), ("n", "y"), encode(public, infer(public))[0])
     (tmp_path / "a.csv").write_text(HEAD + ROWS + "?,a,y\n5,a,\n", encoding="utf-8")
     rules = {"label": {"column": "y", "missing": "drop-row"}, "missing": {"rule": "drop-row", "codes": ["?"]}}
-    rows, report = read_rows(tmp_path / "a.csv", schema, DataRules.model_validate(rules))
+    rows, report = FileRows(tmp_path / "a.csv", DataRules.model_validate(rules)).report(schema)
     assert rows is not None and (report.rows, report.used, len(rows.y)) == (10, 8, 8)
 
 

@@ -66,7 +66,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "collection": "plaintext",
         "teachers_per_party": 4,
         "minimum_parties": 2,
-        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
+        "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 3.0},
         "privacy": {"unit": "record", "delta": 1e-5},
         "query_budget": {"queries": 40, "answers": 30},
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
@@ -104,8 +104,8 @@ def write_plan(folder: Path, **changes: Any) -> Path:
 
 
 NOISY: dict[str, Any] = {
-    "collection": "distributed",
-    "mechanism": {"name": "distributed", "threshold": 0, "sigma": 60.0, "noise_shares": 2},
+    "collection": "secure",
+    "mechanism": {"name": "gnmax", "sigma": 60.0},
     "query_budget": {"queries": 40, "answers": 40},
 }
 """Sums with noise in them: they go on with whoever is left."""

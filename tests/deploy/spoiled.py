@@ -26,16 +26,16 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.node.checks import Check, CheckResult, examine
 from consilium.node.kit import open_kit
 from consilium.node.manifest import ALGORITHM, MANIFEST, SignedManifest, digests_of
+from consilium.party.account import Account
 from consilium.party.deployed import PARTY
 from consilium.party.home import Policy, open_home
-from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import VerifiedRoster
 from tests.deploy.kits import edit, server_of
-from tests.federation import CLASSES, make_rows
+from tests.federation import CLASSES, hello_of, make_rows
 
 Spoil = Callable[[Path], object]
 DOCTORS: dict[str, Callable[..., list[Check]]] = {
@@ -180,11 +180,11 @@ def damaged_positions(kit: Path) -> None:
 
 def answered_elsewhere(kit: Path) -> None:
     """The party answered 40 queries in another federation."""
-    store = SpendStore(open_home(kit).spend_file)
-    terms = load(kit / "federation.json", FederationConfig).terms().model_copy(update={"federation": "a" * 64})
+    account = Account(open_home(kit).store())
+    other = hello_of(load(kit / "federation.json", FederationConfig), federation="a" * 64)
     free = Policy(allowed_classes=CLASSES, most_queries=40, most_epsilon=float("inf"))
-    store.enrol(terms, "0" * 64, free)
-    store.charge(terms, "t", [f"{at:064x}" for at in range(40)], free)
+    account.enrol(other, free)
+    account.charge(account.agreed(other.federation), "t", [f"{at:064x}" for at in range(40)], free)
 
 
 def unsafe_federation(kit: Path) -> None:

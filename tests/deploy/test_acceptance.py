@@ -39,7 +39,7 @@ from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed
-from tests.federation import UNTOLD
+from tests.federation import UNTOLD, node_at
 from tests.party.test_client_app import call, context
 
 PROMPT = "Type yes to allow it: "
@@ -177,8 +177,7 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
 def test_the_installed_app_answers_once_it_is_accepted(kit: Path) -> None:
     refusal = refusal_from_record(hello(kit))
     assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
-    standing = json.loads((kit / "state" / "answers.json").read_text())["answers"]["query.hello"]
-    assert standing["refused"] == "refused: not-accepted"
+    assert open_home(kit).store().last_answers()["query.hello"].refused == "refused: not-accepted"
     accept_kit(kit)
     assert from_record(hello(kit), HelloReply).party == "ward-a"
     (kit / POLICY_FILE).unlink()
@@ -332,7 +331,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
         if line.requested is not None and line.key in allowed:
             assert allowed[line.key] == line.requested, line.key
     assert allowed["least_rows_per_teacher"] == 20  # nothing is asked: the default
-    assert PartyNode(open_home(out / NAME)).home.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
+    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
 
 
 # The people's own limits.

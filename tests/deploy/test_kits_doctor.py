@@ -215,7 +215,7 @@ def test_a_program_that_is_not_the_operators_is_found(out: Path, monkeypatch: py
 
 def test_a_clock_that_was_set_back_is_found(out: Path) -> None:
     kit = open_kit(out / "party-ward-a")
-    (kit.state / "spend.db").touch()
+    (kit.state / "party.db").touch()
     assert checks.check_clock(kit)
     with pytest.raises(ConsiliumError):
         checks.check_clock(kit, time.time() - 1000)

@@ -37,8 +37,8 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
-from consilium.party.teach import vote
-from consilium.party.voting import load_teachers
+from consilium.party.store import Store
+from consilium.protocol.choices import counted
 from consilium.protocol.config_files import load
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import TlsFiles
@@ -301,10 +301,10 @@ def exact_votes(out: Path, name: str, pool: Path) -> np.ndarray:
     with np.load(pool) as file:
         queries = canonical_queries(file["queries"], len(FEATURES))
     where = {query_id: index for index, query_id in enumerate(query_ids(queries))}
-    [folder] = (out / f"party-{name}" / "state").glob("teachers-*")
-    trained = load_teachers(folder, config.digest())
+    trained = Store(out / f"party-{name}" / "state" / "party.db").teachers(config.digest())
     asked = queries[[where[query_id] for query_id in batch.query_ids]]
-    return vote(trained.teachers, trained.schema.standardise(asked), len(CLASSES))
+    said = np.array([teacher.predict(trained.schema.standardise(asked)) for teacher in trained.teachers])
+    return counted(said.T, len(CLASSES))
 
 
 def outside(out: Path, folder: Path, name: str) -> dict[str, bytes]:

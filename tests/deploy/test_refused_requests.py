@@ -18,8 +18,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.node import kinds
 from consilium.node.kit import open_kit
 from consilium.party.deployed import PARTY
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refused, Rule
@@ -38,7 +36,7 @@ from tests.deploy.spoiled import (
     unsafe_federation,
     written,
 )  # fmt: skip
-from tests.federation import hello_of
+from tests.federation import hello_of, node_at
 
 PARTY_KIT, SECOND_KIT = "party-ward-a", f"aggregator-{SECOND}"
 
@@ -81,7 +79,7 @@ def ask_party(nodes: Path) -> None:
     """The coordinator enrols it and has it train."""
     config = load(nodes / "coordinator" / "federation.json", FederationConfig)
     terms = json.loads((nodes / PARTY_KIT / "terms.json").read_text())
-    node = PartyNode(open_home(nodes / PARTY_KIT))
+    node = node_at(nodes / PARTY_KIT)
     node.hello(hello_of(config, public=terms["public"]))
     node.train(config.train_request())
 

@@ -66,8 +66,8 @@ REFUSED: dict[str, dict[str, tuple[Spoil, str, str]]] = {
     "party-ward-a": {
         "a file was changed": (written("terms.json", "{}"), "signature", "not as the federation's"),
         "another name": (edited("party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
-        "sessions of another format": (
-            partial(other_database, name="sessions.db"), "state", "format 99, this program knows",
+        "state of another format": (
+            partial(other_database, name="party.db"), "state", "format 99, this program knows",
         ),
     },
     f"aggregator-{SECOND}": {

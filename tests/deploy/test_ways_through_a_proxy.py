@@ -40,8 +40,8 @@ def out(tmp_path_factory) -> Path:
 @pytest.fixture
 def service(tmp_path: Path, log) -> Iterator[LabelService]:
     config = make_config(query_budget=QueryBudget(queries=100, answers=100))
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    yield LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 

@@ -116,7 +116,7 @@ MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "docs/published-student.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
     "docs/study.md": as_study,
     "docs/scenarios.md": lambda shown, folder: as_scenario(shown, folder, "stroke"),
-    "docs/secure-aggregation.md": lambda shown, folder: as_scenario(shown, folder, "stroke-distributed"),
+    "docs/secure-aggregation.md": lambda shown, folder: as_scenario(shown, folder, "stroke-secure"),
 }
 """Page -> what its TOML is."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,10 +13,8 @@ import pytest
 from consilium.coordinator.ledger import Ledger
 from consilium.node.kit import Kit, open_kit
 from consilium.node.manifest import MANIFEST
-from consilium.party.account import FORMAT
 from consilium.party.deployed import PARTY
-from consilium.party.spend import SpendStore
-from consilium.party.sum_store import SessionStore
+from consilium.party.store import FORMAT, Store
 from consilium.protocol.errors import ConfigError, LedgerError
 from tests.deploy.kits import make_kits
 
@@ -32,28 +29,15 @@ def kit(sound: Path, tmp_path: Path) -> Kit:
     return open_kit(Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a")))
 
 
-def touch_spend(path: Path) -> None:
-    SpendStore(path).greet("0" * 64, ())
-
-
-def touch_sessions(path: Path) -> None:
-    with SessionStore(path).transaction() as transaction:
-        transaction.commit()
-
-
-STORES: dict[str, Callable[[Path], object]] = {"spend.db": touch_spend, "sessions.db": touch_sessions}
-
-
-@pytest.mark.parametrize("name", STORES)
-def test_a_database_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
-    path, use = tmp_path / name, STORES[name]
-    use(path)
+def test_a_party_s_state_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "party.db"
+    Store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
     with pytest.raises(LedgerError, match=f"format {FORMAT + 1}, this program knows {FORMAT}"):
-        use(path)
+        Store(path)
     assert path.read_bytes() == before
 
 

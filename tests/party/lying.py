@@ -21,13 +21,10 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
-from consilium.node.limits import events_of
 from consilium.party.hidden_votes import QuerySet
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
-from consilium.party.sum_store import SessionStore, ids_of, phases_of
-from consilium.party.voting import save_teachers
+from consilium.party.sum_store import Sessions, ids_of
+from consilium.party.voting import TeacherSet
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, LedgerPosition, TrainRequest, VoteRequest
@@ -35,12 +32,12 @@ from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.sums.errors import SecAggError
+from consilium.sums.errors import AlreadyAnswered, SecAggError
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.party import checked_votes, noise_share
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
-from tests.federation import CLASSES, FEATURES, make_rows
+from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6
 POOL = canonical_queries(make_rows(40, 77)[0], len(FEATURES))
@@ -133,7 +130,7 @@ class Game:
         self.teachers = int(generator.integers(1, 4))
         policy = {"allowed_classes": list(CLASSES), "most_teachers": 3, **self.policy()}
         (folder / "party.toml").write_text(tomli_w.dumps({"name": "p0", "policy": policy}))
-        self.node = PartyNode(open_home(folder))
+        self.node = node_at(folder)
         self.drawn: list[tuple[float, int]] = []
         self.outcome = Outcome()
 
@@ -144,9 +141,7 @@ class Game:
             "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
             "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
-            "collection": self.pick(["plaintext"] * 4 + ["secure", "distributed"]),
-            "open_queries": bool(self.pick([True] * 4 + [False])),
-            "exact_sums": bool(self.pick([True] * 4 + [False])),
+            "collection": self.pick(["plaintext"] * 4 + ["secure"]),
         }
 
     def pick(self, items):
@@ -198,8 +193,8 @@ class Game:
 
     def hello(self) -> HelloRequest:
         """Terms, mostly such that a promise and a mode go together."""
-        votes = self.pick(["plaintext", "secure", "distributed"])
-        fitting = KINDS[3:5] if votes == "distributed" else KINDS[:3]
+        votes = self.pick(["plaintext", "secure"])
+        fitting = KINDS[3:5] if votes == "secure" else KINDS[:3]
         events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
         while self.generator.random() < 0.1:
             kinds = fitting if self.generator.random() < 0.7 else KINDS
@@ -243,9 +238,8 @@ class Game:
             return self.outcome
         self.outcome.accepted = True
         digest = self.terms.federation
-        folder = self.node.home.teachers(digest)
-        folder.mkdir()
-        save_teachers(folder, digest, "made", SCHEMA, [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
+        teachers = TeacherSet(SCHEMA, "made", "", [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
+        self.node.store.keep_teachers(digest, teachers)
         for _ in range(messages):
             try:
                 if self.generator.random() < (0.9 if self.terms.collection == "plaintext" else 0.1):
@@ -307,8 +301,7 @@ class Game:
             for key, value in item.items()
             if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
         ]
-        noisy = self.terms.collection == "distributed" or self.generator.random() < 0.1
-        sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9]) if noisy else 0.0
+        sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9])
         terms = MaskedTerms.create(
             self.roster,
             self.terms.federation,
@@ -317,8 +310,8 @@ class Game:
             self.pick([self.teachers] * 9 + [1, 2, 3]),
             position=self.position(),
             sigma=sigma,
-            noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]) if sigma else 0,
-            phase=int(self.pick([1, 1, 2])) if sigma else 1,  # pyright: ignore[reportArgumentType]
+            noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]),
+            phase=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)
@@ -331,20 +324,18 @@ class Game:
 
         checked_votes(votes(queries), terms)
         self.scale = 0.0
-        if terms.sigma > 0:
-            noise_share(watched, terms)
+        noise_share(watched, terms)
         if self.generator.random() < 0.7 and self.unmask(queries, terms):
             self.note(queries, terms.phase, self.scale)
 
     def unmask(self, queries: np.ndarray, terms: MaskedTerms) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
-        ids = ids_of(queries)
-        with SessionStore(self.node.home.state / "sessions.db").transaction() as transaction:
-            fresh = not transaction.released(ids, phases_of(terms))
-            if fresh:
-                transaction.release(ids, phases_of(terms))
-                transaction.commit()
-        return fresh
+        try:
+            with self.node.store.transaction():
+                Sessions(self.node.store).use_up(terms, {"queries": ids_of(queries)})
+        except AlreadyAnswered:
+            return False
+        return True
 
     def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
         """Votes on these queries have left, with this party's share of the noise of so large a scale."""
@@ -355,14 +346,14 @@ class Game:
 
     def compare(self) -> None:
         """True cost over charged cost, both for what the party protects, and the limits of its policy."""
-        policy = self.node.home.policy
+        policy = self.node.settings.policy
         if not self.drawn:
             return
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
-        charged = epsilon(events_of(self.terms.promise), policy)
+        charged = epsilon((self.terms.promise,), policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
-        if self.terms.collection == "distributed":
+        if self.terms.collection == "secure":
             sure = self.roster.u_min - self.roster.c
             scales = {scale for scale, _ in self.drawn}
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
@@ -382,4 +373,5 @@ class Game:
     def cost_elsewhere(self, release, given: int) -> float:
         """What the coordinator's mechanism costs on the queries that it got votes for."""
         answered = given if release.answered == release.asked else min(given, release.answered)
-        return epsilon([release.with_counts(given, answered)], self.node.home.policy)
+        promise = json.dumps([release.with_counts(given, answered).to_json()])
+        return epsilon([promise], self.node.settings.policy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,15 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from consilium.node.answering import home_folder
 from consilium.party import client_app
 from consilium.party.client_app import app
-from consilium.party.node import PartyNode
+from consilium.party.home import Home, open_home
+from consilium.party.store import Store
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.messages import HelloReply
 from consilium.protocol.records import from_record, refusal_from_record, to_record
-from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_home
-from tests.party.test_node import hello
+from tests.party.test_node import HASH, hello
 
 
 def context(node_config: dict, run_config: dict | None = None) -> Context:
@@ -84,13 +86,6 @@ def full_disk(message: str = "database or disk is full") -> sqlite3.Error:
     return error
 
 
-def as_refusal_of_the_count(*_) -> None:
-    try:
-        raise full_disk()
-    except sqlite3.Error:
-        raise Refused(Rule.POLICY, detail="spend.db") from None
-
-
 def as_no_space(*_) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", "/home/patient-4711.pickle")
 
@@ -98,10 +93,10 @@ def as_no_space(*_) -> None:
 def as_journal(*_) -> None:
     error = full_disk("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
-    raise LedgerError("sessions.db: OperationalError") from error
+    raise LedgerError("given.db: OperationalError") from error
 
 
-@pytest.mark.parametrize("fail", [as_refusal_of_the_count, as_no_space, as_journal])
+@pytest.mark.parametrize("fail", [as_no_space, as_journal])
 def test_a_full_disk_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail) -> None:
     home = make_home(tmp_path / "home", "p")
     monkeypatch.setattr(client_app, "open_home", fail)
@@ -121,19 +116,24 @@ def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkey
     assert refusal == Refusal(rule=Rule.INTERNAL)
 
 
-def test_only_a_simulated_party_writes_what_a_power_cut_may_take(tmp_path: Path, monkeypatch) -> None:
-    """Its state goes with its home. Both names of a home: the real one wins."""
-    found: list[int] = []
+def test_a_home_is_opened_once_and_anew_when_one_of_its_files_is_another(tmp_path: Path, monkeypatch) -> None:
+    opened: list[Path] = []
 
-    def look(node: PartyNode, request: object) -> None:
-        with node.spend._book.transaction() as account:
-            found.append(account._connection.execute("PRAGMA synchronous").fetchone()[0])  # pyright: ignore
-        raise Refused(Rule.POLICY)
+    def watched(folder: Path) -> Home:
+        opened.append(folder)
+        return open_home(folder)
 
-    monkeypatch.setattr(PartyNode, "hello", look)
-    home = make_home(tmp_path / "00003", "p")
-    simulated = {"partition-id": 3}
-    for node_config in (simulated, {"home": str(home)}, {"home": str(home), **simulated}):
-        call(to_record(hello()), context(node_config, {"party-root": str(tmp_path)}))
-    off, full = 0, 2
-    assert found == [off, full, full]
+    monkeypatch.setattr(client_app, "open_home", watched)
+    home = make_home(tmp_path / "home", "p")
+    asked = partial(call, to_record(hello()), context({"home": str(home)}))
+    for _ in range(2):
+        assert refusal_from_record(asked().content) is None
+    assert len(opened) == 1
+    text = (home / "party.toml").read_text()
+    (home / "party.toml").write_text(text.replace("allow_simulation = true", "allow_simulation = false"))
+    assert refusal_from_record(asked().content) == Refusal(rule=Rule.SIMULATION)
+    (home / "party.toml").write_text(text)
+    (home / "state" / "party.db").unlink()  # what is put in its place is written to, and nothing else
+    assert refusal_from_record(asked().content) is None
+    assert Store(home / "state" / "party.db").federation(HASH).terms
+    assert len(opened) == 3

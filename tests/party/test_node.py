@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax, Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms import GNMax, Immutable
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
-from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
-from consilium.party.voting import Lot, load_teachers, votes_of_teachers
+from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
+from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, node_at, vote_request
 from tests.specs import teacher_of
 
 CONFIG = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
@@ -42,7 +41,7 @@ def node(tmp_path: Path, **policy) -> PartyNode:
     folder = tmp_path / "home"
     if not folder.exists():
         make_home(folder, "p", **policy)
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 def member(tmp_path: Path, config: FederationConfig = CONFIG, **policy) -> PartyNode:
@@ -110,9 +109,9 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     assert votes.shape == (30, 4)
     assert (np.diff(votes.astype(int), axis=1) >= 0).all()
     assert len(np.unique(votes.sum(axis=1))) > 2
-    trained = load_teachers(party.home.teachers(config.digest()), config.digest())
+    trained = party.teachers(config.digest())
     rows = canonical_queries(x, 3)
-    said = votes_of_teachers(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
+    said = votes_of_teachers(trained, config.rows.inputs(rows), Lot("p", config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
     assert votes.tolist() == np.sort(said, axis=0).T.tolist()
 
@@ -128,30 +127,33 @@ def test_same_seed_same_votes_and_a_new_process_goes_on(tmp_path: Path) -> None:
 
 
 def test_training_again_changes_nothing(tmp_path: Path) -> None:
-    def written() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in party.home.teachers(config.digest()).iterdir()}
-
     config = make_config(seed=-1)
-    party = member(tmp_path, config)
-    before = written()
-    node(tmp_path).train(train(config))  # another process, another run of the coordinator's
-    assert written() == before
+    before = member(tmp_path, config).store.content()
+    again = node(tmp_path)  # another process, another run of the coordinator's
+    again.train(train(config))
+    assert again.store.content() == before
+
+
+def other_data(tmp_path: Path) -> None:
+    make_home(tmp_path / "other", "p", seed=9)
+    (tmp_path / "other" / "data.npz").replace(tmp_path / "home" / "data.npz")
 
 
 @pytest.mark.parametrize("change", ["data", "mapping", "own teacher"])
 def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
     party = member(tmp_path)
-    before = load_teachers(party.home.teachers(HASH), HASH)
+    before = party.teachers(HASH)
     match change:
         case "data":
-            make_home(tmp_path / "other", "p", seed=9)
-            (tmp_path / "other" / "data.npz").replace(party.home.data_file)
+            other_data(tmp_path)
         case "mapping":
-            party = PartyNode(dataclasses.replace(party.home, rules=DataRules(missing=MissingRule(codes=("-",)))))
+            rules = DataRules(missing=MissingRule(codes=("-",)))
+            party = PartyNode(dataclasses.replace(party.settings, rules=rules), party.rows, party.store)
         case "own teacher":
-            party = PartyNode(dataclasses.replace(party.home, teacher=LogisticRegressionSpec(C=2.0)))
+            own = LogisticRegressionSpec(C=2.0)
+            party = PartyNode(dataclasses.replace(party.settings, teacher=own), party.rows, party.store)
     party.train(train())
-    after = load_teachers(party.home.teachers(HASH), HASH)
+    after = party.teachers(HASH)
     assert after.made_from != before.made_from
     assert after.digest != before.digest  # so the same queries count again
 
@@ -170,11 +172,11 @@ OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}
 )
 def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
     party = member(tmp_path, most_teachers=4)
-    before = load_teachers(party.home.teachers(HASH), HASH)
+    before = party.teachers(HASH)
     again = node(tmp_path, most_teachers=4)  # a new process
     assert refused(again.train, train(**change)) is Rule.PROMISE
     assert refused(again.hello, hello(request=train(**change).digest())) is Rule.PROMISE
-    assert load_teachers(party.home.teachers(HASH), HASH).digest == before.digest
+    assert party.teachers(HASH).digest == before.digest
     again.train(train())
 
 
@@ -189,13 +191,12 @@ def test_voting_before_training_or_for_another_federation_is_refused(tmp_path: P
 
 
 def test_teachers_that_were_changed_on_disk_are_not_loaded(tmp_path: Path) -> None:
-    party = member(tmp_path)
-    file = next(party.home.teachers(HASH).glob("*.pickle"))
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(bytes(content))
+    member(tmp_path).store.execute("UPDATE teachers SET content = zeroblob(9)")
+    party = node(tmp_path)
     x, _ = make_rows(3, 1)
     assert refused(party.vote, vote(x)) is Rule.NOT_TRAINED
+    party.train(train())
+    party.vote(vote(x))
 
 
 def test_queries_that_are_not_what_was_hashed_are_refused(tmp_path: Path) -> None:
@@ -213,8 +214,7 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
         party = member(tmp_path, most_queries=50)  # a run of the coordinator's, in a new process
         party.vote(vote(x))
     second = node(tmp_path)
-    make_home(tmp_path / "other", "p", seed=9)
-    (tmp_path / "other" / "data.npz").replace(second.home.data_file)
+    other_data(tmp_path)
     second.train(train())  # other teachers: other votes, that count again
     with pytest.raises(Refused) as caught:
         second.vote(vote(x))
@@ -224,10 +224,13 @@ def test_most_queries_holds_over_runs_and_repeats_are_free(tmp_path: Path) -> No
 
 def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> None:
     party = member(tmp_path)
-    (party.home.state / "spend.db").unlink()
-    (party.home.state / "spend.db").mkdir()
-    x, _ = make_rows(3, 1)
-    assert refused(party.vote, vote(x)) is Rule.POLICY
+    x, _ = make_rows(900, 1)
+    pages = party.store.execute("PRAGMA page_count")[0][0]
+    party.store.execute(f"PRAGMA max_page_count = {pages}")  # as a full disk says it
+    assert refused(party.vote, vote(x)) is Rule.STORAGE
+    assert party.account.store.answered() == 0
+    party.store.execute("PRAGMA max_page_count = 100000")
+    party.vote(vote(x))
 
 
 @pytest.mark.parametrize("model", ["random_forest"])
@@ -271,9 +274,9 @@ def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: 
         party.train(train(federation(index)))
         party.vote(vote(x, federation(index)))
         served += 1
-    events = [event for index in range(served + 1) for event in federation(index).promised_events()]
-    policy = node(tmp_path).home.policy
-    assert epsilon(events[:-1], policy) <= 2.0 < epsilon(events, policy)
+    promises = [federation(index).promise() for index in range(served + 1)]
+    policy = node(tmp_path).settings.policy
+    assert epsilon(promises[:-1], policy) <= 2.0 < epsilon(promises, policy)
     assert served >= 2
     # a federation that was served before may go on: its query budget is counted already
     node(tmp_path).vote(vote(x[:5], federation(0)))
@@ -301,8 +304,7 @@ def test_a_query_twice_in_one_request_is_refused(tmp_path: Path) -> None:
 
 def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
     unsafe = make_config(
-        mechanism=Immutable(gamma=0.05, constant=100, unsafe_not_private=True),
-        query_budget=QueryBudget(queries=10, answers=10),
+        mechanism=Immutable(gamma=0.05, constant=100), query_budget=QueryBudget(queries=10, answers=10)
     )
     with pytest.raises(Refused) as caught:
         node(tmp_path, most_epsilon=1e6).hello(hello(unsafe))

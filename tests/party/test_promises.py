@@ -41,15 +41,10 @@ def test_what_leaves_never_costs_more_than_was_charged(tmp_path: Path) -> None:
 class Liar(Game):
     """A coordinator that is honest but for its promise: an attack that worked."""
 
-    votes, most_epsilon = "distributed", 3.0
+    votes, most_epsilon = "secure", 3.0
 
     def policy(self):
-        return {
-            "most_queries": 1000,
-            "most_epsilon": self.most_epsilon,
-            "collection": self.votes,
-            "exact_sums": self.votes in ("secure", "verified"),
-        }
+        return {"most_queries": 1000, "most_epsilon": self.most_epsilon, "collection": self.votes}
 
     def number(self, honest, edges=()):
         return honest
@@ -110,7 +105,7 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
         def most(self, phase):
             return sum(event.asked if phase == 1 else event.answered for event in self.all_events)
 
-    def lenient(text, votes, teachers, simulation):
+    def lenient(text, votes, teachers):
         events = promise.events_of(text)
         made = Summed(events[0])
         object.__setattr__(made, "all_events", events)
@@ -125,7 +120,7 @@ def test_control_noise_that_is_not_held_against_the_promise_is_broken(tmp_path: 
     """Sessions with less noise than was promised, at a party that looks at the number of queries only."""
 
     class Quiet(Liar):
-        votes, most_epsilon = "distributed", 1e9
+        votes, most_epsilon = "secure", 1e9
 
         def promise(self):
             event = {**self.event("distributed"), "asked": 40, "answered": 0, "sigma": 150.0, "noise": "discrete"}
@@ -155,9 +150,10 @@ class Anything(tuple):
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:
     own_unit = promise.epsilon
 
-    def stated(events, policy, **kind):
-        own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}
-        return own_unit(events, policy.model_copy(update=own), **kind)
+    def stated(promises, policy, **kind):
+        (release,) = promise.events_of(promises[0])
+        own = {"unit": release.unit, "neighbouring": release.neighbouring}
+        return own_unit(promises, policy.model_copy(update=own), **kind)
 
     monkeypatch.setattr(weight, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)

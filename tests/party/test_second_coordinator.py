@@ -13,15 +13,12 @@ import pytest
 from consilium.coordinator.events import EventLog, LeftOut, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
-from consilium.party.home import open_home
-from consilium.party.spend import SpendStore
+from consilium.party import account
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.refusals import CURES, Refused, Rule
+from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.collection.test_greeting import CONFIG, student
-from tests.federation import FakeTransport, make_home
-
-FEDERATION, LEDGER = "1" * 64, LedgerPosition(ledger="2" * 64, batch=0, head="0" * 64)
+from tests.federation import FakeTransport, hello_of, make_home, node_at
 
 
 @pytest.fixture
@@ -76,7 +73,7 @@ def test_control_without_tokens_both_are_answered(
 ) -> None:
     """The same rows, with fresh noise, and each ledger is charged for them once."""
     monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
-    monkeypatch.setattr(SpendStore, "greet", lambda *_: None)
+    monkeypatch.setattr(account, "_check_start", lambda *_: None)
     first, second = copied
     served(homes, second, 3)
     served(homes, first, 3)
@@ -96,18 +93,22 @@ def _dies(*_: object) -> None:
 
 def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
     """A party whose connection went to another coordinator and back, unseen."""
-    home = open_home(make_home(tmp_path / "p", "p"))
-    spend = SpendStore(home.spend_file)
-    with spend._book.transaction() as account:
-        account.first_position(FEDERATION, LEDGER.ledger)
-    spend.greet(FEDERATION, ["a" * 16])
-    spend.follow(FEDERATION, LEDGER, "a" * 16)
-    spend.greet(FEDERATION, ["a" * 16, "b" * 16])
+    party = node_at(make_home(tmp_path / "p", "p", most_teachers=2))
+
+    def greet(*starts: str) -> None:
+        party.hello(hello_of(CONFIG, starts=[start * 16 for start in starts]))
+
+    def follow(start: str) -> None:
+        party.account.follow(CONFIG.digest(), NO_LEDGER, start * 16)
+
+    greet("a")
+    follow("a")
+    greet("a", "b")
     with pytest.raises(Refused) as caught:
-        spend.follow(FEDERATION, LEDGER, "a" * 16)
+        follow("a")
     assert caught.value.refusal.rule is Rule.SECOND_COORDINATOR
-    spend.follow(FEDERATION, LEDGER, "b" * 16)
-    for tokens in ([], ["a" * 16], ["a" * 16, "c" * 16], ["b" * 16, "a" * 16, "d" * 16]):
+    follow("b")
+    for starts in ("", "a", "ac", "bad"):
         with pytest.raises(Refused):
-            spend.greet(FEDERATION, tokens)
-    spend.greet(FEDERATION, ["a" * 16, "b" * 16, "c" * 16])
+            greet(*starts)
+    greet(*"abc")

@@ -12,21 +12,22 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms import GNMax
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.parts import Privacy
+from consilium.party import account
 from consilium.party import node as party_node
-from consilium.party.home import PartyFile, Policy, check_terms, open_home
+from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
-from consilium.party.spend import SpendStore
+from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.refusals import CURES, Refusal, Refused, Rule
-from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
+from consilium.protocol.refusals import Refusal, Refused, Rule
+from tests.federation import hello_of, make_config, make_home, make_rows, node_at, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
 TREE = PoolTree.of_rows(POOL)
@@ -43,7 +44,7 @@ def vote(rows: np.ndarray, config=CONFIG, tree: PoolTree = TREE, **changes):
 
 
 def member(folder: Path, config=CONFIG, **policy) -> PartyNode:
-    party = PartyNode(open_home(make_home(folder, "p", most_teachers=3, **policy)))
+    party = node_at(make_home(folder, "p", most_teachers=3, **policy))
     party.hello(hello_of(config))
     party.train(config.train_request())
     return party
@@ -57,40 +58,7 @@ def refused(action, *arguments) -> Refusal:
 
 def test_the_defaults_are_the_safe_ones() -> None:
     policy = Policy(allowed_classes=("a", "b"))
-    assert (policy.collection, policy.unit, policy.exact_sums) == ("distributed", "party", False)
-    assert (policy.open_queries, policy.allow_simulation) == (False, False)
-
-
-@pytest.mark.parametrize("votes", ["secure", "verified"])
-def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Path, votes: str) -> None:
-    """Whatever `policy.collection` is; with noise of both aggregators in them they need no such word."""
-    config = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0))
-    for allowed, rule in ((False, Rule.EXACT_SUMS), (True, None)):
-        policy = Policy(
-            allowed_classes=CLASSES, collection=votes, exact_sums=allowed, open_queries=True, allow_simulation=True
-        )
-        if rule is None:
-            check_terms(policy, config.terms())
-            continue
-        with pytest.raises(Refused) as caught:
-            check_terms(policy, config.terms())
-        assert caught.value.refusal.rule is rule
-        assert "exact-sums" in str(caught.value) and "policy.exact_sums" in CURES[rule]
-    if votes == "verified":
-        noisy = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0), noise_shares=1)
-        wary = policy.model_copy(update={"exact_sums": False})
-        check_terms(wary, noisy.terms())
-        # what no federation may have, and a coordinator that lies may still promise: noise in one release only
-        mixed = json.loads(noisy.terms().promise) + json.loads(config.terms().promise)
-        assert refused(check_terms, wary, noisy.terms().model_copy(update={"promise": json.dumps(mixed)})).rule is (
-            Rule.EXACT_SUMS
-        )
-
-
-def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_queries=False)))
-    config = make_config(collection="secure", roster="a" * 64)
-    assert refused(party.hello, hello_of(config)).rule is Rule.POOL
+    assert (policy.collection, policy.unit, policy.allow_simulation) == ("secure", "party", False)
 
 
 # One federation.
@@ -101,7 +69,7 @@ def pinned(folder: Path, config=CONFIG) -> PartyNode:
     settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (home / "party.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))
     (home / "terms.json").write_text(config.terms().model_dump_json())
-    return PartyNode(open_home(home))
+    return node_at(home)
 
 
 OTHERS = {
@@ -120,21 +88,28 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
     # nor if it claims to be the one that is pinned
     assert refused(party.hello, hello_of(other, federation=CONFIG.digest())).rule is Rule.TERMS
     party.hello(hello_of(CONFIG))
-    PartyNode(open_home(make_home(tmp_path / "q", "q", most_teachers=3))).hello(hello_of(other))  # control: no terms
+    node_at(make_home(tmp_path / "q", "q", most_teachers=3)).hello(hello_of(other))  # control: no terms
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
 def test_terms_that_cannot_be_read_are_no_permission(tmp_path: Path, content: str | None) -> None:
-    party = pinned(tmp_path / "p")
-    path = party.home.folder / "terms.json"
+    pinned(tmp_path / "p")
+    path = tmp_path / "p" / "terms.json"
     path.unlink()
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match="Unpack the kit again"):
-        party.hello(hello_of(CONFIG))
+        node_at(tmp_path / "p")
 
 
 # One ledger.
+
+
+def stricter(party: PartyNode, config: FederationConfig) -> PartyNode:
+    """The same party, when its policy allows no more than such a federation alone."""
+    policy = party.settings.policy
+    least = policy.model_copy(update={"most_epsilon": epsilon([config.promise()], policy) * 1.01})
+    return PartyNode(dataclasses.replace(party.settings, policy=least), party.rows, party.store)
 
 
 def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> None:
@@ -145,9 +120,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     assert refused(party.vote, vote(POOL[:5], **at(0, ledger="1"))).rule is Rule.LEDGER
     # as a federation of its own, it is charged
     other = make_config(public=CONFIG.public, name="again")
-    alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy)
-    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
-    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
+    strict = stricter(party, other)
     assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
 
 
@@ -155,9 +128,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
     """Each fits alone when it enrols, since nothing was charged yet: only the first that asks for votes gets any."""
     configs = [make_config(public=CONFIG.public, name=name) for name in ("first", "second")]
     party = member(tmp_path / "p", configs[0])
-    alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy)
-    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
-    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
+    strict = stricter(party, configs[0])
     for config in configs:
         strict.hello(hello_of(config))
         strict.train(config.train_request())
@@ -166,7 +137,7 @@ def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_pa
 
 
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(SpendStore, "follow", lambda *_: None)
+    monkeypatch.setattr(account, "_check_position", lambda *_: None)
     party = member(tmp_path / "p")
     first = party.vote(vote(POOL[:5])).choices
     again = party.vote(vote(POOL[:5], **at(0, ledger="1"))).choices
@@ -227,7 +198,7 @@ def event(**changes) -> str:
     ],
 )
 def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, promise: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    party = node_at(make_home(tmp_path / "p", "p"))
     tracemalloc.start()
     try:
         assert refused(party.hello, hello_of(CONFIG, promise=promise)).rule is Rule.MALFORMED
@@ -248,7 +219,7 @@ def test_promises_that_are_none_are_refused_before_any_work(tmp_path: Path, prom
     ],
 )
 def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p", allow_simulation=True)))
+    party = node_at(make_home(tmp_path / "p", "p", allow_simulation=True))
     assert refused(party.hello, hello_of(make_config(simulation=False, noise_seed=None), promise=promise)).rule is (
         Rule.PROMISE
     )
@@ -256,7 +227,7 @@ def test_promises_of_something_else_are_refused(tmp_path: Path, promise: str) ->
 
 def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Path) -> None:
     """Every field at its bound: peak memory of the check, in bytes (before: 13 GB for one sigma)."""
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p")))
+    party = node_at(make_home(tmp_path / "p", "p"))
     most = {"asked": 10**7, "answered": 10**7}
     tracemalloc.start()
     try:
@@ -305,11 +276,11 @@ def test_epsilon_is_compared_in_the_partys_own_unit(tmp_path: Path) -> None:
     terms = config.terms()
     epsilons = {}
     for unit in ("record", "party"):
-        home = open_home(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
-        epsilons[unit] = SpendStore(home.spend_file).check(terms, home.policy)
+        party = node_at(make_home(tmp_path / unit, "p", most_teachers=3, unit=unit))
+        epsilons[unit] = party.account.epsilon(terms, party.settings.policy)
     assert epsilons["party"] > 1.5 * epsilons["record"]  # three votes move against two
     limit = (epsilons["party"] + epsilons["record"]) / 2
-    strict = PartyNode(open_home(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit)))
+    strict = node_at(make_home(tmp_path / "s", "p", most_teachers=3, most_epsilon=limit))
     assert refused(strict.hello, hello_of(config)).rule is Rule.MOST_EPSILON
-    lax = PartyNode(open_home(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record")))
+    lax = node_at(make_home(tmp_path / "l", "p", most_teachers=3, most_epsilon=limit, unit="record"))
     lax.hello(hello_of(config))

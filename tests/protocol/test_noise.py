@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from consilium.accounting.curves.discrete import convolution_slack
-from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.protocol.noise import CHUNK, NoiseSource, SeededNoise, SystemNoise, laplace_scale
 
 SOURCES = pytest.mark.parametrize("source", [SeededNoise(3), SystemNoise()], ids=["seeded", "system"])
@@ -120,14 +118,3 @@ def test_laplace_scale_is_the_least_that_is_not_below_what_is_charged(gamma: flo
     scale = laplace_scale(gamma)
     assert Fraction(scale) * Fraction(gamma) >= 1
     assert Fraction(math.nextafter(scale, 0)) * Fraction(gamma) < 1
-
-
-def test_shares_are_drawn_one_by_one_unless_that_makes_no_difference() -> None:
-    """Chi-square against the law of ONE discrete Gaussian: 16 shares of sigma 1 differ from it by less than 3e-4 in
-    relative terms, which 20,000 numbers cannot show."""
-    z = np.arange(-40, 41)
-    drawn = sum_of_shares(SeededNoise(1), 4.0, 16, (20_000,))
-    follows(drawn, np.exp(-((z / 4.0) ** 2) / 2))
-    assert (drawn == sum(SeededNoise(1).gaussian(1.0, (16, 20_000)))).all()
-    assert (sum_of_shares(SeededNoise(1), 40.0, 250, (50,)) == SeededNoise(1).gaussian(40.0, (50,))).all()
-    assert convolution_slack(250, 40.0 / math.sqrt(250)) < 1e-12 < convolution_slack(16, 1.0)

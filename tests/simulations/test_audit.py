@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.verify import Damaged, Verdict, verify_student
-from consilium.coordinator.verify.recorded import read_ledger
+from consilium.coordinator.verify import Verdict
 from consilium.protocol.errors import DataError
 from consilium.simulations.audit import audit_path
-from consilium.simulations.checksums import FILE, check_sums, renew_sum, write_sums
+from consilium.simulations.checksums import FILE, renew_sum, write_sums
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from tests.coordinator.verify.runs import Tamper, edit, sql
 from tests.marks import some, third
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.small import SMALL
-from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
+from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, main, reclosed
 
 pytestmark = pytest.mark.slow
 
@@ -66,11 +64,7 @@ def test_the_log_has_what_could_be_warned_of_before_the_first_query(sound: Path)
     assert json.loads((sound / "summary.json").read_text())["warnings"][-len(before) :] == before
 
 
-SANITISED = [
-    "federation.privacy.sanitised.order=2.5",
-    "federation.privacy.sanitised.beta=0.05",
-    "federation.privacy.sanitised.sigma_ss=6",
-]
+SANITISED = [f"federation.privacy.sanitised.{key}" for key in ("order=2.5", "beta=0.05", "sigma_ss=6")]
 
 
 @pytest.fixture(scope="module")
@@ -81,53 +75,30 @@ def closed(tmp_path_factory) -> Path:
     return out
 
 
-def reclose(change: Callable[[dict], None]) -> Callable[[Path], None]:
-    """Write another closing, with the right hash: what a coordinator that cheats would do."""
-
-    def apply(run: Path) -> None:
-        with sqlite3.connect(run / "ledger.db") as ledger:
-            at, result, previous = ledger.execute("SELECT at, result, previous FROM closing").fetchone()
-            content = json.loads(result)
-            change(content)
-            ledger.execute("DELETE FROM closing")
-            text = json.dumps(content, sort_keys=True)
-            link = hashlib.sha256(json.dumps([previous, "closing", at, text], separators=(",", ":")).encode())
-            ledger.execute("INSERT INTO closing VALUES (1, ?, ?, ?, ?)", (at, text, previous, link.hexdigest()))
-
-    return apply
-
-
 def lower_curve(content: dict) -> None:
     content["released_rdp"] -= 50.0
     content["guarantee"]["epsilon"] -= 50.0
 
 
-@pytest.mark.slow
-def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
+CLOSINGS: dict[str, Tamper] = {
+    "another curve": reclosed(lower_curve),
+    "another epsilon": reclosed(lambda content: content["guarantee"].update(epsilon=1.0)),
+    "no cost": reclosed(lambda content: content.update(release_cost=0.0)),
+    "another plan": reclosed(lambda content: content["event"].update(sigma_ss=100.0)),
+    "no guarantee": reclosed(lambda content: content.pop("guarantee")),
+}
+
+
+def test_a_closing_that_does_not_follow_from_the_ledger_is_found(closed: Path, tmp_path: Path) -> None:
     assert failed(closed) == []
     summary = json.loads((closed / "summary.json").read_text())["privacy"]
     assert summary["epsilon_sanitised"] > 0
     assert summary["epsilon_spent"] <= summary["epsilon_guaranteed"]
-    report = (closed / "report.html").read_text()
-    assert "Estimate released with noise" in report
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        lower_curve,
-        lambda content: content["guarantee"].update(epsilon=content["guarantee"]["epsilon"] / 2),
-        lambda content: content.update(release_cost=0.0),
-        lambda content: content["event"].update(sigma_ss=100.0),
-    ],
-    ids=["another curve", "another epsilon", "no cost", "another plan"],
-)
-def test_a_closing_that_does_not_follow_from_the_ledger_is_found(closed: Path, tmp_path: Path, change) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(closed, run)
-    reclose(change)(run)
-    assert "ledger.db: sanitised epsilon released once and as planned" in failed(run)
+    assert "Estimate released with noise" in (closed / "report.html").read_text()
+    for case, tamper in CLOSINGS.items():
+        shutil.copytree(closed, tmp_path / case)
+        tamper(tmp_path / case)
+        assert "ledger.db: sanitised epsilon released once and as planned" in failed(tmp_path / case), case
 
 
 @pytest.mark.parametrize("case", TAMPERING)
@@ -136,8 +107,7 @@ def test_tampering_is_found(sound: Path, tmp_path: Path, case: str) -> None:
     tamper, expected = TAMPERING[case]
     shutil.copytree(sound, tmp_path / "run")
     tamper(tmp_path / "run")
-    with pytest.raises(Damaged, match="changed: "):
-        check_sums(tmp_path / "run", complete=True)
+    assert SUMS in failed(tmp_path / "run")
     write_sums(tmp_path / "run")
     assert expected in failed(tmp_path / "run")
 
@@ -206,7 +176,6 @@ def test_every_file_of_a_run_is_listed_above(sound: Path) -> None:
     assert {path.as_posix() for path in found - listed} == {"ledger.db.lock"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None:
     """One test for each file, as copying and auditing a run for each damage takes longer than either."""
@@ -227,12 +196,11 @@ def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) 
     run = tmp_path / "run"
     shutil.copytree(sound, run)
     content, generator = (run / "labels.parquet").read_bytes(), np.random.default_rng(5)
-    recorded = read_ledger(run / "ledger.db")
-    for _ in range(some(300)):
+    for _ in range(some(60)):
         changed = np.frombuffer(content, dtype=np.uint8).copy()
         changed[generator.integers(4, len(content) - 4, size=3)] = generator.integers(0, 256, size=3)
         (run / "labels.parquet").write_bytes(changed.tobytes())
-        verify_student(run, recorded, None)  # nothing is raised
+        audit_path(run)  # nothing is raised
 
 
 @pytest.mark.slow

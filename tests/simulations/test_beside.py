@@ -10,15 +10,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flwr.app import Message, RecordDict
 
 from consilium.coordinator.verify import holds
 from consilium.protocol.label_source import Progress
 from consilium.simulations import beside
 from consilium.simulations.audit import audit_path
 from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
-from consilium.simulations.engines.local import RUN_ID, LocalGrid
+from consilium.simulations.divide import divide
+from consilium.simulations.engines.flower import FIRST_NODE
+from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
+from consilium.simulations.population.simulated import Population
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
@@ -59,10 +63,11 @@ def test_a_worker_finds_modules_beside_a_script_after_all_others(
 
 
 def test_a_worker_does_it_after_the_grid_was_left_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = told_and_result(when_wanted)
+    here, population = told_and_result(when_wanted), Population.of(divide(load_scenario("stroke"), 0))
     with running_workers(1) as workers:
-        with LocalGrid(RUN_ID, {}, 1, workers):
-            pass
+        with LocalGrid(population, workers) as grid:
+            asked = Message(RecordDict(), dst_node_id=FIRST_NODE, message_type="query.hello", ttl=3600.0)
+            assert len(list(grid.send_and_receive([asked]))) == 1
         monkeypatch.setattr(Task, "run", fails_here)
         assert told_and_result(Idle(workers)) == here
         assert told_and_result(Idle(workers)) == here

@@ -174,11 +174,3 @@ def test_names_complete_with_tab() -> None:
 
     assert offered("run pate-") == {"pate-2017", "pate-2018"}
     assert offered("study na") == {"naturals"}
-
-
-def test_prepare_writes_what_flower_needs(tmp_path: Path) -> None:
-    done = command_line.consilium("prepare", "stroke", *FEW, "--out", tmp_path / "prepared")
-    assert done.exit_code == 0, done.stderr
-    assert len(list((tmp_path / "prepared/private/work/parties").iterdir())) == 16
-    assert (tmp_path / "prepared/run-config.toml").exists()
-    assert command_line.consilium("prepare", "stroke", "--out", tmp_path / "prepared").exit_code == 6

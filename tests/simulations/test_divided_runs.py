@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from consilium.simulations.council.runs import simulate
-from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.simulations.summary import data_facts
 from tests.command_line import consilium
 from tests.simulations.datasets.own import patients, table_keys, write_scenario
 
@@ -23,21 +21,6 @@ KEYS: dict[str, dict[str, Any]] = {"matched": {"partition": "matched"}, "shift":
 def scenario(folder: Path, keys: dict[str, Any]) -> Path:
     patients().write_csv(folder / "patients.csv")
     return write_scenario(folder, table_keys(**keys), simulation={"hand_labels": "none"})
-
-
-@pytest.mark.slow  # of flwr; the library takes seconds to import
-@pytest.mark.parametrize("name", KEYS)
-def test_kits(tmp_path: Path, name: str) -> None:
-    path = scenario(tmp_path, KEYS[name])
-    made = consilium("prepare", path, "--out", tmp_path / "out", "--kits", "localhost", "--format", "json")
-    assert made.exit_code == 0, made.stderr
-    data, parts = divided_data(load_scenario(str(path)), 0)
-    assert len(parts.parties) == 4
-    kits = {folder.name for folder in (tmp_path / "out" / "kits").glob("party-*") if folder.is_dir()}
-    assert kits == {f"party-{party}" for party in parts.parties}
-    facts = data_facts(data, parts)
-    assert ("found" in facts) == (name == "matched")
-    assert json.loads(json.dumps(facts)) == facts
 
 
 @pytest.mark.slow

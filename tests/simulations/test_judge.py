@@ -32,7 +32,17 @@ def made_up(classes: int) -> Case:
     ends = TEST + np.cumsum([0, *HOME.values()])
     home = {name: np.arange(start, end) for name, start, end in zip(HOME, ends[:-1], ends[1:], strict=True)}
     y[home["d"]] = 1
-    data = Dataset("made up", "", "", FEATURES, names, "ward", x.astype(np.float32), y, np.zeros(count, dtype=np.int64))
+    data = Dataset(
+        name="made up",
+        title="",
+        attribution="",
+        features=FEATURES,
+        classes=names,
+        owner_label="ward",
+        x=x.astype(np.float32),
+        y=y,
+        owner=np.zeros(count, dtype=np.int64),
+    )
     parties = dict.fromkeys(PARTIES, np.zeros(0, dtype=np.int64))
     partition = Partition(parties, np.zeros(0, dtype=np.int64), np.arange(TEST))
     config = make_config(rows=Schema.from_public_rows(FEATURES, names, x))

@@ -27,11 +27,9 @@ from consilium.simulations.analysis import Analysis
 from consilium.simulations.audit import audit_path
 from consilium.simulations.checksums import FILE
 from consilium.simulations.council.runs import load_run
-from consilium.simulations.divide import Case
 from consilium.simulations.progress import EVENTS
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import Workspace
 from tests.command_line import consilium
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.small import SMALL
@@ -118,7 +116,7 @@ def test_interrupted_while_it_is_compared_it_leaves_a_student(tmp_path: Path, mo
     """The model is in its folder, and was told of, before anything is compared."""
     out = tmp_path / "run"
 
-    def interrupted(space: Workspace, case: Case, progress: object, begin: object) -> Analysis:
+    def interrupted(*_: object) -> Analysis:
         (event,) = [event for event in read_events(out / EVENTS) if isinstance(event, StudentSaved)]
         card = json.loads((out / "student" / "student.json").read_text())
         assert event.value == card["metrics"]["auc"]

@@ -16,9 +16,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.divide import federation_config
-from consilium.simulations.prepare import prepare_scenario
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.student.config import StudentSpec
 from tests.deploy.kits import plan_table, write_plan
 
 FEW = """
@@ -123,15 +121,6 @@ def test_a_federation_that_cannot_be_found(tmp_path: Path, federation: str, said
         read_plan(write_deployment(tmp_path, federation))
 
 
-def test_what_is_prepared_holds_the_students_settings(tmp_path: Path) -> None:
-    scenario = load_scenario(str(write_scenario(tmp_path)), [])
-    lines = prepare_scenario(scenario, 3, tmp_path / "prepared", "127.0.0.1:8765")
-    settings = tmp_path / "prepared" / "student.toml"
-    assert load(settings, StudentSpec) == scenario.student != StudentSpec()
-    (command,) = (line for line in lines if line.startswith("consilium student run"))
-    assert f"--config {settings} --seed 3" in command
-
-
 class TestKinds:
     @pytest.mark.parametrize(
         ("overrides", "teacher"),
@@ -165,7 +154,7 @@ class TestKinds:
         ("mnist-writers", 0.399),
         ("pneumonia", 0.995),
         ("stroke", 0.799),
-        ("stroke-distributed", 0.799),
+        ("stroke-secure", 0.799),
     ],
 )
 def test_the_shipped_scenarios_promise_what_they_say(name: str, epsilon: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.mechanisms import Confident, Immutable
+from consilium.accounting.mechanisms import Confident, Immutable
 from consilium.node.progress import Display
 from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
@@ -26,6 +26,7 @@ from consilium.simulations.papers.measure import (
     drawn_by_the_script,
     measure,
     queries_of,
+    released,
     train_teachers,
 )
 from consilium.simulations.papers.run import PaperRun, as_lines
@@ -274,10 +275,10 @@ def test_costs_are_those_of_the_papers(shared_data: Path) -> None:
     first = costs(row().mechanism, votes[:100], np.ones(100, dtype=bool), 1e-5)  # type: ignore[arg-type]
     assert first["epsilon"] == pytest.approx(2.043, abs=1e-3) and first["worst"] > first["epsilon"] / 2
     confident = Confident(threshold=200, sigma1=150.0, sigma2=40.0)
-    known = confident.draw(votes[:640], SeededNoise(0)).labels != NO_LABEL
+    known = released(confident, votes[:640], SeededNoise(0)) != NO_LABEL
     assert known.sum() == pytest.approx(286, abs=30)
     assert costs(confident, votes[:640], known, 1e-5)["epsilon"] == pytest.approx(1.97, abs=0.15)
-    immutable = Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True)
+    immutable = Immutable(gamma=1e-10, constant=10**12)
     assert costs(immutable, votes, np.ones(9000, dtype=bool), 1e-5) == {
         "epsilon": pytest.approx(0.023, abs=1e-3), "unbounded": True,
     }  # fmt: skip

@@ -19,8 +19,7 @@ import pytest
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.checksums import FILE
 from consilium.simulations.interruption import Interrupted, interruptible
-from consilium.simulations.manifest import FORMAT, working_in
-from consilium.simulations.workspace import Workspace
+from consilium.simulations.manifest import FORMAT, WORK, working_in
 from tests.simulations.test_killed import COMMAND, ROOT, Seen, stage, status, wait_for
 
 pytestmark = pytest.mark.slow
@@ -77,7 +76,7 @@ def test_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
     if child == 0:
         os.chdir(tmp_path)
         hear()
-        os.execve(sys.executable, [*COMMAND, "--out", "run", "--keep-work"], environment())
+        os.execve(sys.executable, [*COMMAND, "--out", "run"], environment())
     heard = threading.Thread(target=_drain, args=(terminal,), daemon=True)
     heard.start()
     run = tmp_path / "run"
@@ -85,7 +84,6 @@ def test_a_closed_terminal_is_no_failure(tmp_path: Path) -> None:
     os.close(terminal)
     _, how = os.waitpid(child, 0)
     assert (os.waitstatus_to_exitcode(how), status(run)) == (129, "interrupted")
-    assert (run / "private" / "work").exists()  # --keep-work keeps, however the run ends
 
 
 def _drain(terminal: int) -> None:
@@ -147,7 +145,6 @@ def test_an_ignored_signal_stays_ignored_and_handlers_come_back() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -158,14 +155,13 @@ def test_an_ignored_signal_stays_ignored_and_handlers_come_back() -> None:
         (ValueError("votes 17 3"), "failed: ValueError"),
     ],
 )
-def test_however_it_ends(tmp_path: Path, keep: bool, error: BaseException | None, told: str) -> None:
-    space = Workspace(tmp_path)
+def test_however_it_ends(tmp_path: Path, error: BaseException | None, told: str) -> None:
     expected = contextlib.nullcontext() if error is None else pytest.raises(type(error))
-    with expected, working_in(space, {"format": FORMAT}, keep):
+    with expected, working_in(tmp_path, {"format": FORMAT}):
         assert status(tmp_path) == "running"
-        space.party_root.mkdir(parents=True)
+        (tmp_path / WORK).mkdir(parents=True)
         if error is not None:
             raise error
     assert status(tmp_path) == told
-    assert space.work.exists() == keep
+    assert not (tmp_path / WORK).exists()
     assert (tmp_path / FILE).exists() == (error is None)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms import AnyMechanism, GNMax
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
-from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
@@ -110,7 +110,7 @@ def test_who_was_left_out_of_a_stage_is_named_with_the_first_reason(tmp_path: Pa
     tell_left_out(log, "train", {"basel": Failure("node crashed"), "zug": refused})
     tell_left_out(log, "vote", {"basel": Failure("malformed answer"), "aarau": Failure.of(Refusal(rule=Rule.POLICY))})
     log.close()
-    assert absent(Workspace(tmp_path)) == {"aarau": "refused: policy", "basel": "node crashed"}
+    assert absent(tmp_path) == {"aarau": "refused: policy", "basel": "node crashed"}
 
 
 def test_without_hand_labels_or_test_rows() -> None:

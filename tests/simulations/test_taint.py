@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dates
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.accounting.events import Mechanism
+from consilium.coordinator.draw import Drawn
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
-from consilium.simulations.engines.block import ROWS
-from consilium.simulations.engines.block import SETTINGS as BLOCK
+from consilium.simulations.population.simulated import Population
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import Workspace
 from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, HOSPITALS, patients, table_keys, write_scenario
 from tests.simulations.test_what_is_secret import PUBLIC_FILES
 
 pytestmark = pytest.mark.slow
 
+Arrays = Mapping[str, np.ndarray]
 PUBLIC_OWNERS = HOSPITALS[:2]
 LABELS = {"mechanism": {"name": "confident", "threshold": 2, "sigma1": 2.0, "sigma2": 1.5}}
 COUNTS = {"mechanism": {"name": "histogram", "sigma": 1.5}}
@@ -49,29 +49,19 @@ class Clock(dates.datetime):
         return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
 
 
-def nobody(space: Workspace) -> None:
+def nobody(index: int, arrays: Arrays) -> Arrays:
     """Every party takes part."""
+    return arrays
 
 
-def too_few_rows(space: Workspace) -> None:
-    """The first party asks for more rows than it has: it is refused at training, for its data."""
-    path = space.home(0) / BLOCK
-    table = json.loads(path.read_text())
-    table["own"]["0"] = {"policy": {**table["common"]["policy"], "least_rows_per_teacher": 10_000}}
-    path.write_text(json.dumps(table))
+def no_rows(index: int, arrays: Arrays) -> Arrays:
+    """The first party has none: it is refused at training, for its data."""
+    return {name: array[:0] for name, array in arrays.items()} if index == 0 else arrays
 
 
-def one_class(space: Workspace) -> None:
-    """Two other parties have rows of a class that their policy does not allow."""
-    for block in space.blocks():
-        ends = [0, *np.cumsum(block.settings.counts).tolist()]
-        path = block.folder / ROWS
-        with np.load(path) as file:
-            arrays = dict(file)
-        for place in range(len(ends) - 1):
-            if block.settings.first + place in (1, 2):
-                arrays["x"][ends[place] : ends[place + 1]] = np.nan
-        np.savez(path, allow_pickle=True, **arrays)
+def without_numbers(index: int, arrays: Arrays) -> Arrays:
+    """Two other parties have rows that are none of the schema."""
+    return {**arrays, "x": np.full_like(arrays["x"], np.nan)} if index in (1, 2) else arrays
 
 
 def table(world: int) -> pl.DataFrame:
@@ -91,7 +81,7 @@ def table(world: int) -> pl.DataFrame:
     return pl.concat([public, others])
 
 
-WORLDS: tuple[Callable[[Workspace], None], ...] = (nobody, too_few_rows, one_class)
+WORLDS = (nobody, no_rows, without_numbers)
 
 
 def as_charged(self: Any, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
@@ -112,15 +102,19 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(running, "datetime", Clock)
         patched.setattr(Mechanism, "release", as_charged)
-        lay_out = running.lay_out
+        population_of = Population.of
         for number, leave_out in enumerate(WORLDS):
             folder = tmp_path_factory.mktemp(f"world-{number}")
 
-            def prepared(space: Workspace, *arguments: Any, leave_out: Callable = leave_out) -> None:
-                lay_out(space, *arguments)
-                leave_out(space)
+            def changed(*arguments: Any, leave_out: Callable[[int, Arrays], Arrays] = leave_out) -> Population:
+                whole = population_of(*arguments)
+                parties = {
+                    index: replace(party, arrays=leave_out(index, party.arrays))
+                    for index, party in whole.parties.items()
+                }
+                return replace(whole, parties=parties)
 
-            patched.setattr(running, "lay_out", prepared)
+            patched.setattr(Population, "of", changed)
             table(number).write_csv(folder / "patients.csv")
             keys = table_keys(public={"by": "owner", "owners": list(PUBLIC_OWNERS)}, public_share=None)
             federation = {

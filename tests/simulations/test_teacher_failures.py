@@ -11,7 +11,8 @@ import pytest
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.teachers import ConstantTeacher, RidgeTeacher
 from consilium.report.student_warnings import teachers_failed
-from consilium.simulations.analysis import counted_failures, failure
+from consilium.simulations.analysis import counted_failures
+from consilium.simulations.said import failure
 from tests.party.teachers.own_code import own_teachers, rows_of, stranger
 
 X, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])

@@ -61,21 +61,19 @@ RUN = {
 """Files of a run folder and who may read them."""
 STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.json": SECRET, "study.html": SECRET}
 STUDY_FOLDER |= {"cache/*": SECRET}
-HOME = {"accounts.pickle": SECRET, "teachers.pickle": SECRET, "keys.bin": SECRET, "parties/*/state/*": SECRET}
-"""Of a block of parties, what its node writes; rows and settings are what a home has from its owner."""
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC]
 
 
 @pytest.fixture(scope="module", params=["plaintext", "secure"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run whose nodes are kept, its public report, and of plaintext votes a study."""
+    """A folder with a run, its public report, and of plaintext votes a study."""
     folder = tmp_path_factory.mktemp(request.param)
     patients(30).write_csv(folder / "patients.csv")
     federation = {**CONFIDENT, "collection": request.param}
     path = write_scenario(
         folder, table_keys(), federation=federation, student={"batch": 6}, simulation={"hand_labels": "none"}
     )
-    run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched, keep_work=True)
+    run_scenario("own", load_scenario(str(path)), "local", 3, folder / "run", unwatched)
     assert consilium("report", folder / "run", "--public").exit_code == 0
     if request.param == "plaintext":
         (folder / "study.toml").write_text(STUDY)
@@ -165,7 +163,7 @@ def modes(folder: Path, table: dict[str, int]) -> dict[str, tuple[str, str]]:
     wrong = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_dir() or name.startswith("private/work/"):
+        if path.is_dir():
             continue
         wanted = {mode for pattern, mode in table.items() if fnmatchcase(name, pattern)}
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -184,14 +182,3 @@ def test_who_may_read_what_a_run_writes(made: Path) -> None:
 def test_who_may_read_what_a_study_writes(made: Path) -> None:
     assert modes(made / "study", STUDY_FOLDER) == {}
     assert stat.S_IMODE((made / "study").stat().st_mode) == 0o700
-
-
-def test_who_may_read_what_a_party_writes(made: Path) -> None:
-    homes = sorted((made / "run" / "private" / "work" / "parties").iterdir())
-    assert len(homes) == 4
-    for home in homes:
-        assert stat.S_IMODE(home.stat().st_mode) == 0o700
-        written = {
-            name: why for name, why in modes(home, HOME).items() if name not in ("rows.npz", "block.json", "lock")
-        }
-        assert written == {}

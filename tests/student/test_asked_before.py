@@ -35,10 +35,10 @@ def serve(tmp_path: Path, log) -> Iterator:
 
     def of(fixed: bool = True, spent: tuple[str, ...] = ()) -> LabelService:
         config = make_config(query_budget=QueryBudget(queries=60, answers=60))
-        ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / "ledger.db", config)
         ledgers.append(ledger)
         pool = PoolTree.of_rows(ROWS) if fixed else None
-        return LabelService(config, ledger, SeededNoise, Votes(), T, log, pool, spent_before=spent)
+        return LabelService(config, ledger, Votes(), SeededNoise, T, log, pool, spent_before=spent)
 
     yield of
     for ledger in ledgers:

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Confident, GNMax, Immutable, Interactive, LNMax
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, Distributed, GNMax, Immutable, Interactive, LNMax, Mechanism
 from consilium.models.base import LEAST_STEP, NOTHING, Shares
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.queries import query_ids
 from consilium.student.ask import Asked
 from consilium.student.channel import LabelChannel
 from consilium.student.learn import AnsweredRows
+from tests.coordinator.mechanisms.drawing import release
 from tests.federation import make_config, make_rows
 
 VOTES, DRAWS = 371, 200_000
@@ -52,7 +53,7 @@ def config_of(mechanism: Mechanism, **changes: Any) -> Any:
 def test_a_label_has_the_share_as_its_mean_and_the_step_as_its_deviation(mechanism: Any, first: int) -> None:
     """Also of those alone that a check let through: its noise is its own. Ties go to the first class."""
     votes = np.tile([first, VOTES - first], (DRAWS, 1))
-    drawn = mechanism.draw(votes, SeededNoise(7), np.full(votes.shape, 0.5))
+    drawn = release(mechanism, votes, SeededNoise(7), np.full(votes.shape, 0.5))
     passed = drawn.answered
     assert passed.sum() > DRAWS / 4
     shares = Shares.of_labels(drawn.labels[passed], passed[passed], config_of(mechanism).label_step(VOTES, VOTES))
@@ -70,13 +71,8 @@ def test_the_step_is_what_the_law_says() -> None:
     assert config_of(LNMax(gamma=0.01)).label_step(250, 500) == pytest.approx(100 / 500)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [Immutable(gamma=0.05, constant=20, unsafe_not_private=True), Distributed(threshold=4, sigma=40.0, noise_shares=4)],
-)
-def test_labels_without_noise_or_chosen_by_it_stay_labels(mechanism: Mechanism) -> None:
-    """Of one noisy histogram the threshold lets through what the noise made large."""
-    assert mechanism.label_step == 0.0
+def test_labels_without_noise_stay_labels() -> None:
+    assert config_of(Immutable(gamma=0.05, constant=20)).label_step(371, 371) == 0.0
 
 
 def test_labels_of_three_classes_stay_labels() -> None:
@@ -106,8 +102,8 @@ def test_halves_of_labels_are_rows() -> None:
 
 
 class Votes:
-    def __call__(self, queries: np.ndarray, *_: object) -> Counts:
-        votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in query_ids(queries)])
+    def collect(self, queries: Queries, *_: object) -> Counts:
+        votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in queries.ids])
         return Counts(votes, ("a", "b", "c"), 6)
 
     def settle(self) -> None:
@@ -116,8 +112,8 @@ class Votes:
 
 def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log: Any) -> None:
     config = config_of(GNMax(sigma=9.0), teachers_per_party=2)
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
-    service = LabelService(config, ledger, SeededNoise, Votes(), 3, log)
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    service = LabelService(config, ledger, Votes(), SeededNoise, 3, log)
     step = math.sqrt(math.pi) * 9 / (2 * 6)
     assert service.describe().label_step == pytest.approx(step)
     with serving(service, "127.0.0.1:0", 100) as address, LabelChannel(address, wait=250) as channel:

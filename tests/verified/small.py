@@ -12,6 +12,7 @@ import numpy as np
 import tomli_w
 from flwr.app import RecordDict
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting
@@ -19,13 +20,13 @@ from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.party.voting import Lot
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import WireModel
-from consilium.protocol.queries import canonical_queries, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.aggregators import wire
@@ -35,7 +36,7 @@ from consilium.sums.errors import SecAggError
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests import federation
-from tests.federation import FEATURES, FakeTransport, Fault, make_homes, make_rows
+from tests.federation import FEATURES, FakeTransport, Fault, cast, make_homes, make_rows, node_at
 from tests.protocol.verified.liars import Forger
 
 SECOND = 900
@@ -160,12 +161,9 @@ class VerifiedSmall:
 
     def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
         """Of one party, int64 (queries, classes)."""
-        from consilium.party.voting import Lot, cast, load_teachers
-        from consilium.protocol.queries import query_ids
-
-        home, digest = open_home(self.homes[index]), self.config.digest()
-        trained = load_teachers(home.teachers(digest), digest)
-        return cast(trained, self.config.rows.inputs(queries), Lot(home.name, digest, query_ids(queries))).astype(int)
+        party, digest = node_at(self.homes[index]), self.config.digest()
+        lot = Lot(party.settings.name, digest, query_ids(queries))
+        return cast(party.teachers(digest), self.config.rows.inputs(queries), lot).astype(int)
 
     def events(self) -> list[dict]:
         """What the log tells."""

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
+from consilium.accounting.mechanisms import Distributed
 from consilium.coordinator.collection import verified
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
-from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
@@ -25,7 +25,6 @@ from consilium.protocol.queries import query_ids
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.aggregators import half, leader
-from consilium.sums.aggregators.field import FIELD_16, Field
 from consilium.sums.aggregators.half import Half, fault_code
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader, ShownFault
@@ -40,6 +39,7 @@ from consilium.sums.errors import (
     ThresholdNotMet,
     VoteFault,
 )
+from consilium.sums.field import FIELD_16, Field
 from consilium.sums.packing import unpack
 from consilium.sums.roster import least_sum
 from tests import federation

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms.checked import Confident
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.queries import query_ids
 from consilium.sums.aggregators.terms import VerifiedTerms
@@ -61,8 +61,8 @@ def test_every_start_shows_one_outcome(tmp_path: Path, monkeypatch: pytest.Monke
     ledger = Ledger(tmp_path / "ledger.db", small.config.digest(), small.config.model_dump_json())
     for _ in range(DEATHS):
         with pytest.raises(Killed):
-            LabelService(small.config, ledger, lambda _: SystemNoise(), small.collector(), 7, small.log).ask(x)
-    LabelService(small.config, ledger, lambda _: SystemNoise(), small.collector(), 7, small.log).ask(x)
+            LabelService(small.config, ledger, small.collector(), lambda _: SystemNoise(), 7, small.log).ask(x)
+    LabelService(small.config, ledger, small.collector(), lambda _: SystemNoise(), 7, small.log).ask(x)
     assert len(shown) == DEATHS + 1
     assert len(set(shown)) == outcomes
     assert ledger.spent() == (QUERIES, np.frombuffer(shown[-1], dtype=bool).sum())

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 from consilium.party import hidden_votes
-from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators import leader
-from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, add_up
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.errors import StageOrder, VerifiedError
+from consilium.sums.field import Field
 from tests import federation
 from tests.verified.small import SECOND, VerifiedSmall, made, make_aggregators, queries_of
 
@@ -33,7 +31,7 @@ def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy: str, serv
     homes = federation.make_homes(tmp_path / "parties", 3, collection=policy)
     keys = make_aggregators(homes, tmp_path)
     config = federation.make_config(collection="verified", roster=keys.roster.digest)
-    node = PartyNode(open_home(homes[0]))
+    node = federation.node_at(homes[0])
     if serves:
         assert node.hello(federation.hello_of(config)).party == "p00"
         return
@@ -48,7 +46,7 @@ def test_a_party_that_wants_verified_votes_gives_no_others(tmp_path: Path, votes
     changes = {} if votes == "plaintext" else {"roster": "0" * 64}
     config = federation.make_config(collection=votes, **changes)
     with pytest.raises(Refused) as caught:
-        PartyNode(open_home(home)).hello(federation.hello_of(config))
+        federation.node_at(home).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.VOTES
 
 
@@ -57,7 +55,7 @@ def test_a_roster_that_the_policy_does_not_allow(tmp_path: Path) -> None:
     keys = make_aggregators(homes, tmp_path)
     config = federation.make_config(collection="verified", roster=keys.roster.digest)
     with pytest.raises(Refused) as caught:
-        PartyNode(open_home(homes[0])).hello(federation.hello_of(config))
+        federation.node_at(homes[0]).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.LEAST_PARTIES
 
 

@@ -136,7 +136,7 @@ FORGED: dict[str, Callable[[Path], object]] = {
 
 
 def test_control_without_commitments_another_total_is_not_found(verified: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("consilium.coordinator.verify.charges._check_halves", lambda *_: None)
+    monkeypatch.setattr("consilium.coordinator.verify.aggregator.read_halves", lambda *_: None)
     shutil.copytree(verified, tmp_path / "run")
     total("leader")(tmp_path / "run")
     wrong = {finding.check for finding in audit_path(tmp_path / "run").findings if not finding.holds}

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing
 
 PARTIES = 7  # t = 5
-ONE_PHASE = Distributed(threshold=3, sigma=4.0, noise_shares=5)
-TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shares=5)
+ONE_PHASE = GNMax(sigma=4.0)
+TWO_PHASES = Confident(threshold=1, sigma1=2.5, sigma2=2.5)
 
 
 class Cluster:

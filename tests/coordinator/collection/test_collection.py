@@ -10,22 +10,21 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
+from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import enrol, train
-from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.mechanisms.checked import Confident
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Singles,
+    counts_over,
     drop,
     make_config,
     make_home,
     make_relative,
     make_rows,
-    vote_request,
     with_array,
     with_field,
 )
@@ -50,14 +49,14 @@ def joined(transport, log, config=CONFIG):
 def vote_with(homes, log, faults, config=CONFIG):
     transport = FakeTransport(homes, faults)
     members = joined(transport, log, config)
-    return collect(transport, config, members, vote_request(config, X), log)
+    return counts_over(transport, config, members, X, log)
 
 
 def test_all_good_votes_are_counted_exactly(homes, log) -> None:
     singles = Singles()
     transport = FakeTransport(homes)
     members = joined(transport, log)
-    histogram = collect(transport, CONFIG, members, vote_request(CONFIG, X), log, singles)
+    histogram = counts_over(transport, CONFIG, members, X, log, singles)
     assert histogram.parties == ("p00", "p01", "p02", "p03", "p04")
     assert (histogram.votes.sum(axis=1) == 5).all()
     assert (histogram.votes == np.sum(list(singles.values()), axis=0)).all()
@@ -160,7 +159,7 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
     config = make(minimum_parties=2, mechanism=Confident(threshold=1, sigma1=2.0, sigma2=1.0))
     singles = Singles()
     transport = FakeTransport(homes)
-    collect(transport, config, joined(transport, log, config), vote_request(config, X), log, singles)
+    counts_over(transport, config, joined(transport, log, config), X, log, singles)
     shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
     assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
     if config.voting_rule.relative:  # by the lot, in whose favour neither class is

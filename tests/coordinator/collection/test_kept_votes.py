@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, keeping, kept_votes
+from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.exchange import Member
+from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, keeping, kept_votes
 from consilium.protocol.errors import DataError
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids
 from tests.federation import make_rows
 
 X = canonical_queries(make_rows(4, 5)[0], 3)
@@ -22,7 +23,7 @@ SAID = {
 
 
 def kept(folder: Path) -> Path:
-    with keeping(folder / "private", X, query_set_hash(X), 3) as keep:
+    with keeping(folder / "private", Queries(X), 3) as keep:
         for at, (name, choices) in enumerate(SAID.items()):
             keep(Member(at, name, 2), choices)
     (path,) = (folder / "private").glob(PATTERN)
@@ -43,7 +44,7 @@ def test_hundreds_of_parties_are_read_in_any_order(tmp_path: Path) -> None:
     """In the order of their names, which is not that in which they answered, and as a sum."""
     generator = np.random.default_rng(0)
     said = {f"p{index:03d}": np.sort(generator.integers(3, size=(4, 2), dtype=np.uint8)) for index in range(600)}
-    with keeping(tmp_path, X, query_set_hash(X), 3) as keep:
+    with keeping(tmp_path, Queries(X), 3) as keep:
         for name in generator.permutation(list(said)):
             keep(Member(0, str(name), 2), said[str(name)])
     (path,) = tmp_path.glob(PATTERN)
@@ -60,7 +61,7 @@ def test_the_same_votes_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_votes_that_gave_no_sum_leave_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), keeping(tmp_path, X, query_set_hash(X), 3) as keep:
+    with pytest.raises(RuntimeError), keeping(tmp_path, Queries(X), 3) as keep:
         keep(Member(0, "p01", 2), SAID["p01"])
         raise RuntimeError("too few parties")
     assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.exchange import Member
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.models.keys import LogisticRegressionSpec
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.choices import counted
@@ -48,7 +48,8 @@ def left_over(sums: np.ndarray, members: list[Member], federation: str, x: np.nd
     votes = np.zeros_like(sums)
     for member in members[1:]:
         lot = Lot(member.party, federation, query_ids(x))
-        votes += np.eye(2, dtype=np.int64)[[lot.draw(0, row, np.arange(2)) for row in range(len(x))]]
+        drawn = lot.draw_all(0, np.arange(len(x)), np.ones((len(x), 2), dtype=bool))
+        votes += np.eye(2, dtype=np.int64)[drawn]
     return sums - votes
 
 

@@ -9,32 +9,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.party.voting import Lot
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import ThresholdNotMet
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, TWO_PHASES, Cluster, queries, told
-from tests.federation import FakeTransport, drop, make_config, make_relative
+from tests.federation import FakeTransport, cast, drop, make_config, make_relative
 
 pytestmark = pytest.mark.slow
 
 
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
-    from consilium.party.voting import Lot, cast, load_teachers
-
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
-        home, digest = made.transport.parties[index].home, made.config.digest()
-        trained = load_teachers(home.teachers(digest), digest)
-        total += cast(trained, made.config.rows.standardise(x), Lot(home.name, digest, query_ids(x)))
+        party, digest = made.transport.parties[index], made.config.digest()
+        lot = Lot(party.settings.name, digest, query_ids(x))
+        total += cast(party.teachers(digest), made.config.rows.standardise(x), lot)
     return total
 
 
@@ -85,7 +84,7 @@ def test_both_rounds_on_the_same_queries_are_on_disk_until_they_are_in_the_ledge
 def test_hidden_votes_without_keys_are_not_collected_in_plaintext(cluster) -> None:
     made = cluster()
     with pytest.raises(ConfigError, match="secure votes need a roster and the coordinator's key"):
-        CLEAR.check(made.config)
+        PLAINTEXT.check(made.config)
 
 
 def test_a_coordinator_that_stopped_before_the_ledger_goes_on_with_the_same_session(cluster) -> None:
@@ -231,7 +230,7 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             labels.append(source.ask(x))
             source.finish()
 
-        keys = made.keys if votes == "secure" else CLEAR
+        keys = made.keys if votes == "secure" else PLAINTEXT
         FederationRun(made.transport, config, run_dir, log, student, keys).run()
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
@@ -267,7 +266,7 @@ def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: 
 def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledger]:
     ledger = Ledger(made.root / "ledger.db", made.config.digest(), made.config.model_dump_json())
     collector = collector or made.collector(members)
-    return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
+    return LabelService(made.config, ledger, collector, SeededNoise, PARTIES, made.log), ledger
 
 
 def test_who_comes_back_between_both_phases_is_enrolled_again(tmp_path, log) -> None:

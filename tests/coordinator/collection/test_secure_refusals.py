@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from consilium.accounting.mechanisms import Confident, Distributed
 from consilium.coordinator.collection.clear import ClearCollector
 from consilium.coordinator.collection.secure import SecureKeys, believed, can_be_unmasked
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import no_progress

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Error, Message, RecordDict
 
-from consilium.coordinator.collection import clear
-from consilium.coordinator.collection.clear import collect
+from consilium.coordinator.collection import plaintext
 from consilium.coordinator.collection.exchange import (
     AT_ONCE,
     Failure,
@@ -27,7 +26,7 @@ from consilium.protocol.messages import VoteReply
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import to_record
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
-from tests.federation import make_config, make_rows, vote_request
+from tests.federation import counts_over, make_config, make_rows, vote_request
 
 CONFIG = make_config()
 X = canonical_queries(make_rows(20, 5)[0], 3)
@@ -87,8 +86,8 @@ def test_one_reply_is_held_at_a_time_however_many_parties_there_are(log, monkeyp
             yield node, reply
             del reply
 
-    monkeypatch.setattr(clear, "stream", noting if streaming else lambda *given: iter(list(noting(*given))))
-    histogram = collect(Prompt(records), CONFIG, MEMBERS, vote_request(CONFIG, X), log)
+    monkeypatch.setattr(plaintext, "stream", noting if streaming else lambda *given: iter(list(noting(*given))))
+    histogram = counts_over(Prompt(records), CONFIG, MEMBERS, X, log)
     assert (records.most <= 2, replies.most <= 2) == (True, streaming)
     assert replies.most <= 2 or replies.most == PARTIES
     assert histogram.parties == tuple(member.party for member in MEMBERS)

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from consilium.accounting.mechanisms import Distributed
 from consilium.coordinator.collection import secure
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms import Distributed
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule

@@ -20,7 +20,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.rosters import REGISTERED, Registered, RegisteredNodes
-from consilium.coordinator.verify.run import find_run, verify_run
+from consilium.coordinator.verify.run import verify_run
 from consilium.node.checks import examine
 from consilium.node.kit import Kit, open_kit
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
@@ -68,7 +68,7 @@ def test_an_update_changes_nothing_of_a_federation_that_is_open(kit: Kit, provis
     assert current_run(kit) == run
     assert run_config(kit, current_run(kit)) == before
     assert run.roster().digest == run.config.roster  # type: ignore[union-attr]
-    assert find_run(kit.folder).run_dir.resolve() == run.folder.resolve()
+    assert verify_run(kit.folder).place.run_dir.resolve() == run.folder.resolve()
     shown = status(kit)
     assert (shown.run, shown.next) == (run.short, run_of_kit(kit).short)
     found = {each.name: each for each in examine(COORDINATOR.checks(kit, running=True))}["open federation"]
@@ -102,8 +102,8 @@ def test_close_is_of_the_open_one_and_needs_neither_a_party_nor_a_process(kit: K
     assert summary["roll"]["ward-a"]["state"] == "takes part"
     assert run.closed
     assert close(kit, 1) == summary
-    found = {each.check: each for each in verify_run(find_run(run.folder)).findings}
-    assert found["coordinator.json: counts and parties"].holds  # the rest is of a ledger that is made up here
+    found = {each.check: each for each in verify_run(run.folder).findings}
+    assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
     assert found["events.jsonl: what was released"].holds
     new = begin(kit)  # and now the next one may begin
     assert (new, new.open) == (current_run(kit), True)

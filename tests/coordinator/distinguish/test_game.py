@@ -5,29 +5,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import (
+    Confident,
+    GNMax,
+    Histogram,
+    Immutable,
+    ImmutableGaussian,
+    Interactive,
+    LNMax,
+)
 from consilium.coordinator.cli import audit_app
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism
 from consilium.coordinator.distinguish.audit import build_mechanism
 from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair
-from consilium.coordinator.mechanisms import (
-    Confident,
-    Drawn,
-    GNMax,
-    Immutable,
-    ImmutableGaussian,
-    Interactive,
-    LNMax,
-    Mechanism,
-    NoisyHistogram,
-)
+from consilium.coordinator.draw import Collect, Drawn, draw
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise
 
@@ -36,27 +35,29 @@ COIN = GameSetup(queries=1, runs=2_000, delta=1e-9, classes=2)
 TIE = Pair("tie", np.array([[5, 4]]), np.array([[4, 5]]))
 
 
-@dataclass
-class Leaks:
+@dataclass(frozen=True)
+class Leaks(Mechanism):
     """Says 0 under (5, 4) with probability `high`, under (4, 5) with probability `low`; else 1."""
 
-    high: float
-    low: float
-    needs_probabilities: bool = False
+    title = "a coin"
 
-    def count_sigma(self, parties: int) -> float:
-        return 0.0
+    high: float = 0.0
+    low: float = 0.0
 
-    def describe(self) -> str:
-        return "a coin"
+    def __post_init__(self) -> None:
+        """Its parameters are no scales of noise."""
 
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        uniform = stats.norm.cdf(noise.gaussian(1e5, (len(votes),)) / 1e5)
-        return Drawn.from_teachers((uniform >= np.where(votes[:, 0] > 4, self.high, self.low)).astype(np.int64))
+
+@draw.register
+def _(mechanism: Leaks, collect: Collect, noise: NoiseSource, **_: object) -> Drawn:
+    votes = collect(1, None).votes
+    uniform = stats.norm.cdf(noise.gaussian(1e5, (len(votes),)) / 1e5)
+    said = uniform >= np.where(votes[:, 0] > 4, mechanism.high, mechanism.low)
+    return Drawn(said.astype(np.int64), np.zeros(len(votes), dtype=bool))
 
 
 def coin(high: float, low: float) -> Mechanism:
-    return cast(Mechanism, Leaks(high, low))
+    return Leaks(high, low)
 
 
 class HalfTheNoise(SeededNoise):
@@ -99,7 +100,7 @@ def test_the_bound_comes_close_to_the_truth() -> None:
     ("mechanism", "epsilon"),
     [
         (GNMax(sigma=10.0), 2.0),
-        (NoisyHistogram(sigma=10.0), 2.0),
+        (Histogram(sigma=10.0), 2.0),
         (LNMax(gamma=0.2), 3.0),
         (Confident(threshold=300, sigma1=20.0, sigma2=40.0), 2.0),
         (Interactive(threshold=300, sigma1=20.0, sigma2=40.0, confidence=0.5), 2.0),
@@ -113,13 +114,13 @@ def test_a_private_mechanism_keeps_a_true_claim(mechanism: Mechanism, epsilon: f
 
 
 def test_a_mechanism_is_held_to_the_worst_case_of_its_event() -> None:
-    audit = audit_mechanism(NoisyHistogram(sigma=40.0), SeededNoise(1), SMALL)
+    audit = audit_mechanism(Histogram(sigma=40.0), SeededNoise(1), SMALL)
     assert audit.claim == "worst case of its event"
     assert 0 <= audit.epsilon_at_least < audit.epsilon_claimed < 1
 
 
 @pytest.mark.parametrize(
-    "mechanism", [GNMax(sigma=10.0), NoisyHistogram(sigma=10.0), LNMax(gamma=0.2)], ids=lambda each: each.name
+    "mechanism", [GNMax(sigma=10.0), Histogram(sigma=10.0), LNMax(gamma=0.2)], ids=lambda each: each.name
 )
 def test_a_private_mechanism_with_a_falsely_claimed_epsilon_is_refuted(mechanism: Mechanism) -> None:
     setup = GameSetup(queries=100, runs=4_000)
@@ -137,7 +138,7 @@ def test_a_check_with_a_falsely_claimed_epsilon_is_refuted() -> None:
 def test_half_the_noise_is_refuted() -> None:
     """Held to the event of the whole noise, with 3 teachers in a party so that few runs show it."""
     setup = GameSetup(queries=100, runs=4_000, teachers_per_party=3)
-    mechanism = NoisyHistogram(sigma=40.0)
+    mechanism = Histogram(sigma=40.0)
     assert audit_mechanism(mechanism, HalfTheNoise(2), setup).violated
     assert not audit_mechanism(mechanism, SeededNoise(2), setup).violated
 
@@ -145,9 +146,9 @@ def test_half_the_noise_is_refuted() -> None:
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Immutable(gamma=1e-3, constant=2_000, unsafe_not_private=True),
-        Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True),
-        ImmutableGaussian(sigma=40.0, constant=216, unsafe_not_private=True),
+        Immutable(gamma=1e-3, constant=2_000),
+        Immutable(gamma=1e-10, constant=10**12),
+        ImmutableGaussian(sigma=40.0, constant=216),
     ],
     ids=lambda each: each.describe(),
 )
@@ -159,7 +160,7 @@ def test_the_immutable_argmax_is_refuted(mechanism: Immutable | ImmutableGaussia
 
 def test_without_its_constant_it_is_lnmax_and_holds_up() -> None:
     """What is wrong is the constant, not the game."""
-    mechanism = Immutable(gamma=0.05, constant=0, unsafe_not_private=True)
+    mechanism = Immutable(gamma=0.05, constant=0)
     assert not audit_mechanism(mechanism, SeededNoise(1), SMALL).violated
 
 
@@ -174,7 +175,7 @@ def test_after_the_last_answer_nothing_is_seen() -> None:
 
 
 def test_the_same_seed_gives_the_same_audit() -> None:
-    audits = [audit_mechanism(NoisyHistogram(sigma=40.0), SeededNoise(5), SMALL) for _ in range(2)]
+    audits = [audit_mechanism(Histogram(sigma=40.0), SeededNoise(5), SMALL) for _ in range(2)]
     assert audits[0] == audits[1]
 
 

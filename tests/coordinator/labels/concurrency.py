@@ -39,9 +39,9 @@ def shared_config(queries: int) -> FederationConfig:
 def coordinator(folder: str, name: str, queries: int, addresses: Any, stop: Any) -> None:
     """One coordinator process: label service on a free port until told to stop."""
     config = shared_config(queries)
-    ledger = Ledger(Path(folder) / "ledger.db", config.digest(), "{}")
+    ledger = Ledger.of(Path(folder) / "ledger.db", config)
     log = EventLog(Path(folder) / f"{name}.jsonl")
-    service = LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+    service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
     with serving(service, "127.0.0.1:0", queries) as address:
         addresses.put(address)
         stop.wait()

@@ -59,8 +59,8 @@ from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_rows
 folder = Path(sys.argv[1])
 config = shared_config(4000)
-ledger = Ledger(folder / "ledger.db", config.digest(), "{}")
-service = LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, EventLog(folder / "e.jsonl"))
+ledger = Ledger.of(folder / "ledger.db", config)
+service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, EventLog(folder / "e.jsonl"))
 x, _ = make_rows(3000, 1)
 first = service.ask(x[:10])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing beyond the limit then fails as on a full disk
@@ -96,7 +96,7 @@ def test_a_read_only_ledger_releases_nothing(tmp_path: Path, log) -> None:
     # root may write to a file whatever its mode says: a read-only connection fails for everybody
     ledger = Ledger(path, config.digest(), "{}")
     ledger._connection.execute("PRAGMA query_only=ON")
-    service = LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+    service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
     with pytest.raises(LedgerError, match=r"cannot write ledger .*readonly|cannot write ledger .*read.?only"):
         service.ask(make_rows(5, 1)[0])
     assert ledger.spent() == (0, 0)
@@ -115,7 +115,7 @@ def test_a_ledger_without_write_permission_is_refused(tmp_path: Path) -> None:
 
 def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> None:
     config = shared_config(10)
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
         f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import Greeting, enrol, train
-from consilium.coordinator.collection.clear import CLEAR, Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.admission import Greeting, SeenPositions, enrol, train
+from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.config import Privacy, QueryBudget
 from consilium.coordinator.events import EventLog, NotAnswered, read_events
-from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError
 from consilium.protocol.label_source import Unanswered
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.queries import query_ids
 from tests.federation import FakeTransport, drop, make_config, make_homes, make_rows, make_secure
 
 PARTIES = 4
@@ -36,7 +36,7 @@ class Federation:
 
     def __init__(self, folder: Path, collection: str, noted: bool = True) -> None:
         homes = make_homes(folder / "homes", PARTIES, collection=collection)
-        keys: VoteKeys = CLEAR
+        keys: VoteKeys = PLAINTEXT
         changes: dict[str, Any] = {"minimum_parties": 4}
         if collection == "secure":
             keys = make_secure(homes, folder)
@@ -50,23 +50,18 @@ class Federation:
         )
         self.log_path = folder / "events.jsonl"
         self.transport, self.log = FakeTransport(homes), EventLog(self.log_path)
-        self.ledger = Ledger(folder / "ledger.db", self.config.digest(), self.config.model_dump_json())
+        self.ledger = Ledger.of(folder / "ledger.db", self.config)
         greeting = Greeting(self.ledger.position)
         self.members = enrol(self.transport, self.config, self.ledger.id, self.log, greeting)
         self.members = train(self.transport, self.config, self.members, self.log).members
         self.kind = STAGE_OF[collection]
 
-        def voting(queries: np.ndarray, parties: Any) -> None:
-            if noted:
-                self.ledger.voted_on(query_ids(queries), parties)
-
-        self.sums = SumsOfRun(self.ledger, self.log, None)
-        standing = Standing(self.sums.position, None, voting=voting)
+        standing = Standing(self.ledger, seen=SeenPositions(folder / "seen.json"))
+        if not noted:
+            standing.voting = lambda queries, parties: None  # type: ignore[method-assign]
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
-        collector = NotedCollector(keys.collector(means), self.sums)
-        self.service = LabelService(
-            self.config, self.ledger, lambda batch: SeededNoise(batch), collector, PARTIES, self.log
-        )
+        noise = SeededNoise
+        self.service = LabelService(self.config, self.ledger, keys.collector(means), noise, PARTIES, self.log)
 
     def losing(self) -> None:
         """The next answers of two parties do not come."""
@@ -77,7 +72,7 @@ class Federation:
 
     def answered(self) -> list[int]:
         """Of each party, how many queries it has answered."""
-        return [node.spend.answered_in(self.config.digest()) for node in self.transport.parties.values()]
+        return [node.store.answered_in(self.config.digest(), 1) for node in self.transport.parties.values()]
 
 
 @pytest.fixture(params=["plaintext", "secure"])

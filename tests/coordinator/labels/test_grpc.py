@@ -33,7 +33,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import KEEPALIVE, LabelChannel
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
-from consilium.sums.errors import BadShare, BadSum, BrokenBlock, ThresholdNotMet
+from consilium.sums.errors import BadShare, ThresholdNotMet
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, FakeTransport, make_config, make_rows
 from tests.specs import student_of
@@ -42,8 +42,8 @@ from tests.specs import student_of
 @pytest.fixture
 def service(tmp_path: Path, log):
     config = make_config(query_budget=QueryBudget(queries=100_000, answers=100_000))
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    yield LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 
@@ -65,16 +65,15 @@ def test_the_socket_gives_what_the_process_gives(service) -> None:
 @pytest.mark.parametrize("parties", [3, 5])
 def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(service, parties: int) -> None:
     """As many messages, with the same numbers, however many take part; the control is the process itself."""
-    collect, x = service._collector, make_rows(5, 3)[0]
+    collect, x = service._collector.collect, make_rows(5, 3)[0]
 
-    def telling(queries, query_set, progress, phase=1):
+    def telling(queries, sigma, progress):
         for stage in ("vote", "secure sum: share"):
             for done in range(1, parties + 1):
                 progress(stage, done, parties)
-        return collect(queries, query_set, progress, phase)
+        return collect(queries, sigma, progress)
 
-    telling.settle = collect.settle  # pyright: ignore[reportFunctionMemberAccess]
-    service._collector = telling
+    service._collector.collect = telling
     stages = []
     with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
         channel.ask(x, lambda *progress: stages.append(progress))
@@ -141,9 +140,7 @@ def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) ->
 CAUSES = (
     NotEnoughParties("4 parties after stage 'vote', at least 5 are required (1 x p07 is away)"),
     ThresholdNotMet("masked", 4, 5, ["p07", "p08"]),
-    BrokenBlock("x"),
     BadShare("p07", "does not open"),
-    BadSum(),
     LedgerError("ledger.db: disk full"),
     ConfigError("roster of p07"),
     ServiceError("p07"),
@@ -244,11 +241,11 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> No
 class FailsTwice(Votes):
     """As where a party is away for a while."""
 
-    def __call__(self, queries, query_set, progress, phase=1):
+    def collect(self, queries, sigma, progress):
         if len(self.asked) < 2:
             self.asked.append(0)
             raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
-        return super().__call__(queries, query_set, progress, phase)
+        return super().collect(queries, sigma, progress)
 
 
 def test_a_patient_student_asks_again_what_failed(service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,17 +292,16 @@ def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, mon
     monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.1, most=0.1))
     soon = {name: min(value, 500) for name, value in KEEPALIVE.items()} if looks else {}
     monkeypatch.setattr("consilium.student.channel.KEEPALIVE", soon)
-    collect, x = service._collector, make_rows(5, 3)[0]
+    collect, x = service._collector.collect, make_rows(5, 3)[0]
     answered = threading.Event()
     with serving(service, "127.0.0.1:0", 100_000) as address:
         relay = Relay(address)
 
-        def cut(queries, query_set, progress, phase=1):
+        def cut(queries, sigma, progress):
             relay.cuts += 1
-            return collect(queries, query_set, progress, phase)
+            return collect(queries, sigma, progress)
 
-        cut.settle = collect.settle  # pyright: ignore[reportFunctionMemberAccess]
-        service._collector = cut
+        service._collector.collect = cut
         channel = LabelChannel(relay.address, patience=600)
 
         def ask() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.mechanisms import GNMax, Histogram
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
-from consilium.coordinator.verify.files import Contradiction
-from consilium.coordinator.verify.recorded import read_ledger
+from consilium.coordinator.verify.findings import Contradiction
+from consilium.coordinator.verify.ledger import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
 from consilium.protocol.label_source import Histograms
 from consilium.protocol.label_wire import HistogramReader, answers_from_wire, histogram_blocks
@@ -29,7 +29,7 @@ from consilium.student.channel import LabelChannel
 from tests.federation import make_config, make_rows
 
 PARTIES = 10
-MECHANISM = NoisyHistogram(sigma=3.0)
+MECHANISM = Histogram(sigma=3.0)
 
 
 def exact(queries: np.ndarray) -> np.ndarray:
@@ -44,9 +44,9 @@ class Votes:
     def settle(self) -> None:
         pass
 
-    def __call__(self, queries, query_set, progress, phase=1):
+    def collect(self, queries, sigma, progress):
         names = tuple(f"p{i}" for i in range(PARTIES))
-        return Counts(exact(queries), names, 2 * PARTIES)
+        return Counts(exact(queries.rows), names, 2 * PARTIES)
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def make(tmp_path: Path, log):
                 **changes,
             }
         )
-        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
-        return LabelService(config, ledger, SeededNoise, Votes(), PARTIES, log, most_votes=most_votes), ledger, config
+        ledger = Ledger.of(tmp_path / name, config)
+        return LabelService(config, ledger, Votes(), SeededNoise, PARTIES, log, most_votes=most_votes), ledger, config
 
     return build
 
@@ -104,19 +104,6 @@ def test_labels_alone_have_no_histogram(make) -> None:
     assert service.ask(x).histograms is None
     assert service.describe().count_sigma == 0.0
     assert ledger.batches()[0].counts is None
-
-
-@pytest.mark.parametrize(("parties", "sigma"), [(3, 8.0), (4, 8.0), (16, 16.0)])
-def test_noise_of_the_parties_grows_with_those_that_stay(parties: int, sigma: float) -> None:
-    """Shares beyond those that are counted on come on top; with fewer the sum is not what was charged, and none is."""
-    mechanism = Distributed(threshold=0, sigma=8.0, noise_shares=4, release_counts=True)
-    assert mechanism.count_sigma(parties) == sigma
-    assert Distributed(threshold=0, sigma=8.0, noise_shares=4).count_sigma(parties) == 0.0
-
-
-def test_counts_behind_a_threshold_are_refused() -> None:
-    with pytest.raises(ValueError, match="threshold 5 would hold none back"):
-        Distributed(threshold=5, sigma=8.0, noise_shares=4, release_counts=True)
 
 
 def test_the_socket_gives_what_the_process_gives(make) -> None:

@@ -46,9 +46,9 @@ class Slow(Votes):
         super().__init__()
         self.go = threading.Event()
 
-    def __call__(self, queries, query_set, progress, phase=1):
+    def collect(self, queries, sigma, progress):
         assert self.go.wait(ANSWER)
-        return super().__call__(queries, query_set, progress, phase)
+        return super().collect(queries, sigma, progress)
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def collector() -> Slow:
 @pytest.fixture
 def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
     config = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
-    ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
-    yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
+    ledger = Ledger.of(tmp_path / "ledger.db", config)
+    yield LabelService(config, ledger, collector, lambda batch: SeededNoise(batch), T, log)
     ledger.close()
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
-from consilium.coordinator.collection.clear import Counts
+from consilium.accounting.mechanisms import GNMax
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax, LNMax
-from consilium.coordinator.privacy import at_hand, epsilon_by_query, promised, spent
+from consilium.coordinator.privacy import epsilon_by_query, promised, spent
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -35,9 +33,9 @@ class Votes:
     def settle(self):
         pass
 
-    def __call__(self, queries, query_set, progress, phase=1):
-        self.asked.append(len(queries))
-        ones = (np.abs(queries[:, 0]) * 7).astype(np.int64) % (T + 1)
+    def collect(self, queries, sigma, progress):
+        self.asked.append(len(queries.rows))
+        ones = (np.abs(queries.rows[:, 0]) * 7).astype(np.int64) % (T + 1)
         return Counts(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
 
 
@@ -47,10 +45,10 @@ def make(tmp_path: Path, log):
 
     def build(collector=None, name="ledger.db", seed=1, **changes):
         config = make_config(**changes)
-        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / name, config)
         ledgers.append(ledger)
         return (
-            LabelService(config, ledger, lambda batch: SeededNoise(1000 * seed + batch), collector or Votes(), T, log),
+            LabelService(config, ledger, collector or Votes(), lambda batch: SeededNoise(1000 * seed + batch), T, log),
             ledger,
             config,
         )
@@ -226,70 +224,29 @@ def test_queries_that_cannot_be_asked_are_refused(make, rows) -> None:
 
 def test_seeded_noise_is_refused_outside_a_simulation(tmp_path: Path, log) -> None:
     config = make_config(simulation=False, seed=-1, noise_seed=None)
-    ledger = Ledger(tmp_path / "l.db", config.digest(), "{}")
+    ledger = Ledger.of(tmp_path / "l.db", config)
     with pytest.raises(ConfigError, match="seeded noise"):
-        LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
-    LabelService(config, ledger, lambda _: SystemNoise(), Votes(), T, log)
+        LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
+    LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
     ledger.close()
+    with pytest.raises(ConfigError, match="in memory outside a simulation"):
+        LabelService(config, Ledger.in_memory(config), Votes(), lambda _: SystemNoise(), T, log)
 
 
-class Clipped(Votes):
-    """The same, but some party has put every third row out of range, and it was made to fit."""
-
-    def __call__(self, queries, query_set, progress, phase=1):
-        histogram = super().__call__(queries, query_set, progress, phase)
-        clipped = np.arange(len(queries)) % 3 == 0
-        histogram.votes[clipped] = [0, T]
-        histogram.votes[clipped, 0] = 3  # such a row may sum to anything
-        return Counts(histogram.votes, histogram.parties, T, clipped)
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [GNMax(sigma=3.0), Confident(threshold=4, sigma1=2.0, sigma2=3.0), LNMax(gamma=0.2)],
-    ids=lambda m: m.name,
-)
-def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
-    """Its log q is 0 and it costs the worst case, whatever votes stand in for it; the other rows keep theirs."""
-    x, _ = make_rows(30, 3)
-    query_budget = QueryBudget(queries=30, answers=30)
-    honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, query_budget=query_budget)
-    lied_to, ledger, config = make(Clipped(), "lied.db", mechanism=mechanism, query_budget=query_budget)
-    honest.ask(x)
-    lied_to.ask(x)
-    (true,), (batch,) = honest_ledger.batches(), ledger.batches()
-    clipped = np.arange(30) % 3 == 0
-    for name in ("log_q_check", "log_q_label"):
-        kept, without = getattr(batch, name), getattr(true, name)
-        assert (kept is None) == (without is None)
-        if kept is not None:
-            assert (kept[clipped] == 0).all()
-            assert (kept[~clipped] == without[~clipped]).all()
-    if batch.log_q_label is None:
-        assert at_hand(batch) is at_hand(true) is None
-        return
-    lost = clipped & batch.answered
-    worst = config.event(10, int(lost.sum())).worst_case_rdp(DEFAULT_ORDERS)
-    answered = int((batch.answered & ~clipped).sum())
-    rest = replace(
-        batch,
-        event=config.event(20, answered).to_json(),
-        **{name: getattr(batch, name)[~clipped] for name in ("labels", "reinforced", "log_q_label", "histogram")},
-        probabilities=None,
-    )
-    assert at_hand(batch) == pytest.approx(worst + at_hand(rest), rel=1e-9)
-    assert (at_hand(rest) < config.event(20, answered).worst_case_rdp(DEFAULT_ORDERS)).any()
-    grown, total = epsilon_by_query(config, [batch])["data_dependent"], spent(config, [batch])["data_dependent"]
-    assert grown[-1] == pytest.approx(total.epsilon, rel=1e-9)
-    none_known = replace(batch, log_q_label=np.zeros(30))
-    whole = config.event(30, int(batch.answered.sum())).worst_case_rdp(DEFAULT_ORDERS)
-    assert at_hand(none_known) == pytest.approx(whole, rel=1e-9)
-    assert len(epsilon_by_query(config, [none_known])["data_dependent"]) == 30
+def test_a_ledger_in_memory_says_what_a_file_says(make) -> None:
+    service, ledger, config = make()
+    x, _ = make_rows(20, 3)
+    memory = Ledger.in_memory(config)
+    replayed = LabelService(config, memory, Votes(), lambda batch: SeededNoise(1000 + batch), T)
+    for rows in (x[:12], x[6:]):
+        assert service.ask(rows).labels.tolist() == replayed.ask(rows).labels.tolist()
+    assert ledger.spent() == memory.spent() and memory.position().batch == 2
+    assert [batch.event for batch in ledger.batches()] == [batch.event for batch in memory.batches()]
 
 
 def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:
     class Fails(Votes):
-        def __call__(self, queries, query_set, progress, phase=1):
+        def collect(self, queries, sigma, progress):
             raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
 
     service, ledger, _ = make(Fails())

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
+from consilium.accounting.mechanisms import Confident, Histogram, Interactive
 from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, Interactive, NoisyHistogram
 from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.node.limits import events_of
@@ -38,11 +38,12 @@ T = 100
 class Votes:
     """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
 
-    def __call__(self, queries, query_set, progress, phase=1):
-        teachers = T if len(queries) != 3 else T - 10
-        winner = (queries[:, 0] > 60).astype(int)
-        votes = np.full((len(queries), 2), teachers // 5)
-        votes[np.arange(len(queries)), winner] = teachers - teachers // 5
+    def collect(self, queries, sigma, progress):
+        rows = queries.rows
+        teachers = T if len(rows) != 3 else T - 10
+        winner = (rows[:, 0] > 60).astype(int)
+        votes = np.full((len(rows), 2), teachers // 5)
+        votes[np.arange(len(rows)), winner] = teachers - teachers // 5
         return Counts(votes, tuple(f"p{i}" for i in range(teachers)), teachers)
 
     def settle(self):
@@ -55,9 +56,9 @@ def make(tmp_path: Path, log):
 
     def build(name="ledger.db", **changes):
         config = make_config(**{"mechanism": CONFIDENT, "privacy": PRIVACY, **changes})
-        ledger = Ledger(tmp_path / name, config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / name, config)
         ledgers.append(ledger)
-        service = LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
+        service = LabelService(config, ledger, Votes(), lambda batch: SeededNoise(batch), T, log)
         return config, ledger, service
 
     yield build
@@ -191,7 +192,7 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
     ("changes", "why"),
     [
         ({"privacy": PRIVACY.model_copy(update={"sanitised": SanitisedKeys(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
-        ({"mechanism": NoisyHistogram(sigma=8.0)}, "no data-dependent bound"),
+        ({"mechanism": Histogram(sigma=8.0)}, "no data-dependent bound"),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_ends_the_run_before_a_question(changes, why) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.coordinator.mechanisms import (
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import (
     Confident,
-    Distributed,
-    DistributedTwoPhase,
-    Drawn,
     GNMax,
+    Histogram,
     Immutable,
     ImmutableGaussian,
     Interactive,
     LNMax,
-    Mechanism,
-    NoisyHistogram,
 )
+from consilium.coordinator.collection.base import Counts
+from consilium.coordinator.draw import Drawn, draw
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.noise import NoiseSource
 
@@ -41,46 +40,49 @@ class NoNoise:
 MECHANISMS: list[Mechanism] = [
     LNMax(gamma=0.3),
     GNMax(sigma=3.0),
-    NoisyHistogram(sigma=3.0),
+    Histogram(sigma=3.0),
     Confident(threshold=6, sigma1=4.0, sigma2=3.0),
     Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9),
-    Immutable(gamma=0.3, constant=3, unsafe_not_private=True),
-    ImmutableGaussian(sigma=3.0, constant=3, unsafe_not_private=True),
-    Distributed(threshold=6, sigma=4.0, noise_shares=4),
-    DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3),
+    Immutable(gamma=0.3, constant=3),
+    ImmutableGaussian(sigma=3.0, constant=3),
 ]
-CLEAR = np.array([[18, 1, 1], [0, 19, 1], [1, 2, 17]])
+IN_SUMS = [each for each in MECHANISMS if each.name in ("gnmax", "histogram", "confident", "interactive")]
+"""Those that have a law of counts that hold noise."""
+WINNERS = np.array([[18, 1, 1], [0, 19, 1], [1, 2, 17]])
 
 
-def draw(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-    """Draws with even probabilities where the mechanism needs some and none are given."""
-    if mechanism.needs_probabilities and probabilities is None:
-        probabilities = np.full(votes.shape, 1 / votes.shape[1])
-    return mechanism.draw(votes, noise, probabilities)
+class Sums:
+    """Counts of these votes for `draw`, and a record of what was asked: (positions, round).
 
-
-class Parties:
-    """Sums of these votes for a mechanism's `release`, and a record of what was asked: (positions, phase).
-
-    failing : the phase in which the parties do not answer.
+    sigma : what they hold. failing : the round in which the parties do not answer. teachers : of each row, left out
+    that of the first.
     """
 
-    def __init__(self, votes: np.ndarray, failing: int = 0) -> None:
-        self.votes, self.failing = votes, failing
+    def __init__(self, votes: np.ndarray, sigma: float = 0.0, failing: int = 0, teachers: int | None = None) -> None:
+        self.votes, self.sigma, self.failing = votes, sigma, failing
+        self.teachers = int(votes[:1].sum()) if teachers is None else teachers
         self.asked: list[tuple[list[int], int]] = []
 
-    def __call__(self, positions: np.ndarray, phase: int) -> tuple[np.ndarray, int]:
-        if phase == self.failing:
-            raise NotEnoughParties(f"nobody answers in phase {phase}")
-        self.asked.append((positions.tolist(), phase))
-        return self.votes[positions], int(self.votes[:1].sum())
+    def __call__(self, round_: int, chosen: np.ndarray | None) -> Counts:
+        if round_ == self.failing:
+            raise NotEnoughParties(f"nobody answers in round {round_}")
+        positions = np.arange(len(self.votes)) if chosen is None else chosen
+        self.asked.append((positions.tolist(), round_))
+        return Counts(self.votes[positions], ("p",), self.teachers, sigma=self.sigma)
 
 
-def release(mechanism: Mechanism, parties: Parties, room: int, noise: NoiseSource | None) -> Drawn:
-    """What `draw` above draws, released."""
-    queries, classes = parties.votes.shape
-    p = np.full((queries, classes), 1 / classes) if mechanism.needs_probabilities else None
-    return mechanism.release(parties, queries, room, noise, p)
+def release(
+    mechanism: Mechanism,
+    sums: Sums | np.ndarray,
+    noise: NoiseSource,
+    probabilities: np.ndarray | None = None,
+    room: int = 1_000_000,
+) -> Drawn:
+    """Drawn with even probabilities where the mechanism needs some and none are given."""
+    sums = Sums(sums) if isinstance(sums, np.ndarray) else sums
+    if mechanism.needs_probabilities and probabilities is None:
+        probabilities = np.full(sums.votes.shape, 1 / sums.votes.shape[1])
+    return draw(mechanism, sums, noise, room=room, probabilities=probabilities)
 
 
 def make_votes(queries: int, seed: int = 0, teachers: int = 12) -> np.ndarray:

@@ -1,22 +1,26 @@
-"""What every mechanism must do. Statistical tests use fixed seeds; each states how often it would fail by chance.
+"""What every mechanism must do, by both of its laws. Statistical tests use fixed seeds; each states how often it would
+fail by chance.
 
-What each does by itself is in test_each_mechanism.py, the laws that the outcomes must follow in test_mechanism_laws.py,
-the noise itself in tests/protocol/test_noise.py.
+The laws that the outcomes must follow are in test_mechanism_laws.py, the noise itself in tests/protocol/test_noise.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from consilium.accounting.mechanisms import event_from_json
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Interactive, Mechanism
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import Confident, Immutable, ImmutableGaussian, Interactive, event_from_json
+from consilium.coordinator.draw import draw, projected
+from consilium.coordinator.mechanisms import MECHANISMS as BY_NAME
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from tests.coordinator.mechanisms.drawing import CLEAR, MECHANISMS, NoNoise, Parties, draw, make_votes, release
+from tests.coordinator.mechanisms.drawing import IN_SUMS, MECHANISMS, WINNERS, NoNoise, Sums, make_votes, release
 
 
 class TripledAndPermuted:
@@ -38,59 +42,42 @@ class TripledAndPermuted:
 
 
 def test_the_contract_covers_all() -> None:
-    assert tuple(type(mechanism) for mechanism in MECHANISMS) == ALL_MECHANISMS
+    assert [mechanism.name for mechanism in MECHANISMS] == list(BY_NAME)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-class TestContract:
-    """What every mechanism must do."""
-
+class TestOfExactCounts:
     def test_labels_are_classes_or_none(self, mechanism: Mechanism) -> None:
-        drawn = draw(mechanism, make_votes(500), SeededNoise(1))
+        drawn = release(mechanism, make_votes(500), SeededNoise(1))
         assert drawn.labels.dtype == np.int64
         assert drawn.labels.shape == drawn.reinforced.shape == (500,)
-        assert drawn.reinforced.dtype == np.bool_
         assert set(np.unique(drawn.labels)) == ({0, 1, 2} if mechanism.answers_all else {NO_LABEL, 0, 1, 2})
         assert not drawn.reinforced.any()
+        assert (drawn.counts is not None) == (mechanism.count_sigma > 0)
 
-    def test_draws_the_noise_that_it_is_charged_for(self, mechanism: Mechanism) -> None:
+    def test_draws_the_noise_that_it_is_charged_for_once_for_every_count_or_check(self, mechanism: Mechanism) -> None:
         noise = NoNoise()
-        draw(mechanism, CLEAR, noise)
-        event = mechanism.event(
-            asked=3, answered=3, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
-        ).to_json()
+        release(mechanism, np.tile([20, 0, 0], (7, 1)), noise)
         laws = {"sigma": "gaussian", "sigma1": "gaussian", "sigma2": "gaussian", "gamma": "laplace"}
-        charged = [(laws[key], value) for key, value in event.items() if key in laws]
+        charged = [(laws[key], value) for key, value in mechanism.event(7).to_json().items() if key in laws]
         assert [(law, scale) for law, scale, _ in noise.drawn] == charged
+        assert [shape for _, _, shape in noise.drawn] == [*[(7,)] * (len(charged) - 1), (7, 3)]
 
-    def test_the_event_says_what_the_mechanism_is(self, mechanism: Mechanism) -> None:
-        event = mechanism.event(
-            asked=7, answered=7, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE, teachers_per_party=3
-        )
-        assert mechanism.name == event.mechanism.name
-        assert (event.asked, event.answered, event.unit, event.teachers_per_party) == (7, 7, Unit.PARTY, 3)
-        assert event.noise is Noise.DISCRETE
-        assert event.towards is (Towards.COORDINATOR if mechanism.noise_by_parties else Towards.STUDENT)
+    def test_what_it_says_of_itself(self, mechanism: Mechanism) -> None:
+        event = mechanism.event(7, 7, teachers_per_party=3)
         assert event_from_json(event.to_json()) == event
-        shared = {"asked", "answered", "unit", "neighbouring", "teachers_per_party", "towards", "noise", "slack"}
-        own = set(event.to_json()) - shared - {"type"}
-        assert own and all(getattr(event.mechanism, key) == getattr(mechanism, key) for key in own)
-
-    def test_every_count_and_every_query_gets_its_own_noise(self, mechanism: Mechanism) -> None:
-        """One number for each count, or for each check; none is drawn once and used twice."""
-        noise = NoNoise()
-        draw(mechanism, np.tile([20, 0, 0], (7, 1)), noise)
-        whole = (7, 3)
-        wanted = {"confident": [(7,), whole], "interactive": [(7,), whole]}
-        wanted["distributed_two_phase"] = [whole, whole]
-        assert [shape for _, _, shape in noise.drawn] == wanted.get(mechanism.name, [whole])
+        assert mechanism.private == np.isfinite(event.worst_case_rdp([2.0])).all()
+        assert mechanism.private == (mechanism.claimed_epsilon(7, 1e-5) is None)
+        assert mechanism.votes_needed == (6 if mechanism.name == "confident" else 0)
+        assert all(f"{value:g}" in mechanism.describe() for value in mechanism.parameters().values())
+        assert mechanism.private == ("NOT differentially private" not in mechanism.describe())
 
     def test_outcomes_of_equal_queries_are_uncorrelated(self, mechanism: Mechanism) -> None:
         """Lags 1 to 5 within a batch, and two batches one after the other: 6 tests of 4,000 equal queries on the
         normal law of a correlation, each at 1e-7: a sound mechanism fails for less than one seed in a million."""
         votes = np.tile([5, 7, 8], (4000, 1))
         source = SeededNoise(3)
-        first, second = (draw(mechanism, votes, source).labels for _ in range(2))
+        first, second = (release(mechanism, votes, source).labels for _ in range(2))
         for marked in (lambda labels: labels == 2, lambda labels: labels == NO_LABEL):
             a, b = marked(first).astype(float), marked(second).astype(float)
             if a.any():
@@ -100,14 +87,16 @@ class TestContract:
         assert (first == 2).any()
 
     def test_without_noise_it_is_the_plurality(self, mechanism: Mechanism) -> None:
-        assert draw(mechanism, CLEAR, NoNoise()).labels.tolist() == [0, 1, 2]
+        sums = Sums(WINNERS)
+        assert release(mechanism, sums, NoNoise()).labels.tolist() == [0, 1, 2]
+        assert sums.asked == [([0, 1, 2], 1)]
 
     def test_order_of_the_classes_does_not_matter(self, mechanism: Mechanism) -> None:
         order = [2, 0, 1]
         votes = 3 * make_votes(300) + np.array([0, 1, 2])
         p = np.random.default_rng(1).dirichlet([1, 1, 1], size=300)
-        plain = draw(mechanism, votes, TripledAndPermuted(5, [0, 1, 2]), p)
-        moved = draw(mechanism, votes[:, order], TripledAndPermuted(5, order), p[:, order])
+        plain = release(mechanism, votes, TripledAndPermuted(5, [0, 1, 2]), p)
+        moved = release(mechanism, votes[:, order], TripledAndPermuted(5, order), p[:, order])
         back = np.where(moved.labels == NO_LABEL, NO_LABEL, np.array(order)[moved.labels])
         assert (back == plain.labels).all()
         assert (moved.reinforced == plain.reinforced).all()
@@ -117,101 +106,153 @@ class TestContract:
         votes = make_votes(200)
         before = votes.copy()
         votes.setflags(write=False)
-        assert (draw(mechanism, votes, SeededNoise(5)).labels == draw(mechanism, votes, SeededNoise(5)).labels).all()
-        assert (draw(mechanism, votes, SeededNoise(5)).labels != draw(mechanism, votes, SeededNoise(6)).labels).any()
+        first, same, other = (release(mechanism, votes, SeededNoise(seed)).labels for seed in (5, 5, 6))
+        assert (first == same).all() and (first != other).any()
         assert (votes == before).all()
-
-    def test_no_queries(self, mechanism: Mechanism) -> None:
-        votes = np.zeros((0, 2), dtype=np.int64)
-        drawn = draw(mechanism, votes, SeededNoise(1))
-        assert drawn.labels.shape == drawn.reinforced.shape == (0,)
-        event = mechanism.event(
-            asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
-        )
-        assert event.worst_case_rdp([2.0]).tolist() == [0.0]
-        evidence = event.evidence(votes, probabilities=votes.astype(np.float64))
-        assert all(part is None or part.shape == (0,) for part in evidence)
 
     def test_large_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
         votes = np.array([[2**49, 5, 0], [0, 7, 2**49 - 2], [1, 2**49 + 3, 1]])
         votes[:, 0] += 2**49 + 5 - votes.sum(axis=1)
-        assert draw(mechanism, votes, SeededNoise(1)).labels.tolist() == [0, 2, 1]
-
-    def test_narrow_and_unsigned_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
-        narrow = np.array([[250, 3, 2], [2, 252, 1]])
-        for dtype in (np.int16, np.uint8, np.uint32):
-            if dtype is np.int16 or not isinstance(mechanism, Interactive):
-                assert draw(mechanism, narrow.astype(dtype), SeededNoise(1)).labels.tolist() == [0, 1]
+        assert release(mechanism, votes, SeededNoise(1)).labels.tolist() == [0, 2, 1]
 
     def test_evidence_fits_the_event(self, mechanism: Mechanism) -> None:
         """Where there is any, it gives a cost at these votes that is never above that of the whole histogram."""
         votes = make_votes(50, teachers=40)
-        drawn = draw(mechanism, votes, SeededNoise(2))
-        answered = int(drawn.answered.sum())
-        event = mechanism.event(
-            asked=50, answered=answered, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
-        )
+        drawn = release(mechanism, votes, SeededNoise(2))
+        event = mechanism.event(50, int(drawn.answered.sum()))
         evidence = event.evidence(votes, probabilities=np.full(votes.shape, 1 / 3))
-        if mechanism.noise_by_parties or not mechanism.private or mechanism.name == "histogram":
+        if not mechanism.private or mechanism.name == "histogram":
             assert evidence == (None, None)
             return
         orders = [1.5, 2.0, 8.0]
         at_votes, worst = event.data_dependent_rdp(evidence, drawn.answered, orders), event.histogram_rdp(orders)
         assert (at_votes >= 0).all() and (at_votes <= worst * (1 + 1e-12)).all() and np.isfinite(worst).all()
 
-    def test_a_release_is_what_is_drawn_on_votes_that_are_collected_once(self, mechanism: Mechanism) -> None:
-        votes = make_votes(200)
-        parties = Parties(votes)
-        released, drawn = release(mechanism, parties, 200, SeededNoise(5)), draw(mechanism, votes, SeededNoise(5))
-        assert released.labels.tolist() == drawn.labels.tolist()
-        assert released.reinforced.tolist() == drawn.reinforced.tolist()
-        assert released.failure is None
-        assert parties.asked == [(list(range(200)), 1)]
-
     @pytest.mark.parametrize("room", [1, 7, 15])
-    def test_a_release_ends_with_the_last_answer_that_there_is_room_for(self, mechanism: Mechanism, room: int) -> None:
-        """Where the coordinator sees the sums, all of them are charged: the second phase alone keeps to the room."""
-        votes = make_votes(200)
-        drawn = draw(mechanism, votes, SeededNoise(5))
-        released = release(mechanism, Parties(votes), room, SeededNoise(5))
-        given = int(drawn.answered.sum())
-        assert given > 15
-        end = 200 if mechanism.noise_by_parties else int(np.flatnonzero(drawn.answered)[room - 1]) + 1
-        assert len(released.labels) == len(released.reinforced) == end
-        assert released.answered.sum() == (given if mechanism.name == "distributed" else room)
-        if mechanism.phases == 1:
-            assert released.labels.tolist() == drawn.labels[:end].tolist()
-
-    def test_noise_of_the_parties_is_not_added_again(self, mechanism: Mechanism) -> None:
-        """And a mechanism that adds its own never goes without it: nothing is then asked of the parties."""
-        parties = Parties(CLEAR)
-        if not mechanism.noise_by_parties:
-            with pytest.raises(ConfigError, match="no noise was given"):
-                release(mechanism, parties, 3, None)
-            assert parties.asked == []
-            return
-        assert release(mechanism, parties, 3, None).labels.tolist() == [0, 1, 2]
-        assert parties.asked == [([0, 1, 2], phase) for phase in range(1, mechanism.phases + 1)]
+    def test_it_ends_with_the_last_answer_that_there_is_room_for(self, mechanism: Mechanism, room: int) -> None:
+        whole, cut = (release(mechanism, make_votes(200), SeededNoise(5), room=most) for most in (200, room))
+        assert whole.answered.sum() > 15
+        end = 200 if mechanism.answers_all else int(np.flatnonzero(whole.answered)[room - 1]) + 1
+        assert cut.labels.tolist() == whole.labels[:end].tolist() and len(cut.reinforced) == end
 
     def test_no_sums_no_labels(self, mechanism: Mechanism) -> None:
         with pytest.raises(NotEnoughParties):
-            release(mechanism, Parties(CLEAR, failing=1), 3, None if mechanism.noise_by_parties else NoNoise())
+            release(mechanism, Sums(WINNERS, failing=1), NoNoise())
 
-    def test_mechanism_and_event_say_the_same_of_themselves(self, mechanism: Mechanism) -> None:
-        event = mechanism.event(
-            asked=7, answered=7, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE, teachers_per_party=1
-        )
-        for name in ("phases", "noise_by_parties", "answers_all", "private"):
-            assert getattr(mechanism, name) == getattr(event.mechanism, name)
-        assert mechanism.private == np.isfinite(event.worst_case_rdp([2.0])).all()
-        assert mechanism.private == (mechanism.claimed_epsilon(7, 1e-5) is None)
-        by_threshold = {"confident", "distributed", "distributed_two_phase"}
-        assert mechanism.votes_needed == (6 if mechanism.name in by_threshold else 0)
-        for phase in (1, 2):
-            noise = event.party_noise(phase)
-            assert (noise is not None) == (mechanism.noise_by_parties and phase <= mechanism.phases)
-            assert noise is None or noise.shares in (3, 4)
 
-    def test_describe_names_every_parameter(self, mechanism: Mechanism) -> None:
-        table = mechanism.model_dump(exclude={"name", "unsafe_not_private", "release_counts"})  # type: ignore[attr-defined]
-        assert all(f"{value:g}" in mechanism.describe() for value in table.values())
+@pytest.mark.parametrize("mechanism", IN_SUMS, ids=lambda mechanism: mechanism.name)
+class TestOfCountsThatHoldNoise:
+    def test_they_decide_and_a_check_has_noise_of_its_own_and_a_second_sum(self, mechanism: Mechanism) -> None:
+        noise, sums = NoNoise(), Sums(WINNERS, sigma=3.0)
+        assert release(mechanism, sums, noise).labels.tolist() == [0, 1, 2]
+        assert sums.asked == [([0, 1, 2], round_) for round_ in range(1, len(noise.drawn) + 2)]
+        assert noise.drawn == ([("gaussian", 4.0, (3,))] if isinstance(mechanism, Confident) else [])
+
+    @given(lie=st.lists(st.integers(-(2**15), 2**15 - 1), min_size=2, max_size=2))
+    def test_whether_there_is_an_answer_does_not_depend_on_what_rows_add_up_to(
+        self, mechanism: Mechanism, lie: list[int]
+    ) -> None:
+        """A lying party or aggregator learns nothing from an error."""
+        sums = Sums(np.array([lie] * 3), sigma=3.0, teachers=20)
+        assert len(release(mechanism, sums, NoNoise()).labels) == 3
+
+    @given(
+        noisy=st.lists(st.integers(-(2**15), 2**15 - 1), min_size=3, max_size=3),
+        move=st.permutations(range(3)),
+        p=st.lists(st.floats(0, 1), min_size=3, max_size=3),
+    )
+    def test_a_moved_vote_moves_what_is_checked_by_at_most_one(
+        self, mechanism: Mechanism, noisy: list[int], move: list[int], p: list[float]
+    ) -> None:
+        if not isinstance(mechanism, Confident):
+            return
+        votes = np.array([noisy, noisy])
+        votes[1, move[0]] -= 1
+        votes[1, move[1]] += 1
+        both = mechanism.comparison(projected(votes, 20), 20, "discrete", np.array([p, p]))  # type: ignore[arg-type]
+        assert abs(int(both.number[0] - both.number[1])) <= 1
+
+
+@pytest.mark.parametrize("mechanism", [each for each in MECHANISMS if each not in IN_SUMS], ids=lambda each: each.name)
+def test_others_refuse_counts_that_hold_noise(mechanism: Mechanism) -> None:
+    with pytest.raises(ConfigError, match="exact counts alone"):
+        release(mechanism, Sums(WINNERS, sigma=3.0), NoNoise())
+
+
+SECOND_SUM = Confident(threshold=15, sigma1=3.0, sigma2=2.5)
+
+
+def test_all_that_was_asked_is_returned_and_no_more_than_there_is_room_for_is_answered() -> None:
+    sums = Sums(np.array([[10, 10], [20, 0], [0, 20], [18, 2], [2, 18]]), sigma=3.0)
+    drawn = release(SECOND_SUM, sums, NoNoise(), room=3)
+    assert drawn.labels.tolist() == [NO_LABEL, 0, 1, 0, NO_LABEL]
+    assert sums.asked == [([0, 1, 2, 3, 4], 1), ([1, 2, 3], 2)]
+    none = Sums(np.full((2, 2), 7), sigma=3.0)
+    assert release(SECOND_SUM, none, NoNoise()).labels.tolist() == [NO_LABEL] * 2
+    assert none.asked == [([0, 1], 1)]
+
+
+def test_what_is_checked_adds_up_to_the_votes_that_were_given() -> None:
+    """Three counts of 30 altogether, of 21 votes: each loses 3, so that 18 passes a threshold of 15, and 17 not."""
+    sums = Sums(np.array([[18, 7, 5], [17, 8, 5]]), sigma=3.0, teachers=21)
+    assert release(SECOND_SUM, sums, NoNoise()).labels.tolist() == [0, NO_LABEL]
+
+
+def test_a_second_sum_that_fails_leaves_what_the_first_has_shown_to_be_paid_for() -> None:
+    drawn = release(SECOND_SUM, Sums(WINNERS, sigma=3.0, failing=2), NoNoise())
+    assert drawn.labels.tolist() == [NO_LABEL] * 3 and not drawn.answered.any()
+    assert isinstance(drawn.failure, NotEnoughParties)
+
+
+def test_what_a_check_let_pass_before_a_crash_passes_again() -> None:
+    def before(unanswered, passed):
+        return unanswered, np.array([False, True, False])
+
+    sums = Sums(WINNERS, sigma=3.0)
+    drawn = draw(SECOND_SUM, sums, NoNoise(), room=3, shown=before)
+    assert drawn.labels.tolist() == [NO_LABEL, 1, NO_LABEL] and sums.asked[1] == ([1], 2)
+
+
+def test_confident_answers_at_the_threshold_and_draws_label_noise_for_what_passed_only() -> None:
+    noise = NoNoise()
+    votes = np.array([[6, 4], [5, 5], [4, 6]])
+    drawn = release(Confident(threshold=6, sigma1=2.0, sigma2=1.0), votes, noise)
+    assert drawn.labels.tolist() == [0, NO_LABEL, 1]
+    assert noise.drawn == [("gaussian", 2.0, (3,)), ("gaussian", 1.0, (2, 2))]
+
+
+def test_interactive_answers_where_teachers_disagree_with_the_student() -> None:
+    """M = 5, so p = .5 takes 3 votes away (2.5, rounded half up) and p = .3 takes 2 (1.5)."""
+    mechanism = Interactive(threshold=2, sigma1=1.0, sigma2=1.0, confidence=0.6)
+    votes = np.array([[5, 0], [4, 1], [1, 4], [4, 1], [4, 1]])
+    p = np.array([[0.5, 0.5], [0.5, 0.5], [0.7, 0.3], [0.7, 0.3], [0.6, 0.4]])
+    drawn = release(mechanism, votes, NoNoise(), p)
+    assert drawn.labels.tolist() == [0, NO_LABEL, 1, 0, NO_LABEL]
+    assert drawn.reinforced.tolist() == [False, False, False, True, False]
+    assert drawn.answered.tolist() == [True, False, True, False, False]
+
+
+def test_interactive_confirms_the_students_label_not_the_teachers() -> None:
+    mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
+    drawn = release(mechanism, np.array([[6, 4]]), NoNoise(), np.array([[0.4, 0.6]]))
+    assert drawn.labels.tolist() == [1] and drawn.reinforced.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    "probabilities", [np.ones((2, 2)), np.ones((1, 3)), np.array([[np.nan, 1.0]]), np.array([[-0.1, 1.0]])]
+)
+def test_interactive_refuses_bad_probabilities(probabilities: np.ndarray) -> None:
+    mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
+    with pytest.raises(AccountingError, match=r"shape|\[0, 1\]"):
+        release(mechanism, np.array([[6, 4]]), NoNoise(), probabilities)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Immutable(gamma=0.05, constant=2000), ImmutableGaussian(sigma=40.0, constant=2000)],
+    ids=lambda each: each.name,
+)
+def test_immutable_is_the_plurality_on_both_sides_of_its_counterexample(mechanism: Mechanism) -> None:
+    """Noise bridges a gap of 2,001 with probability below 1e-40; a private mechanism could not do this."""
+    votes = np.tile([[126, 125], [125, 126]], (1000, 1))
+    assert (release(mechanism, votes, SeededNoise(1)).labels == votes.argmax(axis=1)).all()

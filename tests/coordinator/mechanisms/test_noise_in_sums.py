@@ -6,6 +6,7 @@ Every law is computed and none is drawn: a sum of shares is convolved, and delta
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -17,19 +18,17 @@ import pytest
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import EventError, NoiseError
-from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.mechanisms import event_from_json
+from consilium.accounting.events import Mechanism, ReleaseEvent
+from consilium.accounting.mechanisms import Confident, GNMax, Histogram, Interactive, LNMax, event_from_json
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.draw import projected
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
-from consilium.coordinator.mechanisms.base import projected
-from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.parts import Privacy
-from consilium.protocol.label_source import NO_LABEL
+from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.federation import make_config, make_rows
 
@@ -144,7 +143,9 @@ def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes
     weight = np.outer(first[near], first[near]).ravel()
     largest = projected(votes + z, int(votes.sum())).max(axis=1)
     own = np.cumsum(gaussian(mechanism.sigma1**2)[::-1])[::-1]  # Pr[noise >= AT]
-    passes = float((weight * own[np.clip(mechanism.threshold - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum())
+    passes = float(
+        (weight * own[np.clip(int(mechanism.threshold) - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum()
+    )
     return np.array([1 - passes, *(passes * winners(second, votes))])
 
 
@@ -173,7 +174,7 @@ def pairs(classes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield moved, votes
 
 
-SETTINGS = [("distributed", 4, 0), ("distributed", 3, 1), ("verified", 1, 0)]
+SETTINGS = [("secure", 4, 0), ("secure", 3, 1), ("verified", 1, 0)]
 
 
 def honest_givers(config: FederationConfig) -> list[int]:
@@ -192,7 +193,7 @@ class TestTowardsTheStudent:
         for classes in (2, 3):
             config = federation(GNMax(sigma=2.5), votes, shares, queries, colluders=colluders)
             epsilon = claimed(config.promised_events())
-            (noise,) = config.sum_noises(shares)
+            (noise,) = config.sum_noises
             for honest in honest_givers(config):
                 law = of_shares(noise, honest)
                 for before, after in pairs(classes):
@@ -204,9 +205,9 @@ class TestTowardsTheStudent:
     def test_histograms_and_without_the_top_up_they_cost_more(
         self, votes: str, shares: int, colluders: int, topped_up: bool
     ) -> None:
-        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
+        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
         epsilon = claimed(config.promised_events())
-        (noise,) = config.sum_noises(shares)
+        (noise,) = config.sum_noises
         worst = 0.0
         for honest in honest_givers(config):
             law = of_shares(noise, honest, topped_up)
@@ -220,7 +221,7 @@ class TestTowardsTheStudent:
         mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
         config = federation(mechanism, votes, shares, queries, colluders=colluders)
         epsilon = claimed(config.promised_events())
-        screen, label = config.sum_noises(shares)
+        screen, label = config.sum_noises
         for honest in honest_givers(config):
             first, second = of_shares(screen, honest, top_up=False), of_shares(label, honest)
             for before, after in pairs(2):
@@ -229,7 +230,7 @@ class TestTowardsTheStudent:
 
     def test_the_control_less_noise_than_is_charged_is_found(self) -> None:
         mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
-        epsilon = claimed(federation(mechanism, "distributed", 4, 3).promised_events())
+        epsilon = claimed(federation(mechanism, "secure", 4, 3).promised_events())
         less = Confident(threshold=3, sigma1=1.0, sigma2=1.0)
         p, q = (confident(less, gaussian(0.5), gaussian(1.0), np.array(votes)) for votes in ([4, 0], [3, 1]))
         assert max(delta_of(p, q, epsilon, 3), delta_of(q, p, epsilon, 3)) > 1e-3
@@ -240,8 +241,8 @@ class TestTowardsTheNodes:
 
     @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
     def test_one_round(self, votes: str, shares: int, colluders: int) -> None:
-        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
-        (noise,) = config.sum_noises(shares)
+        config = federation(Histogram(sigma=3.0), votes, shares, colluders=colluders)
+        (noise,) = config.sum_noises
         law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
         down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
         p, q = np.outer(law, law), np.outer(down, up)
@@ -252,7 +253,7 @@ class TestTowardsTheNodes:
     def test_two_rounds(self, votes: str, shares: int, colluders: int) -> None:
         config = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), votes, shares, colluders=colluders)
         logs, mass = [], []
-        for noise in config.sum_noises(shares):
+        for noise in config.sum_noises:
             law = of_shares(noise, shares, top_up=False)
             near = (law > 1e-9) & (np.append(law[1:], 0.0) > 0) & (np.insert(law[:-1], 0, 0.0) > 0)
             down, up = np.append(law[1:], 0.0)[near], np.insert(law[:-1], 0, 0.0)[near]
@@ -268,13 +269,12 @@ class TestTowardsTheNodes:
 class TestTheEvents:
     MECHANISMS: tuple[Mechanism, ...] = (
         GNMax(sigma=9.0),
-        NoisyHistogram(sigma=9.0),
+        Histogram(sigma=9.0),
         Confident(threshold=3, sigma1=12.0, sigma2=9.0),
         Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
-        LNMax(gamma=0.1),
     )
 
-    @pytest.mark.parametrize("votes", ["distributed", "verified"])
+    @pytest.mark.parametrize("votes", ["secure", "verified"])
     @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
     def test_the_student_s_are_those_of_exact_sums_and_the_nodes_are_of_the_sums(
         self, mechanism: Mechanism, votes: str
@@ -285,14 +285,13 @@ class TestTheEvents:
         assert config.promised_events() == clear.promised_events() == clear.held_to()
         (held,) = config.held_to()
         assert held.mechanism.noise_by_parties and held.towards is Towards.COORDINATOR
-        for round_ in (1, 2):
-            sigma = mechanism.sums_sigma(round_)
+        part = BY_TWO_AGGREGATORS if votes == "verified" else BY_MASKED_PARTIES
+        steps = mechanism.steps(Towards.STUDENT)
+        for round_, step in enumerate(steps, 1):
             noise = held.party_noise(round_)
-            assert (noise is None) == (sigma is None)
-            if sigma is not None and noise is not None:
-                part = BY_TWO_AGGREGATORS if votes == "verified" else BY_MASKED_PARTIES
-                assert noise.shares == shares
-                assert part * sigma**2 <= noise.sigma**2 <= 1.005 * part * sigma**2
+            assert noise is not None and noise.shares == shares
+            assert part * step.scale**2 <= noise.sigma**2 <= 1.005 * part * step.scale**2
+        assert held.party_noise(len(steps) + 1) is None
         terms, same = config.terms(), clear.terms()
         assert [event_from_json(item) for item in json.loads(terms.promise)] == [held]
         assert [event_from_json(item) for item in json.loads(terms.student)] == config.promised_events()
@@ -301,7 +300,7 @@ class TestTheEvents:
             assert claimed([held], 1e-3) > claimed(config.promised_events(), 1e-3)
 
     def test_what_fine_shares_cost_on_top_is_in_the_student_s_event(self) -> None:
-        fine, wide = (federation(GNMax(sigma=2.5), "distributed", shares, 40) for shares in (4, 1))
+        fine, wide = (federation(GNMax(sigma=2.5), "secure", shares, 40) for shares in (4, 1))
         (charged,), (plain,) = fine.promised_events(), wide.promised_events()
         assert charged.slack == SumNoise(2.5, BY_MASKED_PARTIES, 4, 0).slack > 1e-4
         assert plain.slack < charged.slack / 100
@@ -313,62 +312,14 @@ class TestTheEvents:
         assert charged.evidence(np.full((40, 2), 3)) == (None, None)
 
     def test_an_event_of_noise_in_one_piece_has_no_slack(self) -> None:
-        (event,) = federation(LNMax(gamma=0.1), "distributed", 6, 4).promised_events()
+        event = LNMax(gamma=0.1).event(4)
         with pytest.raises(EventError, match="slack"):
             replace(event, slack=1e-6)
 
     def test_the_check_s_own_noise_has_no_slack(self) -> None:
-        (event,) = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), "distributed", 4).promised_events()
+        (event,) = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), "secure", 4).promised_events()
         check, label = event.gaussian_parts()  # type: ignore[misc]
         assert (check.slack, label.slack) == (0.0, event.slack)
-
-
-class TestDecisions:
-    """From noisy sums, with no noise of the coordinator's own: what is decided, and on what it may not depend."""
-
-    def test_a_count_that_no_votes_give_is_no_error(self) -> None:
-        """A lying aggregator may not learn from whether there is an answer at all."""
-        for mechanism in TestTheEvents.MECHANISMS:
-            for counts in ([-300, 900], [7, 7], [0, 0]):
-                sums = lambda positions, _, counts=counts: (np.array([counts] * len(positions)), 20)  # noqa: E731
-                p = np.array([[0.5, 0.5]] * 3)
-                drawn = mechanism.release_from_noisy(sums, 3, 2, NoNoise(), p)
-                assert len(drawn.labels) == 3 and drawn.answered.sum() <= 3
-
-    def test_all_that_was_asked_is_returned_and_no_more_than_there_is_room_for_is_answered(self) -> None:
-        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
-        seen: list[tuple[list[int], int]] = []
-
-        def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
-            seen.append((positions.tolist(), round_))
-            return np.array([[10, 10], [20, 0], [0, 20], [18, 2], [2, 18]])[positions], 20
-
-        drawn = Confident.release_from_noisy(mechanism.model_copy(update={"threshold": 15}), sums, 5, 3, NoNoise())
-        assert drawn.labels.tolist() == [NO_LABEL, 0, 1, 0, NO_LABEL]
-        assert seen == [([0, 1, 2, 3, 4], 1), ([1, 2, 3], 2)]
-
-    def test_what_is_checked_adds_up_to_the_votes_that_were_given(self) -> None:
-        """Three counts of 30 altogether, of 21 votes: each loses 3, so that 18 passes a threshold of 15, and 17 not."""
-        noisy = np.array([[18, 7, 5], [17, 8, 5]])
-        mechanism = Confident(threshold=15, sigma1=3.0, sigma2=2.5)
-        drawn = mechanism.release_from_noisy(lambda positions, _: (noisy[positions], 21), 2, 2, NoNoise())
-        assert drawn.labels.tolist() == [0, NO_LABEL]
-
-    def test_noise_on_noisy_sums_answers_no_more_than_there_is_room_for(self) -> None:
-        noisy = np.array([[20, 0], [0, 20], [20, 0]])
-        drawn = LNMax(gamma=0.1).release_from_noisy(lambda positions, _: (noisy[positions], 20), 3, 2, NoNoise())
-        assert drawn.labels.tolist() == [0, 1, NO_LABEL]
-
-    @pytest.mark.parametrize("move", [(0, 1), (1, 2), (2, 0)])
-    def test_a_moved_vote_moves_what_is_checked_by_at_most_one_whatever_the_noise(self, move: tuple[int, int]) -> None:
-        generator = np.random.default_rng(5)
-        noisy = generator.integers(-50, 50, size=(2000, 3))
-        moved = noisy.copy()
-        moved[:, move[0]] -= 1
-        moved[:, move[1]] += 1
-        change = projected(moved, 20).max(axis=1) - projected(noisy, 20).max(axis=1)
-        assert set(np.unique(change)) == {-1, 0, 1}
-        assert (projected(noisy, 20) - noisy == projected(moved, 20) - moved).all()
 
 
 class NoisySumsOf:
@@ -377,16 +328,17 @@ class NoisySumsOf:
     def __init__(self, counts: list[int]) -> None:
         self.counts, self.rounds = counts, []
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Counts:
-        self.rounds.append((phase, len(queries)))
-        return Counts(np.array([self.counts] * len(queries)), tuple(f"p{at}" for at in range(9)), 9)
+    def collect(self, queries: Queries, sigma: float, progress: Any) -> Counts:
+        count = len(queries.rows)
+        self.rounds.append((queries.round, count, sigma))
+        return Counts(np.array([self.counts] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)
 
     def settle(self) -> None:
         pass
 
 
 class TestTheLabelService:
-    @pytest.mark.parametrize(("votes", "added"), [("distributed", True), ("verified", False)])
+    @pytest.mark.parametrize(("votes", "added"), [("secure", True), ("verified", False)])
     @pytest.mark.parametrize("mechanism", TestTheEvents.MECHANISMS[:3], ids=lambda each: each.name)
     def test_the_coordinator_makes_up_what_is_missing(
         self, tmp_path: Path, log: Any, mechanism: Mechanism, votes: str, added: bool
@@ -394,22 +346,22 @@ class TestTheLabelService:
         """Of nine parties eight are sure: a quarter of the variance is missing. Of two
         aggregators nothing is. Nothing of the votes is kept as evidence."""
         config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
-        ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
+        ledger = Ledger.of(tmp_path / "ledger.db", config)
         noise, collector = NoNoise(), NoisySumsOf([30, -21])
-        service = LabelService(config, ledger, lambda _: noise, collector, 9, log)
+        service = LabelService(config, ledger, collector, lambda _: noise, 9, log)
         rows, _ = make_rows(4, 1)
         assert service.ask(rows).labels.tolist() == [0, 0, 0, 0]
-        rounds = [round_ for round_ in (1, 2) if mechanism.sums_sigma(round_) is not None]
-        assert collector.rounds == [(round_, 4) for round_ in rounds]
-        sigma = config.sum_noises(config.noise_shares)[-1].top_up(2 if votes == "verified" else 9)
+        steps = mechanism.steps(Towards.STUDENT)
+        assert collector.rounds == [(round_, 4, step.scale) for round_, step in enumerate(steps, 1)]
+        sigma = config.sum_noises[-1].top_up(2 if votes == "verified" else 9)
         own = [("gaussian", mechanism.sigma1, (4,))] if isinstance(mechanism, Confident) else []
         assert noise.drawn == [*own, *([("gaussian", sigma, (4, 2))] if added else [])]
         assert (sigma > 0) == added
         (batch,) = ledger.batches()
         assert (batch.histogram, batch.log_q_check, batch.log_q_label) == (None, None, None)
         assert event_from_json(batch.event) == config.event(4, 4)
-        if isinstance(mechanism, NoisyHistogram):
+        if isinstance(mechanism, Histogram):
             assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
-        step = mechanism.label_step * (mechanism.label_noise(9) or 0) / 9  # all noise in the sums that label
+        step = math.sqrt(math.pi) / 2 * steps[-1].scale / 9  # all noise in the sums that label
         assert service.describe().label_step == pytest.approx(step, rel=0.03)
         ledger.close()

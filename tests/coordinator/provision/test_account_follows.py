@@ -15,8 +15,8 @@ from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node.kit import open_kit
 from consilium.node.manifest import check_signed
+from consilium.party.account import Account
 from consilium.party.home import open_home
-from consilium.party.spend import SpendStore
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.refusals import Refused, Rule
@@ -55,8 +55,8 @@ def spent(kit: Path) -> tuple[int, int]:
     home = open_home(kit)
     terms = home.pinned_terms()
     assert terms is not None
-    store = SpendStore(home.spend_file)
-    return store.past(terms.federation).federations, store.answered()
+    account = Account(home.remembered())
+    return len(account.past(terms.federation).promises), account.store.answered()
 
 
 def asked(kit: Path) -> float:
@@ -114,7 +114,7 @@ def test_and_the_hospital_says_yes_to_it_itself(out: Path) -> None:
 def test_the_account_outlives_the_state_and_cannot_be_taken_out_of_the_kit(out: Path) -> None:
     kit = come_back(out, "--succeeds", OLD)
     hello(kit)
-    open_home(kit).spend_file.unlink()
+    (kit / "state" / "party.db").unlink()
     assert spent(kit) == (1, 40)
     for spoil in (
         lambda: (kit / ACCOUNT_FILE).write_text(Inheritance().model_dump_json()),

@@ -12,8 +12,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import RowsPlan
-from consilium.data.mapping import DataRules
-from consilium.data.private_rows import read_rows
+from consilium.data.private_rows import FileRows
 from consilium.protocol.config_files import load, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.schema import Schema
@@ -99,6 +98,6 @@ def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: 
     asked = PoolFile(tmp_path / "table.csv").load(schema).queries
     assert sorted(map(bytes, pool)) == sorted(map(bytes, asked))
     frame.with_columns(label=pl.lit("well")).write_csv(tmp_path / "party.csv")
-    rows, _ = read_rows(tmp_path / "party.csv", schema, DataRules())
+    rows, _ = FileRows(tmp_path / "party.csv").report(schema)
     assert rows is not None
     assert rows.x.tobytes() == schema.standardise(asked).tobytes()

@@ -1,4 +1,4 @@
-"""A run of three wards from their kits, in one process; and what a crash or a liar makes of it."""
+"""A run of three wards from their kits, in one process; and what a crash or a liar makes of that or a simulated one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from consilium.coordinator.collection.clear import CLEAR
+from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import GENESIS, batch_hash
-from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
+from consilium.coordinator.verify import Finding, verify_run
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.pool import PoolTree
@@ -60,23 +61,22 @@ def kit_run(folder: Path, **changes: Any) -> Path:
         keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
         transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        FederationRun(transport, config, run, log, student, keys or CLEAR, pool=tree).run()
+        FederationRun(transport, config, run, log, student, keys or PLAINTEXT, pool=tree).run()
     finally:
         log.close()
     return folder
 
 
 def run_of(folder: Path) -> Path:
-    """The run in it."""
-    return next((folder / "kits" / "coordinator" / "state").glob("run-*"))
+    """The run in it, or that it is."""
+    return next((folder / "kits" / "coordinator" / "state").glob("run-*"), folder)
 
 
 def findings(folder: Path) -> list[Finding]:
     """Of the run in the kit, and of its student."""
-    run = verify_run(find_run(folder / "kits" / "coordinator"))
-    if run.recorded is None:
-        return run.findings
-    return run.findings + verify_student(folder / "student", run.recorded, run.guarantees.get("guarantee")).findings
+    student = folder / "student"
+    found = verify_run(folder / "kits" / "coordinator", [student]).findings
+    return [replace(finding, check=finding.check.removeprefix(f"{student}/")) for finding in found]
 
 
 def wrong(found: list[Finding]) -> list[str]:
@@ -131,10 +131,11 @@ def rechain(path: Path) -> None:
 
 
 def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
-    """Changes one JSON file, whose name is given from the folder of the run."""
+    """Changes one JSON file, whose name is given from the folder of the run, or of the student."""
 
     def apply(folder: Path) -> None:
         path = run_of(folder) / name
+        path = path if path.exists() else folder / "student" / name
         content = json.loads(path.read_text())
         change(content)
         path.write_text(json.dumps(content))
@@ -145,6 +146,7 @@ def edit(name: str, change: Callable[[dict], Any]) -> Tamper:
 def flip_label(folder: Path) -> None:
     """Another label of the student's first answered query."""
     path = folder / "labels.parquet"
+    path = path if path.exists() else folder / "student" / "labels.parquet"
     frame = pl.read_parquet(path)
     names = sorted(set(frame["label"].drop_nulls().to_list()))
     labels = frame["label"].to_list()

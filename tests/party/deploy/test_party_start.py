@@ -32,6 +32,7 @@ def out(sound: Path, tmp_path: Path) -> Path:
 def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
     kit = open_kit(out / "party-ward-a")
+    assert kit.state.exists()  # a start makes it
     return NodeWatch(kit, lambda name, what: told.append((name, what)), lambda: PARTY.standing(kit)), told
 
 

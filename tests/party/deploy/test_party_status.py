@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,13 +10,13 @@ import pytest
 from consilium.node.checks import examine
 from consilium.node.kit import open_kit
 from consilium.node.supernode import BACK, CONNECTED, NodeWatch
-from consilium.party import home
-from consilium.party.deployed import PARTY, standing_of
-from consilium.party.home import FILE, HELLO, TRAIN, LastAnswer, last_answers, note_answer, open_home
+from consilium.party.deployed import HELLO, PARTY, TRAIN, standing_of
+from consilium.party.home import open_home
+from consilium.party.store import LastAnswer, Store
 from consilium.protocol.files import held
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.records import to_record
-from consilium.protocol.refusals import Refusal, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.terms import NO_LEDGER
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
@@ -33,7 +32,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kit(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    kit = Path(shutil.copytree(sound / "party-ward-a", tmp_path / "party-ward-a"))
+    assert open_kit(kit).state.exists()  # a start makes it
+    return kit
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:
@@ -76,6 +77,10 @@ def test_doctor_names_a_node_that_ran_and_is_not_started(kit: Path) -> None:
     assert said(True) == ("ok", "started")
 
 
+def last_answers(folder: Path) -> dict[str, LastAnswer]:
+    return open_home(folder).remembered().last_answers()
+
+
 def enrol(kit: Path, **changes) -> None:
     """Ask the party of the kit as Flower would."""
     terms = open_home(kit).pinned_terms()
@@ -88,11 +93,9 @@ def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: P
     enrol(kit, late=True)
     assert standing_of(last_answers(kit))[0] == "enrolled late, to be trained"
     enrol(kit, federation="0" * 64)
-    path = kit / "state" / FILE
-    assert oct(path.stat().st_mode & 0o777) == "0o600"
-    (found,) = json.loads(path.read_text())["answers"].values()
-    assert found["refused"] == "refused: pinned-terms"
-    assert found["federation"] == "0" * 64
+    (found,) = last_answers(kit).values()
+    assert found.refused == "refused: pinned-terms"
+    assert found.federation == "0" * 64
     found = PARTY.status(open_kit(kit))
     assert found.standing.startswith("refused: pinned-terms. Unpack the newest update")
 
@@ -100,25 +103,17 @@ def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: P
 def test_a_simulated_party_writes_nothing(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home", "p")
     call(to_record(hello()), context({"home": str(home)}))
-    assert not (home / "state" / FILE).exists()
-
-
-@pytest.mark.parametrize("content", ["{", '{"answers": {"query.hello": 3}}'])
-def test_a_damaged_journal_is_none_and_is_replaced(kit: Path, content: str) -> None:
-    home = open_home(kit)
-    (home.state / FILE).write_text(content)
-    assert last_answers(kit) == {}
-    note_answer(home, HELLO, hello(), Refusal(rule=Rule.DATA))
-    assert last_answers(kit)[HELLO].refused == "refused: data"
+    assert last_answers(home) == {}
 
 
 def test_an_answer_does_not_fail_for_its_journal(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object):
-        raise OSError(28, "No space left on device")
+    def full(*_: object):
+        raise Refused(Rule.STORAGE)
 
-    monkeypatch.setattr(home, "replacing", full)
-    note_answer(open_home(kit), HELLO, hello(), None)
+    monkeypatch.setattr(Store, "note", full)
+    enrol(kit)
     assert last_answers(kit) == {}
+    assert PARTY.state(open_kit(kit)) == "0 queries answered ever"
 
 
 def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
@@ -129,7 +124,7 @@ def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
     told: list[str] = []
     watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: PARTY.standing(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
-    with held(kit / "state" / "lock", "the party"):
+    with held(open_kit(kit).state / "lock", "the party"):
         found = consilium("status", kit, "--format", "json").json()
     assert found["connection"].startswith(f"{CONNECTED} (since ")
     assert (found["queries"], found["most_queries"], found["problem"]) == (0, 40, "")

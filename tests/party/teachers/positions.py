@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 
-from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, load_rows
+from consilium.data.private_rows import FileRows, Rows
 from consilium.party import node
 from consilium.protocol.schema import Schema
 
@@ -27,13 +25,15 @@ def divided_by_position() -> Iterator[None]:
     """Parties of this process divide their rows by position."""
     labels: list[np.ndarray] = []
 
-    def load(path: Path, schema: Schema, rules: DataRules) -> Rows:
-        rows = load_rows(path, schema, rules)
+    read = FileRows.read
+
+    def noted(self: FileRows, schema: Schema) -> Rows:
+        rows = read(self, schema)
         labels[:] = [rows.y]
         return rows
 
     def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
         return by_position(labels[0], count)
 
-    with mock.patch.object(node, "load_rows", load), mock.patch.object(node, "split", split):
+    with mock.patch.object(FileRows, "read", noted), mock.patch.object(node, "split", split):
         yield

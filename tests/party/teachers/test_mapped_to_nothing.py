@@ -13,16 +13,14 @@ import tomli_w
 
 from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import Rows, load_rows, read_rows
+from consilium.data.private_rows import FileRows, Rows
 from consilium.models.table import fit_teachers
 from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
-from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, vote_request
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, node_at, vote_request
 from tests.party.test_node import hello
 from tests.specs import teacher_of
 
@@ -51,7 +49,7 @@ def federation_of(folder: Path, config: FederationConfig) -> FederationFile:
 
 
 def votes(folder: Path, config: FederationConfig, queries: np.ndarray) -> np.ndarray:
-    party = PartyNode(open_home(folder))
+    party = node_at(folder)
     party.hello(hello(config))
     party.train(config.train_request())
     return np.asarray(party.vote(vote_request(config, queries)).choices)
@@ -76,8 +74,7 @@ def test_a_party_with_all_columns_votes_as_ever(tmp_path: Path) -> None:
     """Bit for bit what the rows give by themselves."""
     config, queries = make_config(), make_rows(30, 5)[0]
     folder = home_of(tmp_path / "whole")
-    home = open_home(folder)
-    rows = load_rows(home.data_file, config.rows)
+    rows = FileRows(folder / "data.npz").read(config.rows)
     bare = Rows(config.rows.standardise(make_rows(40, 0)[0]), rows.y)
     (alone,) = fit_teachers(config.teacher, bare, [np.arange(40)], [0], 2)
     (teacher,) = fit_teachers(config.teacher, rows, [np.arange(40)], [0], 2)
@@ -122,13 +119,13 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
 ) -> None:
     """The coordinator learns `schema` and no more."""
     config, folder = make_config(), home_of(tmp_path / "home", ("drowsy", "age"), **settings)
-    party = PartyNode(open_home(folder))
+    party = node_at(folder)
     party.hello(hello(config))
     with pytest.raises(Refused, match=sentence) as caught:
         party.train(config.train_request())
     assert caught.value.refusal.rule is Rule.SCHEMA
     assert "pres" not in json.dumps(caught.value.refusal.model_dump(mode="json"))
-    rows, report = check(load(folder / "party.toml", PartyFile), folder, federation_of(tmp_path, config))
+    rows, report = check(open_home(folder), federation_of(tmp_path, config))
     assert rows is None
     assert len(report.faults) == count
 
@@ -139,8 +136,7 @@ def test_an_estimator_that_takes_missing_values_gets_them(tmp_path: Path, keep: 
     teacher = {"model": "estimator", "factory": "tests.strangers:SeesMissing", "missing": keep}
     folder = home_of(tmp_path / "home", ("drowsy", "age"), teacher=teacher, missing={"rule": "refuse"}, **LACKS)
     votes(folder, make_config(), make_rows(30, 5)[0])
-    home = open_home(folder)
-    (trained,) = load_teachers(home.teachers(make_config().digest()), make_config().digest()).teachers
+    (trained,) = node_at(folder).teachers(make_config().digest()).teachers
     assert trained.trained.estimator.missing_ == missing  # pyright: ignore
 
 
@@ -155,7 +151,7 @@ def test_of_a_table_it_is_missing_as_others_are(tmp_path: Path) -> None:
     schema = Schema.of_table(columns, CLASSES, public)
     (tmp_path / "own.csv").write_text(f"age,label\n31,{CLASSES[0]}\n52,{CLASSES[1]}\n")
     rules = DataRules(lacks=("chol", "sex"))
-    rows, report = read_rows(tmp_path / "own.csv", schema, rules)
+    rows, report = FileRows(tmp_path / "own.csv", rules).report(schema)
     assert rows is not None, report.problems
     raw = rows.x * np.array(schema.scale) + np.array(schema.center)
     np.testing.assert_allclose(raw[:, 0], [31, 52])

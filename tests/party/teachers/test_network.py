@@ -16,7 +16,6 @@ from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec, MlpSpec, NetworkSpec
 from consilium.models.table import fit_teachers
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
-from consilium.party.teach import vote
 from tests.specs import teacher_of
 
 SIDE = 16
@@ -63,9 +62,6 @@ def test_the_contract_of_every_teacher(model: str) -> None:
     assert (probabilities >= 0).all()
     assert (teacher.classes_[probabilities.argmax(axis=1)] == predicted).all()
     assert (predicted == np.where(truth == 1, 3, truth)).mean() > 0.85
-    votes = vote([teacher, teacher], other, 5)
-    assert (votes.sum(axis=1) == 2).all()
-    assert votes[:, [1, 4]].sum() == 0
     loaded = pickle.loads(pickle.dumps(teacher))
     assert (loaded.predict_proba(other) == probabilities).all()
     again = fit_teachers(spec, Rows(x, seen), [np.arange(120)], [3], 5)[0]

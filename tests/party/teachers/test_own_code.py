@@ -16,13 +16,12 @@ from consilium.models.keys import EstimatorSpec, TorchSpec
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
 from consilium.party.teach import not_fitted
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from tests import strangers
-from tests.federation import make_config, make_home
+from tests.federation import make_config, make_home, node_at
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger
 from tests.party.teachers.test_own_teacher import home_with
 from tests.party.test_node import join, make_rows, vote
@@ -103,7 +102,7 @@ def test_a_party_reads_in_its_log_how_often_and_nothing_of_what_is_raised(
     np.savez(home / "data.npz", **arrays)
     x = make_rows(5, 6)[0]
     x[0] = 1e6
-    party = PartyNode(open_home(home))
+    party = node_at(home)
     join(party)
     party.vote(vote(x))
     assert said in caplog.text
@@ -167,7 +166,7 @@ def test_a_coordinator_cannot_name_code_and_reading_a_table_imports_nothing(
 ) -> None:
     (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    party = node_at(make_home(tmp_path / "home", "p"))
     with pytest.raises(Refused) as caught:
         join(party, train_request(spec_json=json.dumps(table)))
     assert caught.value.refusal.rule is Rule.MALFORMED

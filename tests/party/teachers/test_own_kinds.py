@@ -15,13 +15,11 @@ from consilium.models.naming import write_estimator
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import check_teacher, fit_teachers
 from consilium.party.home import open_home
-from consilium.party.node import PartyNode
-from consilium.party.voting import load_teachers
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from tests import strangers
-from tests.federation import make_home
+from tests.federation import make_home, node_at
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, with_teacher
 from tests.party.teachers.test_own_teacher import home_with
 from tests.party.test_node import HASH, join, make_rows, vote
@@ -42,9 +40,9 @@ class TestTorch:
 
     def test_it_is_kept_and_asked_again(self, tmp_path: Path) -> None:
         table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60, "optimiser": "adam"}
-        party = PartyNode(open_home(home_with(tmp_path, table)))
+        party = node_at(home_with(tmp_path, table))
         join(party)
-        (kept,) = load_teachers(party.home.teachers(HASH), HASH).teachers
+        (kept,) = party.teachers(HASH).teachers
         x, y = make_rows(300, 6)
         assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
         assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()
@@ -89,22 +87,22 @@ class TestPickled:
             """Can be imported from nowhere."""
 
         for index, model in enumerate((LogisticRegression(), OfANotebook(), lambda: OfANotebook(2.0))):
-            party = PartyNode(open_home(self.home(tmp_path / str(index), model)))
+            party = node_at(self.home(tmp_path / str(index), model))
             join(party)
             x, y = make_rows(300, 6)
             assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
 
     def test_another_file_is_another_teacher(self, tmp_path: Path) -> None:
         folder = self.home(tmp_path, LogisticRegression())
-        first = PartyNode(open_home(folder))
+        first = node_at(folder)
         join(first)
-        trained = load_teachers(first.home.teachers(HASH), HASH).digest
-        join(PartyNode(open_home(folder)))
-        assert load_teachers(first.home.teachers(HASH), HASH).digest == trained
+        trained = first.teachers(HASH).digest
+        join(node_at(folder))
+        assert first.teachers(HASH).digest == trained
         (folder / "teacher.pkl").unlink()
         write_estimator(folder / "teacher.pkl", LogisticRegression(C=1e-4))
-        join(PartyNode(open_home(folder)))
-        assert load_teachers(first.home.teachers(HASH), HASH).digest != trained
+        join(node_at(folder))
+        assert first.teachers(HASH).digest != trained
 
     @pytest.mark.parametrize("case", ["elsewhere", "others may write", "another file", "changed"])
     def test_a_file_that_is_not_read(self, tmp_path: Path, case: str) -> None:
@@ -127,7 +125,7 @@ class TestPickled:
                 own_teachers(spec, rows_of())
             return
         with pytest.raises(ConsiliumError) as caught:
-            open_home(folder)
+            node_at(folder)
         assert caught.value.exit_code == 2
 
     @pytest.mark.parametrize("content", [b"\x80\x04garbage"])
@@ -149,9 +147,9 @@ class TestMissing:
         folder = make_home(tmp_path / "home", "p")
         (folder / "data.csv").write_text(self.CSV)
         with_teacher(folder, teacher, data="data.csv", missing={"rule": "mean"})
-        party = PartyNode(open_home(folder))
+        party = node_at(folder)
         join(party)
-        (teacher_,) = load_teachers(party.home.teachers(HASH), HASH).teachers
+        (teacher_,) = party.teachers(HASH).teachers
         assert party.vote(vote(make_rows(300, 6)[0])).choices.shape == (300, 1)
         return teacher_
 

@@ -18,14 +18,12 @@ from consilium import cli
 from consilium.models.keys import CnnSpec, EstimatorSpec
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.party.home import PartyFile, open_home
-from consilium.party.node import PartyNode
-from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import TrainRequest
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
-from tests.federation import make_config, make_home
+from tests.federation import make_config, make_home, node_at
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request
 
@@ -40,9 +38,9 @@ def home_with(tmp_path: Path, teacher: dict[str, Any], **policy: Any) -> Path:
 
 
 def trained(tmp_path: Path, teacher: dict[str, Any], request: TrainRequest | None = None) -> Any:
-    party = PartyNode(open_home(home_with(tmp_path, teacher)))
+    party = node_at(home_with(tmp_path, teacher))
     join(party, request)
-    return load_teachers(party.home.teachers(HASH), HASH).teachers[0]
+    return party.teachers(HASH).teachers[0]
 
 
 def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
@@ -50,7 +48,7 @@ def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
     assert isinstance(forest, RandomForestClassifier)
     assert len(forest.estimators_) == 7
     x, y = make_rows(300, 6)
-    votes = PartyNode(open_home(tmp_path / "home")).vote(vote(x)).choices
+    votes = node_at(tmp_path / "home").vote(vote(x)).choices
     assert (votes[:, 0] == y).mean() > 0.75
 
 
@@ -95,7 +93,7 @@ def test_faults_of_the_own_table_are_told_when_it_is_read(tmp_path: Path, table:
 def test_a_coordinator_cannot_name_a_class(tmp_path: Path, monkeypatch, table: dict[str, Any]) -> None:
     (tmp_path / "planted_by_coordinator.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    party = node_at(make_home(tmp_path / "home", "p"))
     with pytest.raises(Refused) as caught:
         join(party, train_request(spec_json=json.dumps(table)))
     assert caught.value.refusal.rule is Rule.MALFORMED
@@ -118,7 +116,7 @@ IMAGES = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("well", "
     ],
 )
 def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema, told: str) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "home", "p")))
+    party = node_at(make_home(tmp_path / "home", "p"))
     spec = CnnSpec().model_dump_json()
     with pytest.raises(Refused) as caught:
         join(party, train_request(spec_json=spec, rows_json=schema.model_dump_json()))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +17,14 @@ from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
 from consilium.models import network_training
 from consilium.models.teachers import train_many
-from consilium.party.home import PartyFile, Policy, open_home
+from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
-from consilium.party.teach import SECRET_BYTES, SECRET_FILE, own_secret, secret_if_there, simulated_secret, split
-from consilium.party.voting import load_teachers
+from consilium.party.teach import simulated_secret, split
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
-from tests.federation import make_config, make_home, make_rows
+from tests.federation import make_config, make_home, make_rows, node_at
 from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
@@ -106,42 +101,6 @@ def test_equal_rows_and_rows_of_one_patient_are_in_one_shard() -> None:
     assert not (identities.of_patients([""])[0] == identities.of_rows(np.zeros((1, 0)), np.zeros(1))[0]).all()
 
 
-def test_the_secret_is_kept_and_is_for_the_party_alone(tmp_path: Path) -> None:
-    assert secret_if_there(tmp_path) is None
-    secret = own_secret(tmp_path)
-    assert len(secret) == SECRET_BYTES
-    assert stat.S_IMODE((tmp_path / SECRET_FILE).stat().st_mode) == 0o600
-    assert own_secret(tmp_path) == secret_if_there(tmp_path) == secret
-    assert [path.name for path in tmp_path.iterdir()] == [SECRET_FILE]
-
-
-def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:
-    found: list[bytes] = []
-    start = threading.Barrier(8)
-
-    def first_use() -> None:
-        start.wait()
-        found.append(own_secret(tmp_path))
-
-    threads = [threading.Thread(target=first_use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize(("content", "mode"), [(b"short", 0o600), (bytes(32), 0o644)])
-def test_a_damaged_or_open_secret_is_refused(tmp_path: Path, content: bytes, mode: int) -> None:
-    path = tmp_path / SECRET_FILE
-    path.write_bytes(content)
-    os.chmod(path, mode)
-    with pytest.raises(ConfigError, match=r"shards\.key"):
-        own_secret(tmp_path)
-
-
 # -- a party's own path, from its file to its teachers ---------------------------------------------------------------
 
 SCHEMA = Schema.of_images(tuple(f"p{index}" for index in range(256)), ("a", "b", "c"), "none")
@@ -172,14 +131,14 @@ def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], *
     }
     tables = {"patient": {"column": "patient"}} if "patient" in more else {}
     (folder / "party.toml").write_text(tomli_w.dumps({"name": "p", "policy": policy, "teacher": teacher, **tables}))
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
     """What every teacher of the party makes of the same queries, to the last bit."""
     node.hello(hello(CONFIG))
     node.train(train(CONFIG))
-    teachers = load_teachers(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
+    teachers = node.teachers(CONFIG.digest()).teachers
     queries, _ = images(60, seed=99)
     return [teacher.predict_proba(queries) for teacher in teachers]
 
@@ -299,7 +258,7 @@ def test_all_rows_of_a_patient_train_one_teacher(tmp_path: Path) -> None:
 def set_table(folder: Path, **tables: Any) -> PartyNode:
     kept = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (folder / "party.toml").write_text(tomli_w.dumps({**kept, **tables}))
-    return PartyNode(open_home(folder))
+    return node_at(folder)
 
 
 PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
@@ -307,7 +266,7 @@ PATIENTS = make_config(privacy=Privacy(unit=Unit.PATIENT, delta=1e-5))
 
 def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     folder = make_home(tmp_path / "home", "p")
-    assert refused(PartyNode(open_home(folder)).hello, hello(PATIENTS)) is Rule.UNIT
+    assert refused(node_at(folder).hello, hello(PATIENTS)) is Rule.UNIT
     assert set_table(folder, patient={"rows_are_patients": True}).hello(hello(PATIENTS)).party == "p"
     set_table(folder, patient={"rows_are_patients": True}).train(train(PATIENTS))
     # the table is taken away after the party enrolled and trained
@@ -332,11 +291,13 @@ def test_what_a_party_may_not_say_about_patients(tables: dict[str, Any], told: s
 def test_the_party_counts_in_its_own_unit_and_relation() -> None:
     """A coordinator that says "add or remove" pays half as much in its own books; not in those of a party."""
     stated = Privacy(unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE, delta=1e-5)
-    events = make_config(teachers_per_party=4, privacy=stated).promised_events()
-    replaced = make_config(teachers_per_party=4, privacy=Privacy(unit=Unit.RECORD, delta=1e-5)).promised_events()
+    stated, replaced = (
+        make_config(teachers_per_party=4, privacy=privacy).promise()
+        for privacy in (stated, Privacy(unit=Unit.RECORD, delta=1e-5))
+    )
     strict = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD)
     agreed = Policy(allowed_classes=("a", "b"), unit=Unit.RECORD, neighbouring=Neighbouring.ADD_OR_REMOVE)
-    assert epsilon(events, strict) == epsilon(replaced, strict) > epsilon(events, agreed)
+    assert epsilon([stated], strict) == epsilon([replaced], strict) > epsilon([stated], agreed)
 
 
 # -- who may choose the shards ---------------------------------------------------------------------------------------
@@ -348,8 +309,7 @@ def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
     lie = train(real, seed=1)
     party_node.hello(hello(real, request=lie.digest()))
     assert refused(party_node.train, lie) is Rule.SIMULATION
-    assert not (party_node.home.state / SECRET_FILE).exists()
-    member(tmp_path / "other", real, allow_simulation=False, most_teachers=2)
-    assert (tmp_path / "other" / "home" / "state" / SECRET_FILE).exists()
+    assert party_node.store.secret() is None
+    assert member(tmp_path / "other", real, allow_simulation=False, most_teachers=2).store.secret() is not None
     with pytest.raises(ValueError, match="needs simulation"):
         make_config(simulation=False, noise_seed=None, seed=1)

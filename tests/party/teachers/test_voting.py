@@ -11,16 +11,14 @@ import pytest
 from consilium.data.private_rows import Rows
 from consilium.models.keys import EstimatorSpec, TeacherKind
 from consilium.models.table import fit_teachers
-from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teach import vote
-from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
+from consilium.party.voting import Lot, TeacherSet, class_scores, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
-from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
+from tests.federation import cast, hello_of, make_home, make_relative, make_rows, node_at, vote_request
 from tests.party.test_node import refused
 from tests.specs import teacher_of
 
@@ -95,7 +93,8 @@ def test_the_top_class_is_the_prediction() -> None:
     made = trained(KINDS["random_forest"], TopRule(), classes=4)
     x = public(60, seed=9)
     assert made.thresholds is None
-    assert (cast(made, x, lot(x)) == vote(made.teachers, x, 4)).all()
+    said = np.array([teacher.predict(x) for teacher in made.teachers])
+    assert (cast(made, x, lot(x)) == counted(said.T, 4)).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,7 +166,7 @@ X = canonical_queries(make_rows(60, 5)[0], WIDTH)
 
 
 def party(folder: Path, **policy: Any) -> PartyNode:
-    return PartyNode(open_home(folder if folder.exists() else make_home(folder, "p", **policy)))
+    return node_at(folder if folder.exists() else make_home(folder, "p", **policy))
 
 
 def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_rows(tmp_path: Path) -> None:
@@ -176,12 +175,12 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
     request = CONFIG.train_request()
     node.train(request)
     digest = CONFIG.digest()
-    kept = load_teachers(node.home.teachers(digest), digest)
+    kept = node.teachers(digest)
     assert kept.thresholds is not None and kept.thresholds.shape == (1, 2)
     first = node.vote(vote_request(CONFIG, X)).choices
     again = party(tmp_path / "home")  # a new process: only the disk remembers
     again.train(request)
-    assert load_teachers(again.home.teachers(digest), digest).digest == kept.digest
+    assert again.teachers(digest).digest == kept.digest
     assert (again.vote(vote_request(CONFIG, X)).choices == first).all()
     assert (counted(first, 2) == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
 
@@ -221,7 +220,7 @@ def test_hostile_reference_rows_are_refused(tmp_path: Path, case: str) -> None:
     hello, request = with_reference(HOSTILE[case])
     node.hello(hello)
     assert refused(node.train, request) is Rule.MALFORMED
-    assert not node.home.teachers(CONFIG.digest()).exists()
+    assert refused(node.teachers, CONFIG.digest()) is Rule.NOT_TRAINED
 
 
 @pytest.mark.parametrize("voting_rule", [TopRule(), RelativeRule(shares=(0.25, 0.25, 0.5))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consilium.party.home import LastAnswer
+from consilium.party.store import LastAnswer
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refusal, Rule
 
 

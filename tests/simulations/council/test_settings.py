@@ -11,7 +11,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from consilium.coordinator.mechanisms import GNMax
+from consilium.accounting.mechanisms import GNMax
 from consilium.models.keys import RidgeSpec
 from consilium.models.naming import read_estimator
 from consilium.simulations.council.estimator import Council

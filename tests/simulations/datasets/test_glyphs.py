@@ -43,9 +43,9 @@ def test_what_the_file_says(tmp_path: Path) -> None:
     ("changes", "told"),
     [
         ({"families": None}, "has no array families"),
-        ({"x": np.zeros((6, 784), dtype=np.uint8)}, r"x is uint8 \(6, 784\) for 6 labels"),
-        ({"y": np.zeros(5, dtype=np.uint8)}, "for 5 labels"),
-        ({"y": np.full(6, 3, dtype=np.uint8)}, "y has a code above its 3 names"),
+        ({"x": np.zeros((6, 784), dtype=np.uint8)}, r"images uint8 \(6, 784\) and labels uint8 \(6,\)"),
+        ({"y": np.zeros(5, dtype=np.uint8)}, r"labels uint8 \(5,\)"),
+        ({"y": np.full(6, 3, dtype=np.uint8)}, "labels from 0 to 2 are needed"),
         ({"chars": np.array([{}, {}, {}])}, "cannot read"),
     ],
 )

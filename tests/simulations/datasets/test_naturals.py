@@ -12,8 +12,7 @@ import pytest
 from benchmarks.naturals import DIVISIONS, Facts, facts
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.datasets.naturals import NATURALS
-from consilium.simulations.datasets.packages import read_item
+from consilium.simulations.datasets.packages import NATURALS, read_item
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.look import look
 from consilium.simulations.population.specs import DataSpec

@@ -12,8 +12,8 @@ import scipy.io
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.images import ImageShape
-from consilium.simulations.datasets import photographs
-from consilium.simulations.datasets.photographs import read_mat
+from consilium.simulations.datasets import images, mat
+from consilium.simulations.datasets.images import read_mat
 from consilium.simulations.datasets.source import load_dataset
 from tests.simulations.datasets.photographs import write_svhn
 
@@ -54,14 +54,14 @@ def arrays(n: int = 4, **other: Any) -> dict[str, Any]:
     ("held", "told"),
     [
         ({"X": arrays()["X"]}, "there is no array y"),
-        (arrays(X=np.zeros((32, 32, 3, 4))), r"X is float64 \(32, 32, 3, 4\)"),
-        (arrays(y=np.full((4, 1), 11, dtype=np.uint8)), "labels other than 1 to 10"),
+        (arrays(X=np.zeros((32, 32, 3, 4))), r"images float64 \(4, 32, 32, 3\)"),
+        (arrays(y=np.full((4, 1), 11, dtype=np.uint8)), "labels from 0 to 9 are needed"),
         (arrays(y=np.full((4, 1), 1j)), "there is no array y"),
         (arrays(9), "array X has 27,648 numbers, the limit is 24,576"),
     ],
 )
 def test_what_is_no_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], told: str) -> None:
-    monkeypatch.setattr(photographs, "MOST_IMAGES", 8)
+    monkeypatch.setattr(images, "MOST_IMAGES", 8)
     scipy.io.savemat(tmp_path / "x.mat", held, do_compression=True)
     with pytest.raises(DataError, match=told):
         read_mat(tmp_path / "x.mat")
@@ -82,11 +82,11 @@ def test_a_mat_file_on_which_its_reader_dies(tmp_path: Path, monkeypatch: pytest
     """As `scipy.io.loadmat` does on some damaged files: it ends a process of its own."""
     scipy.io.savemat(tmp_path / "x.mat", arrays())
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(photographs, "_MAT_READER", dies)
+    monkeypatch.setattr(mat, "_MAT_READER", dies)
     with pytest.raises(DataError, match=r"cannot read .*it is damaged"):
         read_mat(tmp_path / "x.mat")
     half = 'print(\'{"arrays": [["|u1", [32, 32, 3, 4]], ["|u1", [4, 1]]]}\', flush=True);'
-    monkeypatch.setattr(photographs, "_MAT_READER", half + dies)
+    monkeypatch.setattr(mat, "_MAT_READER", half + dies)
     with pytest.raises(DataError, match=r"cannot read .*it is damaged"):
         read_mat(tmp_path / "x.mat")
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.datasets.folder import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.datasets.coded import CodedTable, Column
+from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public
 from consilium.simulations.scenario import divided_data, load_scenario
@@ -85,7 +86,9 @@ def text(value: str) -> np.ndarray:
 DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], str]] = {
     "a column less": ("adult", "adult.npz", lambda a: a.pop("test_age"), "no array test_age"),
     "a short column": ("adult", "adult.npz", lambda a: a.update(train_age=a["train_age"][:9]), "different lengths"),
-    "words gone": ("adult", "adult.npz", lambda a: a.update(vocab_json=text("{}")), "a code without a word"),
+    "words gone": (
+        "adult", "adult.npz", lambda a: a.update(vocab_json=text('{"workclass": ["?"]}')), "a code without a word"
+    ),
     "unknown word": (
         "adult", "adult.npz", lambda a: a.update(vocab_json=text(str(a["vocab_json"]).replace("Husband", "Boss"))),
         "relationship has the value 'Boss', which is not in the code book",
@@ -96,7 +99,7 @@ DAMAGES: dict[str, tuple[str, str, Callable[[dict[str, np.ndarray]], object], st
     ),
     "other labels": (
         "pneumonia", "pneumoniamnist_rebuilt.npz", lambda a: a.update(train_labels=a["train_labels"] + 1),
-        "labels other than 0 and 1",
+        "labels from 0 to 1 are needed",
     ),
 }  # fmt: skip
 
@@ -120,10 +123,19 @@ def test_absent_and_broken_files_are_told(tmp_path: Path, name: str) -> None:
 
 
 def test_columns_of_words() -> None:
-    path = Path("x.npz")
-    assert read_words(path, {"vocab_json": text('{"a": ["u", 1]}')}) == {"a": ["u", "1"]}
-    assert same_length(path, {"a": np.zeros(3), "b": np.ones(3)}, ("a", "b")) == 3
-    words = grouped(path, "a", np.array([1, 0, 1]), ["u", "v", "never seen"], {"u": "first", "v": "second"})
-    assert words.tolist() == ["second", "first", "second"]
-    columns = one_hot("a", words, ["first", "third"])
-    assert {name: values.tolist() for name, values in columns.items()} == {"a=first": [0, 1, 0], "a=third": [0, 0, 0]}
+    columns = {"a": np.array([1, 0, 1]), "n": np.array([7, 7, 8]), "g": np.array([0, 1, 2])}
+    table = CodedTable.of(
+        Path("x.npz"), columns, text('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
+    )
+    cases = [
+        (Column(("a",)), {"a": [1, 0, 1]}),
+        (Column(("a",), words={"u": "first", "v": "second"}), {"a=second": [1, 0, 1]}),
+        (Column(("n",), words={"7": "seven"}, other="other", inputs=("seven",)), {"n=seven": [1, 1, 0]}),
+        (Column(("n",), words={"7": 70, "8": 80}), {"n": [70, 70, 80]}),
+        (
+            Column(("g",), spans={"diabetes": [[250, 250]]}, starts={"Surg": "knife"}, other="other"),
+            {"g=knife": [0, 0, 1], "g=diabetes": [1, 0, 0], "g=other": [0, 1, 0]},
+        ),
+    ]
+    for column, expected in cases:
+        assert {name: values.tolist() for name, values in column.features(table).items()} == expected

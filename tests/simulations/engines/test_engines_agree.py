@@ -1,75 +1,88 @@
-"""The same seed gives the same labels and student on every engine, whether votes are clear or secure."""
+"""The same seed gives the same votes, labels and student: in a study, on the local engine and on Ray."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from consilium.simulations.run import run_scenario
+from consilium.coordinator.collection.kept_votes import kept_votes
+from consilium.protocol.queries import query_ids
+from consilium.simulations.audit import audit_path
+from consilium.simulations.divide import make_case
+from consilium.simulations.run import Engine, run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.vote import train_ensemble
 
 
-def quiet(_: Path):
-    import contextlib
-
+def quiet(_: Path) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
+
+
+# few hospitals, several teachers each that depend on their seeds, and equal scores that a lot decides
+CHANGES = [
+    "data.least_rows=180",
+    "federation.minimum_parties=10",
+    "federation.teachers_per_party=3",
+    "federation.teacher={model='random_forest', trees=5}",
+    "federation.voting_rule.rule=relative",
+    "federation.mechanism={name='confident', threshold=20, sigma1=8.0, sigma2=8.0}",
+    "federation.query_budget={queries=60, answers=40}",
+    "simulation.hand_labels=none",
+]
+SEED = 3
+
+
+def run(out: Path, engine: Engine, *changes: str) -> tuple[dict[str, Any], pl.DataFrame]:
+    """All that a run says but where and when; and what was released."""
+    summary = run_scenario("stroke", load_scenario("stroke", [*CHANGES, *changes]), engine, SEED, out, quiet)
+    told = {key: value for key, value in summary.items() if key not in ("engine", "seconds", "out")}
+    return told, pl.read_parquet(out / "labels.parquet")
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], pl.DataFrame]:
+    out = tmp_path_factory.mktemp("engines") / "local"
+    return out, *run(out, "local")
+
+
+@pytest.mark.slow
+def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
+    case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
+    votes, row = train_ensemble(case).pool, {query: row for row, query in enumerate(case.pool_ids)}
+    (path,) = (local[0] / "private").glob("votes-*.npz")
+    with kept_votes(path) as kept:
+        rows = np.array([row[query] for query in kept.query_ids])
+        ids = query_ids(case.pool_x[rows])
+        of_study = votes.votes(rows, case.parties, case.config.digest(), ids, len(case.classes))
+        for index, party in enumerate(case.parties):
+            np.testing.assert_array_equal(kept.votes(party), of_study[index])
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
+def test_local_and_ray_agree(tmp_path: Path, local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
-    # fewer hospitals, more teachers each, and a teacher that depends on its seed
-    changes = [
-        "data.least_rows=180",
-        "federation.minimum_parties=10",
-        "federation.teachers_per_party=3",
-        "federation.teacher.model=random_forest",
-        "federation.teacher.trees=5",
-        "federation.voting_rule.rule=relative",
-        "federation.mechanism.threshold=20",
-        "federation.query_budget.queries=100",
-        "federation.query_budget.answers=60",
-        "federation.timeouts.enrol=600",
-    ]
-    labels, summaries = [], []
-    for engine, mode in (("local", "plaintext"), ("ray", "secure")):
-        out = tmp_path / engine
-        scenario = load_scenario("stroke", [*changes, f"federation.collection={mode}"])
-        summaries.append(run_scenario("stroke", scenario, engine, 3, out, quiet))  # pyright: ignore
-        labels.append(pl.read_parquet(out / "labels.parquet"))
-    # exact votes exist where they were clear, and nowhere else
-    assert list((tmp_path / "local" / "private").glob("votes-*.npz"))
-    assert not list((tmp_path / "ray" / "private").glob("votes-*.npz"))
-    assert labels[0].equals(labels[1])
-    assert summaries[0]["student"] == summaries[1]["student"]
-    assert summaries[0]["teachers"] == 3 * summaries[0]["parties"] > 30
+    told, labels = run(tmp_path / "ray", "ray")
+    assert labels.equals(local[2])
+    assert told == local[1]
+    assert told["teachers"] == 3 * told["parties"] > 30
     assert json.loads((tmp_path / "ray" / "manifest.json").read_text())["status"] == "complete"
+    assert not (tmp_path / "ray" / "private" / "work").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("collection", ["plaintext", "verified", "distributed"])
-def test_parties_in_blocks_and_with_a_home_each_agree(tmp_path: Path, collection: str) -> None:
-    """Also with votes that are given in shares, or under masks with the parties' own noise: all that a run says, but
-    for seconds, and what was released."""
-    changes = [
-        "data.least_rows=150",
-        "federation.minimum_parties=5",
-        "federation.query_budget.queries=40",
-        "federation.mechanism={name='histogram', sigma=20}",
-        "simulation.hand_labels=none",
-        f"federation.collection={collection}",
-    ]
-    runs = []
-    for engine in ("local", "homes"):
-        out = tmp_path / engine
-        scenario = load_scenario("stroke", [*changes, "federation.query_budget.answers=40"])
-        summary = run_scenario("stroke", scenario, engine, 3, out, quiet)  # pyright: ignore
-        told = {key: value for key, value in summary.items() if key not in ("engine", "seconds", "out")}
-        runs.append((told, pl.read_parquet(out / "labels.parquet")))
-    assert runs[0][0] == runs[1][0]
-    assert runs[0][1].equals(runs[1][1])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.proofs])])
+def test_hidden_votes_are_collected_on_every_engine(tmp_path: Path, engine: Engine) -> None:
+    """The second aggregator, whose state is in files, and parties whose state is not."""
+    few = ("federation.mechanism={name='gnmax', sigma=20}", "federation.query_budget={queries=20, answers=20}")
+    _, labels = run(tmp_path / engine, engine, "federation.collection=verified", *few)
+    assert len(labels) == 20
+    assert not list((tmp_path / engine / "private").glob("votes-*.npz"))
+    assert [finding for finding in audit_path(tmp_path / engine).findings if not finding.holds] == []

@@ -15,7 +15,7 @@ import tomli_w
 
 from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
-from consilium.simulations.engines.ray_spec import RaySpec
+from consilium.simulations.engines.ray import RaySpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.study.tiny import SCENARIO, rows
@@ -42,7 +42,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("votes", ["plaintext", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "verified"])
 def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster: Any, votes: str) -> None:
     rows().write_csv(tmp_path / "rows.csv")
     (tmp_path / "tiny.toml").write_text(tomli_w.dumps(SCENARIO))

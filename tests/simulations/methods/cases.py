@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.simulations.divide import Case, make_case
-from consilium.simulations.in_process import student
-from consilium.simulations.progress import EVENTS
+from consilium.simulations.engines.local import LocalGrid
+from consilium.simulations.federation import SimulatedFederation
+from consilium.simulations.population.simulated import Population
 from consilium.simulations.scenario import Scenario, load_scenario
 from consilium.simulations.vote import Ensemble, train_ensemble
-from consilium.simulations.workspace import Workspace, lay_out
-from tests.federation import FakeTransport
+from tests.workers import Here
 
 FEW = (
     "data.least_rows=150",
@@ -38,11 +36,7 @@ def taught(home_share: float, *changes: str) -> tuple[Case, Ensemble]:
     return case, train_ensemble(case)
 
 
-def run_alone(case: Case, folder: Path) -> Workspace:
+def run_alone(case: Case, folder: Path) -> None:
     """The federation of a case with real parties, which train for themselves, in this process."""
-    space = Workspace(folder)
-    lay_out(space, case)
-    homes = [space.home(index) for index in range(len(case.parties))]
-    with closing(EventLog(folder / EVENTS)) as log:
-        FederationRun(FakeTransport(homes), case.config, folder, log, student(folder)).run()
-    return space
+    with LocalGrid(Population.of(case), [Here()]) as grid:
+        SimulatedFederation.of(case).run(FlowerTransport(grid), folder)

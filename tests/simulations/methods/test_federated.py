@@ -102,7 +102,7 @@ def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: p
     class Promise:
         epsilon = math.inf
 
-    monkeypatch.setattr(federated, "promised_to_student", lambda config: Promise)
+    monkeypatch.setattr(federated, "promised", lambda config: Promise)
     method = FedAvgMethod(epsilon="federation")
     assert "no epsilon" in method.predict(case, None).absent
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from consilium.coordinator.privacy import promised_to_student
+from consilium.coordinator.privacy import promised
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
 from consilium.simulations.divide import Case, make_case
@@ -97,7 +97,7 @@ def test_each_says_whose_data_it_protects(
     case = other(*changes)
     stated, privacy = method_of(given).guarantee(case), case.config.privacy
     assert stated is not None and stated.unit == unit
-    assert stated.epsilon == (promised_to_student(case.config).epsilon if epsilon is None else epsilon)
+    assert stated.epsilon == (promised(case.config).epsilon if epsilon is None else epsilon)
     assert (stated.delta, stated.neighbouring) == (privacy.delta, privacy.neighbouring)
 
 

@@ -17,10 +17,10 @@ from sklearn.metrics import roc_auc_score
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import CnnSpec, LogisticRegressionSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.models.teachers import RidgeTeacher
+from consilium.simulations.linear_teachers import DirectionSum, directions, linear_scores
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity, why_none
-from consilium.simulations.teach import DirectionSum, directions, linear_scores
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -37,12 +37,16 @@ def trained(spec: TeacherKind, classes: int, seed: int = 0) -> Any:
     return {"ridge": RidgeTeacher(1.0), "logistic_regression": LogisticRegression()}[spec.model].fit(x, y)
 
 
+def add(summed: DirectionSum, weights: np.ndarray) -> None:
+    summed.add(directions(weights[:, :-1]).mean(axis=0), len(weights))
+
+
 def parties(count: int, teachers: int = 1, classes: int = 2) -> DirectionSum:
     summed = DirectionSum()
     for party in range(count):
         spec = LogisticRegressionSpec()
         own = [linear_scores(spec, trained(spec, classes, 10 * party + k), INPUTS, classes) for k in range(teachers)]
-        summed.add(np.stack([each for each in own if each is not None]))
+        add(summed, np.stack([each for each in own if each is not None]))
     return summed
 
 
@@ -95,7 +99,7 @@ def test_no_neighbour_moves_the_sum_further(seed: int, which: tuple[Unit, Neighb
         mixed = np.concatenate([after[:changed], before[changed:]])  # trained anew, on other rows
         sums = [DirectionSum(), DirectionSum()]
         for summed, weights in zip(sums, (before, mixed), strict=True):
-            summed.add(weights)
+            add(summed, weights)
         if unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE:
             sums[1].total = np.zeros_like(sums[0].total)
         moved = float(np.linalg.norm(sums[0].total - sums[1].total))
@@ -120,8 +124,8 @@ def test_nothing_is_spent_on_intercepts() -> None:
     weights = np.random.default_rng(1).normal(size=(3, INPUTS + 1, 2))
     other = weights.copy()
     other[:, -1] += [-40.0, 40.0]
-    plain.add(weights)
-    shifted.add(other)
+    add(plain, weights)
+    add(shifted, other)
     np.testing.assert_array_equal(plain.total, shifted.total)
 
 
@@ -133,7 +137,7 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
     summed, promise = DirectionSum(), StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
     signal = np.concatenate([[1.0, 1.0], np.zeros(41)])[:, None] * [-0.5, 0.5]
     for _ in range(30):
-        summed.add(signal[None])
+        add(summed, signal[None])
     shrunk = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
     assert shrunk.figures["shrinkage"] > 0
     on_test = x[1500:], y[1500:]

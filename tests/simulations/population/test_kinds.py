@@ -74,7 +74,17 @@ def pictures() -> tuple[Dataset, Partition]:
     x, y = images(60)
     names = tuple(f"p{index}" for index in range(x.shape[1]))
     owner = np.zeros(60, dtype=np.int64)
-    data = Dataset("pictures", "Pictures", "", names, ("a", "b", "c"), "party", x.astype(np.float32), y, owner)
+    data = Dataset(
+        name="pictures",
+        title="Pictures",
+        attribution="",
+        features=names,
+        classes=("a", "b", "c"),
+        owner_label="party",
+        x=x.astype(np.float32),
+        y=y,
+        owner=owner,
+    )
     parties = {"p0": np.arange(20), "p1": np.arange(20, 40)}
     return data, Partition(parties, np.arange(40, 50), np.arange(50, 60))
 

@@ -9,19 +9,15 @@ from pathlib import Path
 import pytest
 from lightgbm import LGBMClassifier
 
-from consilium.coordinator.config import FederationConfig
 from consilium.models.keys import EstimatorSpec, PickledSpec, RidgeSpec
 from consilium.models.naming import write_estimator
-from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.published.model import load_model
-from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import Workspace
 from tests.federation import make_config
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.population.test_kinds import SMALL
@@ -41,11 +37,7 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     own = f"simulation.own_teacher={{model='pickled', file='{tmp_path / 'theirs.pkl'}', sha256='{sha256}'}}"
     scenario = load_scenario("stroke", [*SMALL, *STUDENT, own])
     out = tmp_path / "run"
-    summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
-    space = Workspace(out)
-    for _, home, trained in space.trained(load(space.federation_file, FederationConfig)):
-        assert {type(teacher) for teacher in trained.teachers} == {OwnCodeTeacher}
-        assert (home.folder / "teacher.pkl").stat().st_mode & 0o777 == 0o600
+    summary = run_scenario("stroke", scenario, "local", 3, out, quiet, device="cpu")
     assert summary["student"]["accuracy"] > 0.6
     assert summary["baselines"]["pooled"]["auc"] > 0.7
     assert summary["baselines"]["noisy_average"]["absent"] == "teachers of kind pickled theirs.pkl are not linear"
@@ -101,10 +93,10 @@ def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None
     assert "planted_by_scenario" not in sys.modules
 
 
-def test_a_copy_goes_into_each_home(tmp_path: Path) -> None:
+def test_a_file_of_a_simulated_party_is_found_wherever_it_is(tmp_path: Path, monkeypatch) -> None:
     write_estimator(tmp_path / "theirs.pkl", LGBMClassifier())
-    spec = PickledSpec(file=str(tmp_path / "theirs.pkl"))
-    (tmp_path / "home").mkdir()
-    placed = spec.placed(tmp_path / "home")
-    assert (placed.file, len(placed.sha256)) == ("teacher.pkl", 64)
-    assert placed.at(tmp_path / "home").build(0).random_state == 0
+    monkeypatch.chdir(tmp_path)
+    found = PickledSpec(file="theirs.pkl").anywhere()
+    assert isinstance(found, PickledSpec)
+    assert (found.file, len(found.sha256)) == (str(tmp_path / "theirs.pkl"), 64)
+    assert found.build(0).random_state == 0

@@ -26,7 +26,6 @@ OTHER_VOTES: dict[str, dict[str, Any]] = {
     "teacher's key": {"federation": {"teacher": {"C": 0.1}}},
     "teachers of a party": {"federation": {"teachers_per_party": 2}},
     "voting_rule": {"federation": {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}},
-    "pool without near rows": {"federation": {"collection": "secure"}},
     "own teachers": {"simulation": {"teachers": [{"share": 0.5, "teacher": {"model": "random_forest"}}]}},
     "fewest parties": {"federation": {"minimum_parties": 5}},
 }
@@ -37,6 +36,7 @@ SAME_VOTES: dict[str, dict[str, Any]] = {
     "privacy": {"federation": {"privacy": {"delta": 1e-6, "unit": "party", "neighbouring": "add_or_remove"}}},
     "student": {"student": {"trainer": {"C": 3.0}}},
     "name": {"federation": {"name": "another"}},
+    "collection": {"federation": {"collection": "secure"}},
     "words": {"description": "another", "data": {"title": "another", "label_cost": "a month"}},
     "labels by hand": {"simulation": {"hand_labels": "none"}},
     "time limits": {"federation": {"timeouts": {"train": 3}}},

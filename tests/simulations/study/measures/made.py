@@ -24,7 +24,17 @@ def made_rows(sizes: list[int], classes: int = 2, skew: float = 0.0, far: float 
     x = generator.normal(size=(len(owner), 3)) + np.eye(3)[y]
     x[:, 2] += far * generator.normal(size=len(sizes))[owner]
     names = tuple(f"class {label}" for label in range(classes))
-    return Dataset("made", "Made up", "nobody", FEATURES, names, "site", x.astype(np.float32), y, owner)
+    return Dataset(
+        name="made",
+        title="Made up",
+        attribution="nobody",
+        features=FEATURES,
+        classes=names,
+        owner_label="site",
+        x=x.astype(np.float32),
+        y=y,
+        owner=owner,
+    )
 
 
 def made_case(rows: Dataset, home_share: float = 0.25, seed: int = 0, **tables: dict[str, Any]) -> Case:

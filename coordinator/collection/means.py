@@ -1,0 +1,107 @@
+"""What collectors of a federation are made from: what they send with each request, and what they write down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from consilium.coordinator.collection.admission import Greeting, SeenPositions
+from consilium.coordinator.collection.base import Collector
+from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog
+from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.pool import HASH_BYTES, PoolTree
+from consilium.protocol.queries import query_ids
+
+
+class AskedLedger(Protocol):
+    """What is needed of a ledger before parties are asked."""
+
+    def position(self) -> LedgerPosition: ...
+
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None: ...
+
+
+class Standing:
+    """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
+    of, if there is one; and what is written down of it: that parties are asked, before they are, and at which position
+    those in a sum were.
+
+    start: see `VoteRequest`. seen: of a deployment, whose parties have names and outlive a run.
+    """
+
+    def __init__(
+        self, ledger: AskedLedger, pool: PoolTree | None = None, start: str = "", seen: SeenPositions | None = None
+    ) -> None:
+        self._ledger, self._seen = ledger, seen
+        self.pool, self.start = pool, start
+        self._stated: LedgerPosition | None = None
+
+    def position(self) -> LedgerPosition:
+        """Where the ledger stands; it is kept that a request for votes says so."""
+        self._stated = self._ledger.position()
+        return self._stated
+
+    def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
+        if self.pool is None:
+            return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
+        return self.pool.prove(query_ids(queries))
+
+    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
+        """These parties are about to be asked for votes on these canonical queries; durable when this returns."""
+        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else ())
+
+    def begin(self) -> None:
+        """A sum begins: nothing has been asked for it yet."""
+        self._stated = None
+
+    def voted(self, parties: Sequence[str]) -> None:
+        """These parties are in a sum. Nothing is noted of a session that is brought to its end after a restart: its
+        parties were asked earlier."""
+        if self._seen is not None and self._stated is not None:
+            self._seen.note(parties, self._stated.batch)
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """What collectors over a transport are made from. members: those that serve; others may be added to the list."""
+
+    transport: Transport
+    config: FederationConfig
+    members: list[Member]
+    run_dir: Path
+    standing: Standing
+    greeting: Greeting
+    log: EventLog
+
+    @property
+    def sessions(self) -> Path:
+        """Folder of the run in which open sessions are kept."""
+        return self.run_dir / "sessions"
+
+
+class VoteKeys(Protocol):
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum; 0 where any will do."""
+        ...
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError or SecAggError unless they are those of the federation."""
+        ...
+
+    def check_reachable(self, means: Collecting) -> None:
+        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
+        ...
+
+    def collector(self, means: Collecting) -> Collector:
+        """What collects votes."""
+        ...

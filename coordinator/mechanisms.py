@@ -1,0 +1,170 @@
+"""What `[federation.mechanism]` may say: one table for each mechanism of `accounting.mechanisms`, made from its fields.
+
+Scales of noise that a table leaves out are calibrated to the epsilon that a federation may promise. A mechanism with
+two gets sigma1 = sigma2 sqrt(3 queries / answers): its check, which every query pays for, then takes a seventh of the
+worst-case cost (a quarter where it is a whole histogram), and the labels the rest. That is close to what public votes
+chose for the default scenario.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, TypeAdapter, ValidationError, create_model
+
+from consilium.accounting.events import Mechanism
+from consilium.accounting.mechanisms import (
+    Confident,
+    GNMax,
+    Histogram,
+    Immutable,
+    ImmutableGaussian,
+    Interactive,
+    LNMax,
+    mechanism_of,
+)
+from consilium.accounting.target import least_noise, round_down, round_up
+from consilium.protocol.models import Frozen
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (LNMax, GNMax, Histogram, Confident, Interactive, Immutable, ImmutableGaussian)
+}
+"""All that can be drawn, by the name that a table gives."""
+
+SCALES = ("sigma", "sigma1", "sigma2", "gamma")
+"""Parameters that say how much noise there is; with a larger gamma there is less."""
+MOST_SIGMA = 1e5
+"""In votes: it bounds the memory of seeded noise."""
+_SIGMA = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False, description="of the noise, in votes")]
+"""Parameter of the discrete Gaussian on one number."""
+_KEYS: Mapping[str, Any] = {
+    **dict.fromkeys(SCALES[:3], _SIGMA),
+    "gamma": Annotated[
+        float, Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count")
+    ],
+    # the limit keeps sums far from the end of int64
+    "threshold": Annotated[int, Field(ge=0, le=2**53, description="votes, whole")],
+    "constant": Annotated[int, Field(ge=0, le=2**53, description="votes that are added to the largest count")],
+    "confidence": Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="student's own probability above which its label is confirmed where the check fails; 1:"
+            " nothing is confirmed",
+        ),
+    ],
+}
+"""What a parameter of this name may be in a table."""
+_UNSAFE: tuple[Any, Any] = (Literal[True], Field(description="must be said, since it is not private at all"))
+
+
+def _table_of(kind: type[Mechanism]) -> type[Frozen]:
+    keys: dict[str, Any] = {
+        field.name: (_KEYS[field.name], ... if field.default is MISSING else field.default) for field in fields(kind)
+    }
+    if not kind.private:
+        keys["unsafe_not_private"] = _UNSAFE
+    name: Any = (Literal[kind.name], kind.name)  # pyright: ignore[reportInvalidTypeForm]
+    return create_model(kind.__name__, __base__=Frozen, __doc__=kind.__doc__, name=name, **keys)
+
+
+TABLES: dict[str, type[Frozen]] = {name: _table_of(kind) for name, kind in MECHANISMS.items()}
+
+
+def table_of(mechanism: Mechanism) -> dict[str, Any]:
+    """The table that says this mechanism."""
+    unsafe = {} if mechanism.private else {"unsafe_not_private": True}
+    return {"name": mechanism.name, **mechanism.parameters(), **unsafe}
+
+
+def _built(table: Frozen) -> Mechanism:
+    values = table.model_dump(exclude={"name", "unsafe_not_private"})
+    return mechanism_of(table.name, values)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+if TYPE_CHECKING:
+    AnyMechanism = Mechanism
+else:
+    AnyMechanism = Annotated[
+        Union[tuple(TABLES.values())],  # noqa: UP007
+        Field(discriminator="name"),
+        # a mechanism that is one already; whatever else it is, its table says what is wrong
+        BeforeValidator(lambda value: table_of(value) if hasattr(value, "parameters") else value),
+        AfterValidator(_built),
+        PlainSerializer(table_of),
+    ]
+"""The field type of a configuration: read from a table whose `name` says which mechanism it is, and written as one."""
+
+_ADAPTER: TypeAdapter[Mechanism] = TypeAdapter(AnyMechanism)
+
+CHECK_RATIO = 3.0
+"""Squared ratio of sigma1 to sigma2 for as many answers as queries."""
+WIDE = 320.0
+"""An amount of noise that every mechanism takes whose other keys are right."""
+
+
+def noise_scales(name: object) -> tuple[str, ...]:
+    """The keys of a mechanism's table that are scales of its noise, in order; none of an unknown one.
+
+    >>> noise_scales("confident"), noise_scales("lnmax")
+    (('sigma1', 'sigma2'), ('gamma',))
+    """
+    kind = MECHANISMS.get(str(name))
+    found = () if kind is None else fields(kind)
+    return tuple(field.name for field in found if field.name in SCALES)
+
+
+def scale_for(key: str, amount: float) -> float:
+    """The value of a scale for this amount of noise, or a little more, in four digits: gamma is an inverse one."""
+    return round_down(1 / amount) if key == "gamma" else round_up(amount)
+
+
+def widest(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of a mechanism with `WIDE` noise where it leaves some out."""
+    return {**{key: scale_for(key, WIDE) for key in noise_scales(table.get("name"))}, **table}
+
+
+def with_noise(
+    table: Mapping[str, Any],
+    queries: int,
+    answers: int,
+    epsilon: float,
+    cost: Callable[[Mechanism], float],
+    rough: Callable[[Mechanism], float],
+) -> dict[str, Any]:
+    """The table of a mechanism with the scales of noise that it leaves out, so that its `cost` is just below `epsilon`.
+
+    `rough` is never below the cost, and takes less time: it is asked first.
+
+    A table that is wrong otherwise comes back with any scales, for its own validation to say what is wrong.
+
+    Raises
+    ------
+    CalibrationError : no noise is enough.
+    """
+    left_out = [key for key in noise_scales(table.get("name")) if key not in table]
+    if not left_out:
+        return dict(table)
+    shares = dict.fromkeys(left_out, 1.0)
+    if len(shares) == 2:
+        shares["sigma1"] = math.sqrt(CHECK_RATIO * queries / answers)
+
+    def filled(amount: float) -> dict[str, Any]:
+        return {**table, **{key: scale_for(key, amount * share) for key, share in shares.items()}}
+
+    def price(amount: float, of: Callable[[Mechanism], float] = cost) -> float:
+        try:
+            return of(_ADAPTER.validate_python(filled(amount)))
+        except ValidationError:
+            return math.inf  # too little or too much noise for the mechanism
+
+    try:
+        _ADAPTER.validate_python(filled(WIDE))
+    except ValidationError:
+        return filled(WIDE)
+    return filled(least_noise(price, epsilon, least_noise(lambda amount: price(amount, rough), epsilon)))

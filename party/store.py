@@ -1,0 +1,295 @@
+"""All that a party remembers, in one SQLite database: a file of its own, or memory.
+
+A message is one transaction, there for good before its reply leaves: whatever process serves the next one finds either
+the whole message or nothing of it. What is deleted is overwritten (`secure_delete`); what the disk itself keeps of old
+blocks is beyond a program's reach. Nothing is decided here: `party.account` has the rules of what may be given, and
+`party.sum_store` those of hidden sums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import NoReturn, Self
+
+from consilium.node.answering import storage_failed
+from consilium.party.voting import TeacherSet
+from consilium.protocol.files import check_format
+from consilium.protocol.inheritance import Inheritance
+from consilium.protocol.refusals import Refused, Rule
+
+FORMAT = 1
+SECRET_BYTES = 32
+TABLES = (
+    "federations (federation TEXT PRIMARY KEY, terms TEXT NOT NULL, promise TEXT NOT NULL, inherited INTEGER NOT NULL,"
+    " ledger TEXT NOT NULL, batch INTEGER NOT NULL, head TEXT NOT NULL, asked INTEGER NOT NULL,"
+    " enrolled INTEGER NOT NULL, enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
+    "given (federation TEXT NOT NULL, teachers TEXT NOT NULL, round INTEGER NOT NULL, queries BLOB NOT NULL,"
+    " further INTEGER NOT NULL)",
+    "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
+    "secret (secret BLOB NOT NULL)",
+    "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
+    " late INTEGER NOT NULL)",
+    "sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL, rounds INTEGER NOT NULL,"
+    " state TEXT NOT NULL, started REAL NOT NULL, descriptor BLOB NOT NULL, memory BLOB)",
+    "replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, stage))",
+    "released (query BLOB PRIMARY KEY, rounds INTEGER NOT NULL)",
+    "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
+    " request BLOB NOT NULL, upload BLOB)",
+)
+"""promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
+(`protocol.inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as
+further ones for the party (`party.account`)."""
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What is known of one. terms, promise: as text, empty where there is none yet. ledger, batch, head: where its
+    ledger last stood. asked: one more than the batch at which votes were asked for last; 0: never. enrolled,
+    enrolled_token: number and token of the coordinator's start that enrolled the party last. voted, voted_token: of the
+    one that it gave votes to last."""
+
+    federation: str
+    terms: str = ""
+    promise: str = ""
+    inherited: int = 0
+    ledger: str = ""
+    batch: int = 0
+    head: str = "0" * 64
+    asked: int = 0
+    enrolled: int = 0
+    enrolled_token: str = ""
+    voted: int = 0
+    voted_token: str = ""
+
+
+@dataclass(frozen=True)
+class LastAnswer:
+    """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
+    digest, empty where the request does not say. late: it was told that the others serve already."""
+
+    moment: str
+    refused: str = ""
+    federation: str = ""
+    late: bool = False
+
+    @property
+    def rule(self) -> Rule | None:
+        """Of the refusal, which is kept in words: its first one."""
+        word = self.refused.removeprefix("refused: ").partition(",")[0]
+        return Rule(word) if word in set(Rule) else None
+
+
+class Store:
+    """See above. Of a file, mode 0600; it is made where it is missing. durable: what was written is on disk before
+    anything leaves, so that a power cut loses nothing. Open it once in a process.
+
+    Raises
+    ------
+    Refused : it cannot be read or written (STORAGE for a disk that takes nothing more, else POLICY); so does every
+        method. LedgerError : another format.
+    """
+
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.chmod(path, 0o600)
+        except OSError as error:
+            _unusable(str(path), error)
+        self._begin(str(path))
+        self.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+        if self.execute("PRAGMA user_version") != [(FORMAT,)]:  # whoever only reads waits for nobody who writes
+            with self.transaction():
+                check_format(self._connection, path, FORMAT)
+                for table in TABLES:
+                    self.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+
+    @classmethod
+    def in_memory(cls, content: bytes = b"") -> Self:
+        """One that ends with the process. content: of another, see `content`."""
+        store = cls.__new__(cls)
+        store._begin(":memory:")
+        store._connection.deserialize(content or _empty())
+        return store
+
+    def _begin(self, place: str) -> None:
+        self._place, self._lock, self._teachers = place, threading.RLock(), {}
+        try:
+            # no statement is kept: of 10,000 stores in memory they would take more room than what is in these
+            self._connection = sqlite3.connect(
+                place, timeout=30, isolation_level=None, check_same_thread=False, cached_statements=0
+            )
+        except sqlite3.Error as error:
+            _unusable(place, error)
+        self.execute("PRAGMA secure_delete=ON")
+
+    def __repr__(self) -> str:
+        return f"Store({self._place!r})"
+
+    def content(self) -> bytes:
+        """All of it, for `in_memory`. Secret."""
+        with self._lock:
+            return self._connection.serialize()
+
+    def close(self) -> None:
+        """Let go of it."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is there for good at the end, and undone by any error. One inside another is a
+        part of it."""
+        with self._lock:
+            if self._connection.in_transaction:
+                yield
+                return
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.commit()
+            finally:
+                if self._connection.in_transaction:
+                    self.execute("ROLLBACK")
+
+    def commit(self) -> None:
+        """What was written so far is there for good, also if an error ends the transaction."""
+        if self._connection.in_transaction:
+            self.execute("COMMIT")
+
+    def execute(self, statement: str, *values: object) -> list[tuple]:
+        """All rows of a statement's result."""
+        with self._lock:
+            try:
+                return self._connection.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                _unusable(self._place, error)
+
+    def one(self, statement: str, *values: object) -> tuple | None:
+        """The first row, or None."""
+        rows = self.execute(statement, *values)
+        return rows[0] if rows else None
+
+    def federation(self, federation: str) -> Federation:
+        """By its digest; an empty one where nothing is known of it."""
+        rows = self.execute(f"SELECT {_COLUMNS} FROM federations WHERE federation = ?", federation)
+        return Federation(*rows[0]) if rows else Federation(federation)
+
+    def keep_federation(self, federation: Federation) -> None:
+        """In place of what was known."""
+        marks = ", ".join("?" * len(fields(Federation)))
+        self.execute(f"INSERT OR REPLACE INTO federations ({_COLUMNS}) VALUES ({marks})", *vars(federation).values())
+
+    def other_promises(self, federation: str) -> tuple[str, ...]:
+        """Of all other federations that votes were given in."""
+        rows = self.execute("SELECT promise FROM federations WHERE federation != ? AND promise != ''", federation)
+        return tuple(chain.from_iterable(rows))
+
+    def inherit(self, inheritance: Inheritance) -> None:
+        """Take over what the party's patients cost under names before; again does nothing."""
+        for earlier in inheritance.federations:
+            with self.transaction():
+                known = self.federation(earlier.federation)
+                if not known.inherited:
+                    promise = known.promise or earlier.promise
+                    self.keep_federation(replace(known, promise=promise, inherited=earlier.queries))
+
+    def answered(self, but: str = "") -> int:
+        """Queries ever answered, each once for the same teachers; but for those of this federation."""
+        inherited = "SELECT COALESCE(SUM(inherited), 0) FROM federations"
+        further = "SELECT COALESCE(SUM(further), 0) FROM given WHERE federation != ?"
+        return self.execute(f"SELECT ({inherited}) + ({further})", but)[0][0]
+
+    def answered_in(self, federation: str, round: int) -> int:
+        """Queries answered in this round of this federation."""
+        statement = "SELECT COALESCE(SUM(length(queries)), 0) / 32 FROM given WHERE federation = ? AND round = ?"
+        return self.execute(statement, federation, round)[0][0]
+
+    def answers_of(self, teachers: str) -> list[tuple[int, bytes]]:
+        """Rounds, and ids of the queries that these teachers answered in them, in whatever federation."""
+        return self.execute("SELECT round, queries FROM given WHERE teachers = ?", teachers)
+
+    def give(self, federation: str, teachers: str, round: int, queries: bytes, further: int) -> None:
+        """See `TABLES`. None of the queries was given before."""
+        self.execute("INSERT INTO given VALUES (?, ?, ?, ?, ?)", federation, teachers, round, queries, further)
+
+    def teachers(self, federation: str) -> TeacherSet:
+        """Of an earlier lesson. Refused (NOT_TRAINED) if there are none, or what was written is damaged."""
+        rows = self.execute("SELECT digest FROM teachers WHERE federation = ?", federation)
+        if not rows:
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: nothing was trained for this federation")
+        known = self._teachers.get(federation)
+        if known is None or known.digest != rows[0][0]:
+            known = self._teachers[federation] = self._read_teachers(federation)
+        return known
+
+    def _read_teachers(self, federation: str) -> TeacherSet:
+        ((digest, content),) = self.execute("SELECT digest, content FROM teachers WHERE federation = ?", federation)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: teachers are not what was written")
+        try:
+            return replace(pickle.loads(content), digest=digest)
+        except Exception as error:  # what unpickling raises where another version wrote it is anything
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: {type(error).__name__}") from None
+
+    def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
+        """For `teachers`, which gives them their digest."""
+        content = pickle.dumps(trained)
+        digest = hashlib.sha256(content).hexdigest()
+        self.execute("INSERT OR REPLACE INTO teachers VALUES (?, ?, ?)", federation, digest, content)
+        self._teachers[federation] = replace(trained, digest=digest)
+
+    def forget_teachers(self) -> int:
+        """Delete those of all federations; how many had some."""
+        self._teachers.clear()
+        return len(self.execute("DELETE FROM teachers RETURNING federation"))
+
+    def secret(self) -> bytes | None:
+        """What decides which row is in which shard; None where none was made yet."""
+        row = self.one("SELECT secret FROM secret")
+        return row[0] if row else None
+
+    def own_secret(self) -> bytes:
+        """The same, made of the system's entropy on first use. It never leaves the party."""
+        with self.transaction():
+            secret = self.secret()
+            if secret is None:
+                secret = secrets.token_bytes(SECRET_BYTES)
+                self.execute("INSERT INTO secret VALUES (?)", secret)
+            return secret
+
+    def note(self, kind: str, answer: LastAnswer) -> None:
+        """What was said last to this kind of request."""
+        self.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", kind, *astuple(answer))
+
+    def last_answers(self) -> dict[str, LastAnswer]:
+        """By kind of request."""
+        rows = self.execute("SELECT kind, moment, refused, federation, late FROM answers")
+        return {kind: LastAnswer(*answer, late=bool(late)) for kind, *answer, late in rows}
+
+
+_COLUMNS = ", ".join(field.name for field in fields(Federation))
+
+
+@cache
+def _empty() -> bytes:
+    """A database without a row. Small pages: most tables of most parties in memory stay empty."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("PRAGMA page_size=1024")
+    for table in TABLES:
+        connection.execute(f"CREATE TABLE {table}")
+    return connection.serialize()
+
+
+def _unusable(place: str, error: Exception) -> NoReturn:
+    rule = Rule.STORAGE if storage_failed(error) else Rule.POLICY
+    raise Refused(rule, detail=f"{place}: {error}") from None

@@ -1,0 +1,234 @@
+"""Published tables as arrays of codes: the stroke trial, UCI Heart Disease, Adult, and Diabetes 130-US hospitals.
+
+What their columns are, and why, says `named.toml`. Codes of a column are places in its words (`vocab_json`), or numbers
+that a code book explains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.data.encoding import DeclaredColumn
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.folder import data_file, dataset_of, named, read_arrays, shipped_arrays
+from consilium.simulations.datasets.spec import MEMORY, SourceSpec
+from consilium.simulations.datasets.table import TableSource
+
+ANEW = "Get the file anew"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each of
+    `inputs`, 1 where the row has it.
+
+    words: what each is called, a number where it stands for one. starts: of words that begin so. spans: of codes of
+    diagnoses, by whole numbers. other: of all else; without it, all else is refused.
+    """
+
+    of: tuple[str, ...]
+    log: bool = False
+    words: Mapping[str, str | float] | tuple[str, ...] = ()
+    starts: Mapping[str, str] = field(default_factory=dict)
+    spans: Mapping[str, list[list[int]]] = field(default_factory=dict)
+    other: str = ""
+    inputs: tuple[str, ...] = ()
+
+    def called(self, word: str) -> str | float:
+        """What a word is called; nothing where it is not in the code book."""
+        if word in self.words:
+            return self.words[word] if isinstance(self.words, Mapping) else word
+        whole = word.partition(".")[0]
+        number = int(whole) if whole.isdecimal() else -1
+        found = [name for start, name in self.starts.items() if word.startswith(start)]
+        found += [name for name, spans in self.spans.items() if any(low <= number <= high for low, high in spans)]
+        return found[0] if found else self.other
+
+    @property
+    def all_inputs(self) -> tuple[str, ...]:
+        """What features of words are named after."""
+        names = self.words.values() if isinstance(self.words, Mapping) else self.words
+        every = [*map(str, names), *self.starts.values(), *self.spans, *([self.other] if self.other else [])]
+        different = tuple(dict.fromkeys(every))
+        return self.inputs or (different[1:] if len(different) == 2 else different)
+
+    def features(self, table: CodedTable) -> dict[str, np.ndarray]:
+        """Features by name, float32 (rows,) each. Raises DataError where a value is not in the code book."""
+        made: dict[str, np.ndarray] = {}
+        for name in self.of:
+            values = table.words(name, self) if self.words or self.spans else table.columns[name]
+            if values.dtype.kind == "U":
+                made |= {f"{name}={word}": (values == word).astype(np.float32) for word in self.all_inputs}
+            elif self.log:
+                made[f"log {name}"] = np.log1p(values).astype(np.float32)
+            else:
+                made[name] = values.astype(np.float32)
+        return made
+
+
+@dataclass(frozen=True)
+class CodedTable:
+    """Columns by name, (rows,) each, of the file `path`; of those that are codes of words, the words."""
+
+    path: Path
+    columns: dict[str, np.ndarray]
+    vocabulary: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, path: Path, arrays: Mapping[str, np.ndarray], vocabulary: np.ndarray | None) -> CodedTable:
+        """Columns of one length, and words as JSON. Raises DataError where they are not."""
+        shapes = {values.shape for values in arrays.values()}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            raise DataError(f"{path}: arrays of different lengths: {sorted(shapes)}", ANEW)
+        try:
+            words = json.loads(str(vocabulary))
+            return cls(path, dict(arrays), {str(name): [str(word) for word in known] for name, known in words.items()})
+        except (ValueError, TypeError, AttributeError):
+            raise DataError(f"{path} has no readable words of its columns", ANEW) from None
+
+    def words(self, name: str, column: Column) -> np.ndarray:
+        """What the values of a column are called, str or float64 (rows,).
+
+        Raises
+        ------
+        DataError : a code has no word, or a word is not in the code book.
+        """
+        codes, places = np.unique(self.columns[name], return_inverse=True)
+        known = self.vocabulary.get(name)
+        if known is not None and len(codes) and not 0 <= codes[0] <= codes[-1] < len(known):
+            raise DataError(f"{self.path}: {name} has a code without a word", ANEW)
+        texts = [str(code) if known is None else known[code] for code in codes.tolist()]
+        called = [column.called(text) for text in texts]
+        if "" in called:
+            unknown = texts[called.index("")]
+            raise DataError(f"{self.path}: {name} has the value {unknown!r}, which is not in the code book")
+        return np.array(called)[places]
+
+    def dataset(self, name: str, **known: Any) -> Dataset:
+        """The named set, with these fields too."""
+        table, features = named(name), {}
+        for column in table["columns"]:
+            features |= Column(**{**column, "of": tuple(column["of"])}).features(self)
+        label = table["label"]
+        y = self.words(label["column"], Column((label["column"],), words=label["words"])) == table["classes"][1]
+        x = np.stack(list(features.values()), axis=1)
+        return dataset_of(name, features=tuple(features), x=x, y=y.astype(np.int64), **known)
+
+
+def used_columns(name: str) -> Iterable[str]:
+    """Columns that features and label of a named set come from."""
+    return [*(one for column in named(name)["columns"] for one in column["of"]), named(name)["label"]["column"]]
+
+
+def _present(path: Path, columns: Mapping[str, np.ndarray], names: Iterable[str]) -> dict[str, np.ndarray]:
+    for name in names:
+        if name not in columns:
+            raise DataError(f"{path} has no array {name}", ANEW)
+    return {name: columns[name] for name in names}
+
+
+@cache
+def load_stroke(owner: str) -> Dataset:
+    """The embedded trial. owner: "hospital", "country", or nothing for hospitals. Raises ConfigError for another."""
+    owners = named("stroke")["owners"]
+    if owner not in ("", *owners):
+        raise ConfigError(f"data.owner is {owner!r}, and stroke has no such owner", f"Choose {' or '.join(owners)}")
+    arrays = shipped_arrays("stroke")
+    vocabulary = arrays.pop("vocabulary")
+    countries = tuple(named("stroke")["countries"].values())
+    return CodedTable.of(Path("stroke.npz"), arrays, vocabulary).dataset(
+        "stroke",
+        owner_label=owner or "hospital",
+        owner=arrays[owners[owner or "hospital"]].astype(np.int64),
+        owner_names=countries if owner == "country" else None,
+    )
+
+
+TEST = 4_000
+"""Of Adult's public rows the last 4,000 are held out; the others are the student's to ask."""
+
+
+@cache
+def load_adult(folder: Path) -> Dataset:
+    """Both parts, one below the other."""
+    source = named("adult")["source"]
+    path = data_file(folder, named("adult")["file"], source)
+    arrays, names = read_arrays(path, source), list(used_columns("adult"))
+    train, test = (_present(path, arrays, [f"{part}_{name}" for name in names]) for part in ("train", "test"))
+    tables = [CodedTable.of(path, part, arrays.get("vocab_json")) for part in (train, test)]
+    private, public = (len(next(iter(table.columns.values()))) for table in tables)
+    if public <= TEST:
+        raise DataError(f"{path}: {public} test rows, more than {TEST} are needed", ANEW)
+    both = {name: np.concatenate([train[f"train_{name}"], test[f"test_{name}"]]) for name in names}
+    whole = replace(tables[0], columns=both)
+    return whole.dataset("adult", public=(private, private + public - TEST))
+
+
+SHARE = 10
+"""One of Diabetes' patients in so many is public to ask, and one in so many is held out."""
+ENDED = (11, 13, 14, 19, 20, 21)
+"""discharge_disposition_id: expired, or to a hospice."""
+
+
+@cache
+def load_diabetes(folder: Path, name: str) -> Dataset:
+    """One of the two questions of Diabetes 130-US hospitals, with patients as owners."""
+    path = data_file(folder, named(name)["file"], named(name)["source"])
+    arrays = read_arrays(path, named(name)["source"])
+    stored = {str(column): f"c{place:02d}" for place, column in enumerate(np.atleast_1d(arrays.get("columns", [])))}
+    columns = {column: arrays[key] for column, key in stored.items() if key in arrays}
+    columns = _present(path, columns, [*used_columns(name), "patient_nbr"])
+    table = CodedTable.of(path, columns, arrays.get("vocab_json"))
+    stays = ~np.isin(columns["discharge_disposition_id"], ENDED)
+    table = replace(table, columns={column: values[stays] for column, values in columns.items()})
+    patients, owner = np.unique(table.columns["patient_nbr"], return_inverse=True)
+    if len(patients) < 3 * SHARE:
+        raise DataError(f"{path} has {len(patients)} patients, at least {3 * SHARE} are needed", ANEW)
+    lot = np.random.default_rng(0x646961).permutation(len(patients)) % SHARE  # fixed: the same public part in every run
+    public = Public(np.flatnonzero(lot[owner] == 0), np.flatnonzero(lot[owner] == 1))
+    return replace(table.dataset(name, owner_label="patient", owner=owner.astype(np.int64)), public=public)
+
+
+def open_heart() -> TableSource:
+    """The embedded rows in words, with hospitals as owners; what a missing number becomes, public rows say."""
+    import polars as pl
+
+    told, raw = named("heart"), shipped_arrays("heart")
+    codes, bands = told["codes"], told["bands"]
+    categories = {**{name: tuple(words.values()) for name, words in codes.items()}, "chol": tuple(bands)}
+    declared = {name: DeclaredColumn(kind="number", missing=name not in told["known"]) for name in told["numbers"]}
+    for name, values in categories.items():
+        declared[name] = DeclaredColumn(kind="category", values=values, missing=name not in told["known"])
+    frame = pl.DataFrame({name: raw[name] for name in (*told["numbers"], *categories)}).fill_nan(None)
+    chol, pressure = pl.col("chol"), pl.col("trestbps")
+    band = pl.lit(None, dtype=pl.String)
+    for name, least in bands.items():
+        band = pl.when((chol >= least) & (chol > 0)).then(pl.lit(name)).otherwise(band)
+    frame = frame.with_columns(
+        *(
+            pl.col(name).replace_strict({float(code): word for code, word in words.items()}, return_dtype=pl.String)
+            for name, words in codes.items()
+        ),
+        pl.when(pressure > 0).then(pressure).alias("trestbps"),
+        band.alias("chol"),
+        pl.Series("disease", np.array(told["classes"])[(raw["num"] > 0).astype(int)]),
+        pl.Series("hospital", np.array(told["hospitals"])[raw["hospital"]]),
+    )
+    described = SourceSpec(
+        set=MEMORY,
+        label="disease",
+        classes=tuple(told["classes"]),
+        owner="hospital",
+        columns=declared,
+        title=told["title"],
+        attribution=told["attribution"],
+    )
+    return replace(TableSource.of_frame(frame, described), name="heart")

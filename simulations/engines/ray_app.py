@@ -1,0 +1,109 @@
+"""What Flower's Simulation Engine runs: the simulated coordinator, and nodes whose state travels in Flower's context.
+
+Both read one folder, which all machines of the cluster see, and whose name stands in the run configuration."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from consilium.coordinator.collection.exchange import Failure, FlowerTransport, Transport
+from consilium.party.store import Store
+from consilium.protocol.files import write_private
+from consilium.protocol.messages import WireModel
+from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
+from consilium.simulations.federation import SimulatedFederation
+from consilium.simulations.population.simulated import Population
+from consilium.simulations.said import Heard
+
+FOLDER, RUN_DIR = "folder", "run-dir"
+"""Keys of the run configuration."""
+FEDERATION, HEARD = "federation.pickle", "heard.pickle"
+STORE, CONTENT = "store", "content"
+"""Record of a node's context, and its key, with what a party remembers."""
+TRIES = 4
+server = ServerApp()
+
+
+@server.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the federation that is laid out in the folder, and leave there what its teachers said."""
+    folder, run_dir = Path(str(context.run_config[FOLDER])), Path(str(context.run_config[RUN_DIR]))
+    federation: SimulatedFederation = pickle.loads((folder / FEDERATION).read_bytes())
+    heard = federation.run(SendsAgain(FlowerTransport(grid)), run_dir)
+    write_private(folder / HEARD, pickle.dumps(heard))
+
+
+def lay_out(folder: Path, federation: SimulatedFederation, population: Population) -> None:
+    """For `main` and the nodes: a folder that only its owner can read."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(folder / FEDERATION, pickle.dumps(federation))
+    population.save(folder)
+
+
+def heard_in(folder: Path) -> Heard:
+    """What `main` left there."""
+    return pickle.loads((folder / HEARD).read_bytes())
+
+
+class SendsAgain:
+    """See `Transport`: of a simulation, in which nobody is away. A node that did not answer was in a process that
+    ended, and Flower hands such a process further messages: each is sent again, up to `TRIES` times in all."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    def nodes(self) -> list[int]:
+        """See `Transport`."""
+        return self._inner.nodes()
+
+    def exchange(
+        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """See `Transport`."""
+        left, done = dict(requests), 0
+        for last in (number == TRIES for number in range(1, TRIES + 1)):
+            again: dict[int, WireModel] = {}
+            for node, reply in self._inner.exchange(left, timeout, _untold):
+                if isinstance(reply, Failure) and reply.silent and not last:
+                    again[node] = requests[node]
+                    continue
+                done += 1
+                on_reply(done, len(requests))
+                yield node, reply
+            if not (left := again):
+                return
+
+
+def _untold(done: int, total: int) -> None:
+    """What is sent again is not told of."""
+
+
+@contextmanager
+def in_context(context: Context) -> Iterator[Node]:
+    """See `node_app.Opened`: what the party remembers comes with the context, and goes with it."""
+    population, index = _population(Path(str(context.run_config[FOLDER]))), index_of(context)
+    if index not in population.parties:
+        yield second_aggregator(population)
+        return
+    kept = context.state.get(STORE)
+    store = Store.in_memory(bytes(kept[CONTENT]) if isinstance(kept, ConfigRecord) else b"")  # pyright: ignore
+    try:
+        yield population.party(index, store)
+    finally:
+        context.state[STORE] = ConfigRecord({CONTENT: store.content()})
+        store.close()
+
+
+@lru_cache(maxsize=1)
+def _population(folder: Path) -> Population:
+    return Population.load(folder)
+
+
+app = app_of(in_context)

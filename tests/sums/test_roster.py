@@ -1,0 +1,140 @@
+"""Rosters that are safe, and those that are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.identity import Identity, verify
+from consilium.sums.roster import Roster
+
+
+def publics(n: int) -> dict[str, str]:
+    return {f"p{at}": Identity.generate().public.hex() for at in range(n)}
+
+
+COORDINATOR = Identity.generate().public.hex()
+
+
+@pytest.mark.parametrize(
+    ("n", "colluders", "t", "u_min"),
+    [(2, 0, 2, 2), (3, 0, 3, 3), (3, 1, 3, 3), (10, 0, 7, 7), (10, 5, 8, 8), (50, 0, 34, 34), (250, 80, 167, 167)],
+)
+def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
+    roster = Roster.build(publics(n), COORDINATOR, colluders)
+    assert (roster.t, roster.u_min, roster.c, roster.n) == (t, u_min, colluders, n)
+    assert 2 * roster.t > n + colluders
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"t": 5}, "2t = 10 must be above"),
+        ({"u_min": 6}, "u_min 6 must be from"),
+        ({"u_min": 11}, "u_min 11 must be from"),
+        ({"c": 4}, "2t = 14 must be above"),
+        ({"version": 2}, "version"),
+        ({"t": "7"}, "t: must be a whole number"),
+        ({"more": 1}, "an unknown key"),
+        ({"parties": []}, "at least 2"),
+    ],
+)
+def test_unsafe_rosters(tmp_path: Path, change: dict, match: str) -> None:
+    roster = json.loads(Roster.build(publics(10), COORDINATOR).model_dump_json())
+    path = tmp_path / "roster.json"
+    path.write_text(json.dumps({**roster, **change}))
+    with pytest.raises(ConfigError, match=match):
+        Roster.load(path)
+
+
+def test_at_least_two_honest_survivors() -> None:
+    """2t > n + c and t <= u_min <= n leave u_min - c = 1 possible: n = 2, c = 1 does."""
+    with pytest.raises(ConfigError, match="at least two honest"):
+        Roster.build(publics(2), COORDINATOR, 1, least_survivors=2)
+
+
+PRIME = 2**255 - 19
+ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+SMALL = [0, 1, PRIME - 1, PRIME, PRIME + 1, ORDER_8, PRIME - ORDER_8]
+"""The y of the points of order 1, 2, 4 and 8 of edwards25519, and their forms that are not canonical."""
+
+
+@pytest.mark.parametrize("y", SMALL)
+def test_a_key_of_small_order(y: int) -> None:
+    """Under such a key one signature holds for many messages."""
+    keys = {**publics(3), "bad": y.to_bytes(32, "little").hex()}
+    with pytest.raises(ConfigError, match="large order"):
+        Roster.build(keys, COORDINATOR)
+    with pytest.raises(ConfigError, match="large order"):
+        Roster.build(publics(3), (y | 2**255).to_bytes(32, "little").hex())
+
+
+def test_anyone_can_sign_under_a_key_of_small_order() -> None:
+    """Why they are refused: S = 0, R = identity verifies under the identity, whatever the message."""
+    identity = (1).to_bytes(32, "little")
+    assert verify(identity, identity + bytes(32), "any", b"thing")
+
+
+def test_ids_and_keys_are_unique() -> None:
+    keys = publics(3)
+    with pytest.raises(ConfigError, match="two nodes have one key"):
+        Roster.build({**keys, "again": keys["p0"]}, COORDINATOR)
+    with pytest.raises(ConfigError, match="two nodes have one key"):
+        Roster.build(keys, keys["p0"])
+    roster = json.loads(Roster.build(keys, COORDINATOR).model_dump_json())
+    roster["parties"][1]["id"] = "p0"
+    with pytest.raises(ValueError, match="two parties have one id"):
+        Roster.model_validate_json(json.dumps(roster))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-x", "x" * 65, "a/b"])
+def test_names(name: str) -> None:
+    with pytest.raises(ConfigError):
+        Roster.build({**publics(2), name: Identity.generate().public.hex()}, COORDINATOR)
+
+
+def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
+    roster = Roster.build(publics(3), COORDINATOR)
+    roster.save(tmp_path / "a")
+    (tmp_path / "b").write_text(json.dumps(json.loads(roster.model_dump_json())))
+    assert Roster.load(tmp_path / "a").digest == Roster.load(tmp_path / "b").digest == roster.digest
+    order = roster.model_copy(update={"parties": roster.parties[::-1]})
+    assert Roster.model_validate_json(order.model_dump_json()).digest != roster.digest
+
+
+def test_identity_file(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    identity = Identity.generate()
+    identity.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert b"BEGIN PRIVATE KEY" in path.read_bytes()
+    again = Identity.load(path)
+    assert again.public == identity.public
+    assert verify(identity.public, again.sign("a", b"x"), "a", b"x")
+    with pytest.raises(OutputExists):
+        Identity.generate().save(path)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        Identity.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no key"])
+def test_identity_file_that_is_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "key.pem"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match="not an unencrypted Ed25519 key"):
+        Identity.load(path)
+
+
+def test_signatures_are_bound_to_label_parts_and_key() -> None:
+    identity = Identity.generate()
+    signature = identity.sign("a", b"x", b"y")
+    assert verify(identity.public, signature, "a", b"x", b"y")
+    assert not verify(identity.public, signature, "b", b"x", b"y")
+    assert not verify(identity.public, signature, "a", b"xy")
+    assert not verify(Identity.generate().public, signature, "a", b"x", b"y")
+    assert not verify(identity.public, signature[:63], "a", b"x", b"y")
