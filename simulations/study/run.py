@@ -31,7 +31,7 @@ from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
-from consilium.simulations.study.cells import Plot, called, cell_id, compared, ensemble_address, plots, source_digest
+from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Division,
     MethodJob,
@@ -256,8 +256,9 @@ class _Study:
             self._gains([(plot, job) for plot, job in cells if isinstance(judged[job.address], Part)])
         if not self.parts:
             first = self.failed[0]
-            place = called(first["axes"]) or "The first"
-            raise ConfigError(f"no cell of the study can be computed. {place}: {first['what']}", first["action"])
+            raise ConfigError(
+                f"no cell of the study can be computed. {first['place']}: {first['what']}", first["action"]
+            )
 
     def _cells(
         self,
@@ -306,7 +307,15 @@ class _Study:
             self.parts.append((plot, method, part))
             return
         why = f"{part.what}. {part.action}" if part.action else part.what
-        entry = {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "why": why, **asdict(part)}
+        place = f"{plot}, {method}" if method else str(plot)
+        entry = {
+            "axes": dict(plot.axes),
+            "seed": plot.seed,
+            "method": method,
+            "place": place,
+            "why": why,
+            **asdict(part),
+        }
         if entry not in self.failed:
             self.failed.append(entry)
 

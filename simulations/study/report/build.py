@@ -16,7 +16,6 @@ from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many, upper_first, value_text
-from consilium.simulations.study.cells import called
 from consilium.simulations.study.measures.between import SCALES, SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.report.parts import (
     LEAST_POINTS,
@@ -115,9 +114,7 @@ def _rendered(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView, 
             "Consilium · a study",
             facts["title"],
             [part for part in parts if part is not None],
-            summary=tuple(
-                filter(None, [f"{summary}, with {many(len(view.seeds), 'seed')} each.", facts["description"]])
-            ),
+            summary=tuple(filter(None, (summary, facts["description"]))),
             top=_top(facts),
             footer=(*data, METHOD),
             window=f"{facts['title']} – Consilium, a study",
@@ -135,7 +132,7 @@ def _part(name: str, heading: str, exhibits: Iterable[Exhibit | None], *sentence
 
 def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
     """What has to be known before anything else: who may see it, what failed, what is not there."""
-    failed = tuple(f"{_place(entry)}: {entry['why']}" for entry in facts["failed"])
+    failed = tuple(f"{entry['place']}: {entry['why']}" for entry in facts["failed"])
     counts = Counter((entry["method"], entry["why"]) for entry in facts["absent"])
     absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for (method, why), count in counts.items())
     warnings = tuple(entry["text"] for entry in facts["warnings"])
@@ -148,10 +145,6 @@ def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
             Exhibit("absent", "Not there", items=absent, look="open") if absent else None,
         ]
     )
-
-
-def _place(entry: Mapping[str, Any]) -> str:
-    return ", ".join(filter(None, [called(entry["axes"]), f"seed {entry['seed']}", entry["method"]]))
 
 
 def _methods(view: StudyView) -> list[Exhibit | None]:

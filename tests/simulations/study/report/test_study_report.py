@@ -132,14 +132,16 @@ def test_contrasts_along_an_axis_are_a_table(tmp_path: Path) -> None:
 
 
 def test_what_failed_and_what_is_absent_is_told(tmp_path: Path) -> None:
-    place = {"axes": {"division": "iid"}, "seed": 1}
+    place = {"axes": {"division": "iid"}, "seed": 1, "place": "division = iid, seed 1"}
     study = MadeUp(
         parties=3,
-        failed=[{**place, "method": "", "why": "2 parties, and 3 are needed. Add one"}],
+        failed=[
+            {**place, "place": "division = iid, seed 1", "method": "", "why": "2 parties, and 3 are needed. Add one"}
+        ],
         absent=[{**place, "method": "noisy_average", "why": "teachers are not linear"}] * 2,
     )
     page = drawn(study, tmp_path)
-    assert "1 cell could not be computed" in page
+    assert "1 cell could not be computed" in page and "6 methods over division (4 values), with 5 seeds each.<" in page
     assert "division = iid, seed 1: 2 parties, and 3 are needed. Add one" in page
     assert "noisy average in 2 cells: teachers are not linear" in page
     assert "Nobody’s." in page
