@@ -161,34 +161,29 @@ def plots(spec: StudySpec) -> list[Plot]:
         raise ConfigError(
             f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
         )
-    _known_exceptions(spec, axes)
-    bases: dict[str, dict[str, Any]] = {}
-    checked: dict[str, Scenario] = {}
+    left_out = _exceptions(spec, axes)
     cases = []
     for labels in product(*axes.values()):
         point = dict(zip(axes, labels, strict=True))
-        if any(_covers(exception, point) for exception in spec.exceptions):
+        if any(all(point[name] in some for name, some in exception.items()) for exception in left_out):
             continue
         where = f"study {spec.name}{f', {called(point)}' if point else ''}"
         try:
-            table = _table(spec, [axes[name][label] for name, label in point.items()], bases)
-            digest = canonical_digest(table)
-            if digest not in checked:
-                checked[digest] = _checked(table, where)
-            scenario = checked[digest]
+            table = _table(spec, [axes[name][label] for name, label in point.items()])
+            scenario = _checked(table, where)
         except ConfigError as error:
             message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
             raise ConfigError(message, error.action) from None
-        decides = {**table, "data": data_table(scenario)}
+        decides, taught = {**table, "data": data_table(scenario)}, teaching(scenario)
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            cases.append(Plot(id, point, seed, table, teaching(scenario)))
+            cases.append(Plot(id, point, seed, table, taught))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
     return cases
 
 
-def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     """The table of a scenario at these points of the axes, with absolute paths."""
     named = [point[SCENARIO] for point in points if SCENARIO in point]
     if len(named) > 1:
@@ -196,11 +191,8 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     name = named[0] if named else spec.study.scenario
     if not isinstance(name, str):
         raise ConfigError("scenario must be text: a shipped scenario, or a file")
-    table = bases.get(name)
-    if table is None:
-        table = scenario_table(name if name in Shipped.SCENARIO.files() else str(spec.folder / name)) if name else {}
-        bases[name] = table
-    base = changed(table, spec.base)
+    place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
+    base = changed(scenario_table(place) if name else {}, spec.base)
     _anchored(base, spec.base, spec.folder)
     for point in points:
         changes = {key: value for key, value in point.items() if key != SCENARIO}
@@ -228,19 +220,21 @@ def _checked(table: Mapping[str, Any], where: str) -> Scenario:
     return validate({**table, "federation": federation}, Scenario, where)
 
 
-def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:
-    return all(point[name] in ([labels] if isinstance(labels, str) else labels) for name, labels in exception.items())
-
-
-def _known_exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> None:
+def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+    """Of each exception the points of each axis that it names."""
+    exceptions = []
     for number, exception in enumerate(spec.exceptions, 1):
-        for name, labels in exception.items():
-            for label in [labels] if isinstance(labels, str) else labels:
-                if label not in axes[name]:
-                    raise ConfigError(
-                        f"study {spec.name}: except {number}: axis {name} has no {label!r}",
-                        f"It has {', '.join(axes[name])}",
-                    )
+        named = {name: [labels] if isinstance(labels, str) else labels for name, labels in exception.items()}
+        where = f"study {spec.name}: except {number}"
+        if not named:
+            raise ConfigError(f"{where} names no axis, so nothing would be left", "Name one, or remove it")
+        for name, labels in named.items():
+            if name not in axes:
+                raise ConfigError(f"{where} names {name!r}, and there is no such axis", f"There is {', '.join(axes)}")
+            if unknown := [label for label in labels if label not in axes[name]]:
+                raise ConfigError(f"{where}: axis {name} has no {unknown[0]!r}", f"It has {', '.join(axes[name])}")
+        exceptions.append(named)
+    return exceptions
 
 
 def source_digest(source: Source) -> str:

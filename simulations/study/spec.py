@@ -120,11 +120,6 @@ class StudySpec(Frozen):
         columns = [axis.column for axis in self.axis]
         if twice := {column for column in columns if columns.count(column) > 1}:
             raise ValueError(f"two axes are called {min(twice)!r}: give one another name")
-        for number, exception in enumerate(self.exceptions, 1):
-            if unknown := set(exception) - set(columns):
-                raise ValueError(f"except {number} names {min(unknown)!r}, and there is no such axis")
-            if not exception:
-                raise ValueError(f"except {number} names no axis, so nothing would be left")
         return self
 
     @property

@@ -19,7 +19,7 @@ from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import brier_row_scores, wilson
 from consilium.simulations.study.measures.figures import Figures, ratio
 
 AGAINST = "local"
@@ -78,7 +78,7 @@ def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains
     y, place = case.home_y, case.home_party
     scores = {
         "gain_accuracy": _by_rows(place, _right(method, y) - _right(alone, y)),
-        "gain_brier": _by_rows(place, _brier(alone, y) - _brier(method, y)),
+        "gain_brier": _by_rows(place, brier_row_scores(alone, y) - brier_row_scores(method, y)),
     }
     if len(case.classes) == 2:
         scores["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
@@ -87,12 +87,6 @@ def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains
 
 def _right(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (probabilities.argmax(axis=1) == y).astype(np.float64)
-
-
-def _brier(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """float64 (rows,), as `student.calibration` counts it."""
-    off = (probabilities.astype(np.float64) - np.eye(probabilities.shape[1])[y]) ** 2
-    return off[:, 1] if probabilities.shape[1] == 2 else off.sum(axis=1)
 
 
 def _by_rows(party: np.ndarray, points: np.ndarray) -> Gains:
