@@ -7,7 +7,6 @@ form (`teaching`), and its address is that scenario's: what is left out cannot d
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,6 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 
 from consilium.coordinator.config import Federation
@@ -238,33 +238,13 @@ def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[
 
 
 def source_digest(source: Source) -> str:
-    """SHA-256, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
+    """SHA-1, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
 
     Features are hashed as they are when all rows are public, so that every category is there.
     """
-    rows = np.arange(len(source.y))
-    dataset = source.dataset(rows)
-    public = source.public
-    arrays = {
-        "x": dataset.x,
-        "y": source.y,
-        "owner": source.owner,
-        "patient": source.patient,
-        "time": source.time,
-        "queries": None if public is None else public.queries,
-        "test": None if public is None else public.test,
-    }
-    return canonical_digest(
-        {
-            "arrays": {name: _of_array(array) for name, array in arrays.items()},
-            "names": [source.name, source.classes, dataset.classes, dataset.features, source.owner_names],
-            "schema": None if dataset.schema is None else dataset.schema.model_dump(mode="json"),
-        }
-    )
-
-
-def _of_array(array: np.ndarray | None) -> list[object]:
-    if array is None:
-        return []
-    content = np.ascontiguousarray(array)
-    return [str(content.dtype), list(content.shape), hashlib.sha256(content.tobytes()).hexdigest()]
+    dataset, public = source.dataset(np.arange(len(source.y))), source.public
+    rows = [dataset.x, source.y, source.owner, source.patient, source.time]
+    named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]
+    schema = None if dataset.schema is None else dataset.schema.model_dump(mode="json")
+    asked = None if public is None else [public.queries, public.test]
+    return str(joblib.hash([rows, named, schema, asked], hash_name="sha1"))

@@ -180,7 +180,7 @@ def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> Opened
         except ConsiliumError as error:
             opened.failures[table] = failure_of(error)
             continue
-        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "sha256": digest}
+        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "digest": digest}
         if facts not in opened.sets:
             opened.sets.append(facts)
     progress(LOAD, len(specs), len(specs))

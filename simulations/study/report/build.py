@@ -340,7 +340,7 @@ def _made(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView) -> l
         "results of": facts["created"],
         "seconds": facts["seconds"],
         "processes": facts["workers"],
-        **{f"rows of {entry['set']} (SHA-256)": entry["sha256"] for entry in facts["data"]},
+        **{f"digest of the rows of {entry['set']}": entry["digest"] for entry in facts["data"]},
         **facts["versions"],
     }
     command = Markup("<code>{}</code>").format(facts["command"])

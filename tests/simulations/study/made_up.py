@@ -90,7 +90,7 @@ class MadeUp:
             "failed": self.failed,
             "absent": self.absent,
             "warnings": [],
-            "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "sha256": "cd" * 32}],
+            "data": [{"set": "made-up", "title": "", "attribution": "Nobody’s.", "digest": "cd" * 20}],
             "found": 30,
             "seconds": 12.5,
             "workers": 2,

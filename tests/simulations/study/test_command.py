@@ -41,7 +41,7 @@ def test_from_a_dry_run_to_what_made_it(study: Path) -> None:
     assert (summary["found"], summary["failed"]) == (0, [])
     assert run(study, "--dry-run", "--format", "json").json()["trained"] == 1
     facts = json.loads((study.parent / "out/study.json").read_text())
-    assert facts["seeds"] == [0] and len(facts["data"][0]["sha256"]) == 64 and "numpy" in facts["versions"]
+    assert facts["seeds"] == [0] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
     assert facts["command"] == f"consilium study {study} --out {study.parent}/out"
 
 
