@@ -7,12 +7,13 @@ same for any number of workers: every piece of work has its own seed, and numeri
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
 from consilium.node.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
@@ -30,6 +31,7 @@ from consilium.protocol.versions import versions
 from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
 from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
 from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
@@ -39,12 +41,12 @@ from consilium.simulations.study.compute import (
     Prepared,
     StudyFailure,
     compute,
-    failure_of,
     forget,
     gain,
     is_kept,
     prepare,
     source_table,
+    tried,
 )
 from consilium.simulations.study.results import (
     PAGE,
@@ -158,33 +160,25 @@ def _worker_settings() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-@dataclass
-class OpenedRows:
-    """digests: by `source_table`, of the rows that could be opened. failures: why others could not. sets: for
-    study.json."""
-
-    digests: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, StudyFailure] = field(default_factory=dict)
-    sets: list[dict[str, Any]] = field(default_factory=list)
+Opened = dict[str, dict[str, Any] | StudyFailure]
+"""By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
 
-def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> OpenedRows:
-    """Open each data set once, for its digest; one that cannot be opened fails its own plots alone."""
-    opened = OpenedRows()
+def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> Opened:
+    """Open each data set once; one that cannot be opened fails its own plots alone."""
+    opened: Opened = {}
     specs = {source_table(plot.teaching.data): plot.teaching.data for plot in cases}
     for done, (table, spec) in enumerate(specs.items()):
         progress(LOAD, done, len(specs))
-        try:
-            source = open_source(spec)
-            opened.digests[table] = digest = source_digest(source)
-        except ConsiliumError as error:
-            opened.failures[table] = failure_of(error)
-            continue
-        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "digest": digest}
-        if facts not in opened.sets:
-            opened.sets.append(facts)
+        opened[table] = tried(functools.partial(_opened, spec))
     progress(LOAD, len(specs), len(specs))
     return opened
+
+
+def _opened(spec: SourceSpec) -> dict[str, Any]:
+    source = open_source(spec)
+    words = {"set": spec.set, "title": source.title, "attribution": source.attribution}
+    return words | {"digest": source_digest(source)}
 
 
 def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
@@ -198,7 +192,7 @@ def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
     rows = open_rows(cases)
     divisions = divisions_of(spec, cases, rows, str(out / "cache"))
     trained = sum(is_kept(division.cache, division.address) for division in divisions) if out.is_dir() else 0
-    failed = list(dict.fromkeys(rows.failures.values()))
+    failed = list(dict.fromkeys(each for each in rows.values() if isinstance(each, StudyFailure)))
     facts = {"study": spec.name, "cells": len(cases) * len(methods), "cases": len(cases), "divisions": len(divisions)}
     lines = [
         f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases",
@@ -208,14 +202,15 @@ def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
     return {**facts, "trained": trained, "failed": [asdict(failure) for failure in failed]}, lines
 
 
-def divisions_of(spec: StudySpec, cases: Sequence[Plot], rows: OpenedRows, cache: str) -> dict[Division, list[Plot]]:
+def divisions_of(spec: StudySpec, cases: Sequence[Plot], rows: Opened, cache: str) -> dict[Division, list[Plot]]:
     """The plots that share parties and teachers, those of one division after the other."""
     divisions: dict[Division, list[Plot]] = {}
+    share = spec.study.home_share
     for plot in cases:
-        if (digest := rows.digests.get(source_table(plot.teaching.data))) is not None:
-            share, teaching = spec.study.home_share, plot.teaching.model_dump_json()
-            name = ensemble_address(plot.teaching, plot.seed, share, digest)
-            divisions.setdefault(Division(cache, name, teaching, digest, plot.seed, share), []).append(plot)
+        if isinstance(opened := rows[source_table(plot.teaching.data)], dict):
+            name = ensemble_address(plot.teaching, plot.seed, share, digest := opened["digest"])
+            division = Division(cache, name, plot.teaching.model_dump_json(), digest, plot.seed, share)
+            divisions.setdefault(division, []).append(plot)
     return divisions
 
 
@@ -226,7 +221,8 @@ class _Study:
     def __init__(self, spec: StudySpec, workers: int, progress: Progress) -> None:
         self.spec, self.workers, self.progress = spec, workers, progress
         self.methods, self.plots = compared(spec), plots(spec)
-        self.rows, self.found = OpenedRows(), 0
+        self.rows: Opened = {}
+        self.found = 0
         self.division: dict[str, Division] = {}
         self.settled: dict[str, dict[str, Any]] = {}
         self.parts: list[tuple[Plot, str, Part]] = []
@@ -241,8 +237,8 @@ class _Study:
         """
         self.rows = open_rows(self.plots, self.progress)
         for plot in self.plots:
-            if (failure := self.rows.failures.get(source_table(plot.teaching.data))) is not None:
-                self._take(plot, "", failure)
+            if isinstance(opened := self.rows[source_table(plot.teaching.data)], StudyFailure):
+                self._take(plot, "", opened)
         divisions = divisions_of(self.spec, self.plots, self.rows, str(cache))
         methods = {label: method.model_dump(mode="json") for label, method in self.methods.items()}
         measures = self.spec.study.measures
@@ -396,7 +392,7 @@ class _Study:
                 if part.absent
             ],
             "warnings": self._warnings(),
-            "data": self.rows.sets,
+            "data": [opened for opened in self.rows.values() if isinstance(opened, dict)],
             "seconds": round(seconds, 1),
             "workers": self.workers,
         }

@@ -104,7 +104,7 @@ def _rendered(facts: Mapping[str, Any], results: pl.DataFrame, view: StudyView, 
         _part("privacy", "Privacy", _privacy(view)),
         _part("made", "How it was made", _made(facts, results, view)),
     )
-    owners = [entry["attribution"] for entry in facts["data"] if entry["attribution"]]
+    owners = dict.fromkeys(entry["attribution"] for entry in facts["data"] if entry["attribution"])
     data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     axes = ", ".join(f"{axis} ({len(view.order[axis])} values)" for axis in view.axes)
     summary = f"{many(len(view.methods), 'method')}{f' over {axes}' if axes else ''}, with"
