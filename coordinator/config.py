@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
@@ -30,6 +30,7 @@ from consilium.coordinator.parts import (
 )
 from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, MOST_SHARES, SumNoise
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
+from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, TrainRequest
@@ -269,8 +270,11 @@ class FederationConfig(Federation):
 
     @classmethod
     def of(cls, federation: Federation, **added: Any) -> FederationConfig:
-        """This federation, and what is added to it. Raises pydantic's ValidationError."""
-        return cls(**dict(federation), **added)
+        """This federation, and what is added to it. Raises ConfigError."""
+        try:
+            return cls(**dict(federation), **added)
+        except ValidationError as error:
+            raise ConfigError(in_one("federation", faults_of(error, cls, {}))) from None
 
     @model_validator(mode="after")
     def _seeds_only_in_simulations(self) -> FederationConfig:

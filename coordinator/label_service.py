@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from consilium.accounting.events import Evidence
 from consilium.accounting.guarantees import Guarantee
 from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.config import FederationConfig
@@ -257,10 +256,7 @@ class LabelService:
         first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
         event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        evidence = Evidence(None, None)
-        if first.sigma == 0:
-            evidence = event.evidence(first.votes[:asked], probabilities=probabilities[:asked])
-        has_evidence = evidence.log_q_label is not None
+        decide = first.sigma == 0 and event.votes_decide
         ledger.commit(
             Batch(
                 event=event.to_json(),
@@ -269,10 +265,8 @@ class LabelService:
                 labels=drawn.labels,
                 reinforced=drawn.reinforced,
                 counts=drawn.counts,
-                log_q_check=evidence.log_q_check,
-                log_q_label=evidence.log_q_label,
-                histogram=first.votes[:asked] if has_evidence else None,
-                probabilities=probabilities[:asked] if has_evidence else None,
+                histogram=first.votes[:asked] if decide else None,
+                probabilities=probabilities[:asked] if decide else None,
                 left_over=tuple(ids[asked:]),
             ),
             self._budget.queries,

@@ -2,10 +2,10 @@
 
 One SQLite database, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
-chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the votes' sum and the two log q of
-the published analysis, where they decide what is charged at the votes at hand. Those are functions of the votes: the
-file is secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one:
-after it nothing is charged any more. A study's ledger is in memory: nobody has to believe it later.
+chained by SHA-256 to the batch before. Beside it, table `evidence` keeps the votes of each query, where they decide
+what is charged at them, with the student's prediction: the file is secret, and readable by its owner only. The chain
+ends with the closing, if there is one: after it nothing is charged any more. A study's ledger is in memory: nobody has
+to believe it later.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ CREATE TABLE releases (
     query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
     outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB);
 CREATE TABLE evidence (
-    query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
-    probabilities BLOB);
+    query_id TEXT PRIMARY KEY REFERENCES releases, histogram BLOB, probabilities BLOB);
 CREATE TABLE left_over (
     seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL, query_id TEXT NOT NULL,
     PRIMARY KEY (seq, position));
@@ -59,11 +58,6 @@ coordinator that asked for votes, and for the last one. Parties know the last to
 `Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
-
-
-def column(values: list[float | None]) -> np.ndarray | None:
-    """float64 (rows,); None where any is missing."""
-    return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
 
 
 def blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes | None]:
@@ -88,7 +82,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Batch:
-    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
+    """One charge with what it paid for; arrays in the order of the queries.
 
     counts int64 (queries, classes): the noisy histograms, where these were released.
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
@@ -101,8 +95,6 @@ class Batch:
     labels: np.ndarray = field(repr=False)
     reinforced: np.ndarray = field(repr=False)
     counts: np.ndarray | None = field(default=None, repr=False)
-    log_q_check: np.ndarray | None = field(default=None, repr=False)
-    log_q_label: np.ndarray | None = field(default=None, repr=False)
     histogram: np.ndarray | None = field(default=None, repr=False)
     probabilities: np.ndarray | None = field(default=None, repr=False)
     left_over: tuple[str, ...] = ()
@@ -386,9 +378,6 @@ class Ledger:
         """
         answered = batch.answered
         event = json.dumps(batch.event, sort_keys=True, separators=(",", ":"))
-        # + 0.0: SQLite does not keep the sign of -0.0, and the chain hashes what will be read back
-        checks = [None] * len(answered) if batch.log_q_check is None else (batch.log_q_check + 0.0).tolist()
-        labels_q = [None] * len(answered) if batch.log_q_label is None else (batch.log_q_label + 0.0).tolist()
         rows = [
             (query_id, int(outcome), int(label), *more)
             for query_id, outcome, label, *more in zip(
@@ -396,8 +385,6 @@ class Ledger:
                 batch.outcomes,
                 batch.labels,
                 blobs(batch.counts, HISTOGRAM, len(answered)),
-                checks,
-                labels_q,
                 blobs(batch.histogram, HISTOGRAM, len(answered)),
                 blobs(batch.probabilities, PROBABILITIES, len(answered)),
                 strict=True,
@@ -425,7 +412,7 @@ class Ledger:
                     [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
                 )
                 self._connection.executemany(
-                    "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[4:]) for row in rows]
+                    "INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
                 self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
                 self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
@@ -492,7 +479,7 @@ class Ledger:
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
             rows = self._connection.execute(
-                "SELECT query_id, outcome, label, counts, log_q_check, log_q_label, histogram, probabilities"
+                "SELECT query_id, outcome, label, counts, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
@@ -519,10 +506,8 @@ class Ledger:
                 labels=np.array([row[2] for row in rows], dtype=np.int64),
                 reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
                 counts=matrix_of([row[3] for row in rows], HISTOGRAM),
-                log_q_check=column([row[4] for row in rows]),
-                log_q_label=column([row[5] for row in rows]),
-                histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
-                probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
+                histogram=matrix_of([row[4] for row in rows], HISTOGRAM),
+                probabilities=matrix_of([row[5] for row in rows], PROBABILITIES),
                 left_over=left_over,
             )
             for _, _, event, parties, rows, left_over in self._chained()

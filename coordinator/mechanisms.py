@@ -38,10 +38,18 @@ SCALES = ("sigma", "sigma1", "sigma2", "gamma")
 """Parameters that say how much noise there is; with a larger gamma there is less."""
 MOST_SIGMA = 1e5
 """In votes: it bounds the memory of seeded noise."""
-_SIGMA = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False, description="of the noise, in votes")]
-"""Parameter of the discrete Gaussian on one number."""
+
+
+def _sigma(of: str) -> Any:
+    """Parameter of the discrete Gaussian on one number."""
+    return Annotated[
+        float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False, description=f"of the noise on {of}, in votes")
+    ]
+
+
 _KEYS: Mapping[str, Any] = {
-    **dict.fromkeys(SCALES[:3], _SIGMA),
+    **dict.fromkeys(("sigma", "sigma2"), _sigma("one count")),
+    "sigma1": _sigma("what is held against the threshold"),
     "gamma": Annotated[
         float, Field(ge=1e-12, le=1e3, allow_inf_nan=False, description="inverse scale of the noise on one count")
     ],

@@ -16,7 +16,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.drowned import MOST_DIRECTIONS, signal, votes_of_units
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import Evidence, ReleaseEvent
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantees import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
 from consilium.accounting.mechanisms import event_from_json
@@ -139,9 +139,10 @@ def published_epsilon(config: FederationConfig, batches: list[Batch], closed: bo
     for event in charged:
         total = total + event.worst_case_rdp(DEFAULT_ORDERS)
     for batch in batches:
-        if batch.log_q_label is None:
+        if batch.histogram is None:
             return None
-        event, evidence = event_from_json(batch.event), Evidence(batch.log_q_check, batch.log_q_label)
+        event = event_from_json(batch.event)
+        evidence = event.evidence(batch.histogram, probabilities=batch.probabilities)
         total = total + event.data_dependent_rdp(evidence, batch.answered, DEFAULT_ORDERS)
     return rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
 
@@ -152,14 +153,14 @@ def at_hand(batch: Batch) -> np.ndarray | None:
     Computed from the votes, in both directions, where the ledger has them.
     """
     event = event_from_json(batch.event)
-    if batch.histogram is None or batch.log_q_label is None:
+    if batch.histogram is None:
         return None
     return exact_rdp(event, _of(batch))
 
 
 def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> np.ndarray:
     """`at_hand` query by query: float64 (queries, orders); `worst` where that is the worst case."""
-    if batch.histogram is None or batch.log_q_label is None:
+    if batch.histogram is None:
         return worst
     return np.minimum(exact_rdp_per_query(event, _of(batch), DEFAULT_ORDERS), worst)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from consilium.coordinator.collection.kept_votes import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.verify import Recorded, VerifiedRun, verify_run
-from consilium.coordinator.verify.charges import check_claims, check_epsilon, check_log_q
-from consilium.coordinator.verify.findings import Absent, Damaged, Files, Unfinished, agree, entry
+from consilium.coordinator.verify.charges import check_claims, check_epsilon
+from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, Files, Unfinished, agree, entry
 from consilium.simulations import checksums
 from consilium.simulations.manifest import MANIFEST
 from consilium.simulations.report.guarantees import shown_guarantees
@@ -48,6 +48,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     check, recorded = run.checks.check, run.recorded
     check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, run.finished))
     check(f"{MANIFEST}: status", lambda: _status(run.files))
+    run.look_at_student(run.files)
     if recorded is not None:
         check(f"{SUMMARY}: epsilon", lambda: _summary(run))
         check(f"{REPORT_DATA}: epsilon", lambda: _report(run, recorded))
@@ -97,7 +98,7 @@ def _report(run: VerifiedRun, recorded: Recorded) -> str:
 
 
 def _votes(files: Files, recorded: Recorded) -> str:
-    """Sums of the recorded votes give the ledger's evidence."""
+    """Sums of the recorded votes are the ledger's, where it has them."""
     if not recorded.config.record_votes:
         raise Absent("not recorded")
     votes: dict[str, np.ndarray] = {}
@@ -110,6 +111,7 @@ def _votes(files: Files, recorded: Recorded) -> str:
     for place, batch in enumerate(recorded.batches, 1):
         if missing := [query_id for query_id in batch.query_ids if query_id not in votes]:
             raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")
-        if batch.probabilities is not None or not recorded.config.mechanism.needs_probabilities:
-            check_log_q(f"batch {place}", batch, np.stack([votes[query_id] for query_id in batch.query_ids]))
+        sums = [votes[query_id] for query_id in batch.query_ids]
+        if batch.histogram is not None and not np.array_equal(batch.histogram, np.stack(sums)):
+            raise Contradiction(f"batch {place}: the recorded votes are not those of the ledger")
     return f"{len(votes)} queries"

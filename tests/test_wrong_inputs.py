@@ -85,7 +85,7 @@ ROWS = [
     Wrong(f"run --set {IN}query_budget.querys=9", 2, "budget.querys: unknown key", near=f"{IN}query_budget.queries"),
     Wrong(f"run --set {IN}query_budget.queries=many", 2, f"{IN}query_budget.queries: must be a whole number"),
     Wrong(f"run --set {IN}mechanism.sigma2=inf", 2, f"{IN}mechanism.sigma2: must be a finite number, got infinity"),
-    Wrong(f"run --set {IN}collection=secret", 2, '"secure", "distributed" or "verified", got', near='"secure"'),
+    Wrong(f"run --set {IN}collection=secret", 2, '"secure" or "verified", got', near='"secure"'),
     Wrong(f"run --set {IN}query_budget", 2, "is not key=value"),
     Wrong("run --set data.set=strok", 2, "data.set: not a known data set"),
     Wrong("""run --set "data.classes=['well','ill']" """, 2, "do not match data set"),

@@ -2,7 +2,7 @@
 
 findings    a verdict for each check; files of somebody who may have damaged or forged them
 ledger      its structure, hash chain and counts
-charges     what each release was charged, evidence, closing, and what is claimed of them
+charges     what each release was charged, closing, and what is claimed of them
 aggregator  sums that the second aggregator signed
 run         a run folder, whoever made it: simulation or kit, closed, crashed or serving; and students' labels
 """

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from consilium.accounting.curves.gnss import group_smooth_sensitivity
-from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.sanitise.release import sanitise, secret_smoothness
-from consilium.coordinator.ledger import Batch
 from consilium.coordinator.privacy import answered_batches, most_teachers, promises, spent
 from consilium.coordinator.verify.findings import Absent, Contradiction, Damaged, agree, entry
 from consilium.coordinator.verify.ledger import Recorded
 from consilium.protocol import strict_json
-from consilium.report.words import many
 
 TOLERANCE = 1e-9
 """Relative difference between a claimed and a recomputed number that rounding may explain."""
@@ -41,32 +36,6 @@ def check_charges(recorded: Recorded) -> str:
             differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
             raise Contradiction(f"batch {place}: the event differs in {', '.join(differing) or 'its keys'}")
     return config.mechanism.describe()
-
-
-def check_evidence(recorded: Recorded) -> str:
-    """log q from the histograms, where votes decide anything of what is charged at them."""
-    compared = 0
-    for place, batch in enumerate(recorded.batches, 1):
-        if batch.histogram is not None:
-            check_log_q(f"batch {place}", batch, batch.histogram)
-            compared += 1
-        elif batch.log_q_label is not None:
-            raise Contradiction(f"batch {place} has evidence without the histograms of which it is")
-    if recorded.batches and not compared:
-        raise Absent("no votes are kept where they decide nothing of what is charged")
-    return many(compared, "batch")
-
-
-def check_log_q(name: str, batch: Batch, histogram: np.ndarray) -> None:
-    """Raise Contradiction unless the batch's log q are those of these votes, int64 (queries, classes)."""
-    evidence = event_from_json(batch.event).evidence(histogram, probabilities=batch.probabilities)
-    for computed, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
-        if computed is None or written is None:
-            same = computed is written
-        else:
-            same = np.allclose(computed, written, rtol=TOLERANCE, atol=TOLERANCE)
-        if not same:
-            raise Contradiction(f"{name}: the evidence is not that of its votes")
 
 
 MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4

@@ -20,7 +20,6 @@ from consilium.coordinator.verify.charges import (
     check_claims,
     check_closing,
     check_epsilon,
-    check_evidence,
     check_query_budget,
     guarantees_of,
 )
@@ -130,7 +129,7 @@ class VerifiedRun:
         return self.checks.findings
 
     def look(self) -> None:
-        """All checks but those of students elsewhere."""
+        """All checks but those of a student."""
         check = self.checks.check
         # the log before the ledger: a coordinator that serves writes them the other way round
         check(f"{EVENTS}: every line", self._lines)
@@ -138,19 +137,16 @@ class VerifiedRun:
         if (recorded := self.recorded) is not None:
             check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
             check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
-            check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
             check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_closing(recorded))
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
             if recorded.config.collection == "verified":
                 check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
-            if (self.files.folder / LABELS).exists():
-                self.look_at_student(self.files, "")
         if not self.finished:
             check("run: finished", self._why_not)
 
-    def look_at_student(self, files: Files, prefix: str) -> None:
+    def look_at_student(self, files: Files, prefix: str = "") -> None:
         """Labels and card of a student. prefix: tells folders apart."""
         self.checks.check(f"{prefix}{LABELS}: those of the ledger", lambda: self._labels(files))
         self.checks.check(f"{prefix}{CARD}: federation and epsilon", lambda: self._card(files))
@@ -218,9 +214,7 @@ class VerifiedRun:
 
         recorded = self._trusted()
         content = files.content(LABELS)
-        if (
-            content[:4] != b"PAR1" or content[-4:] != b"PAR1"
-        ):  # before the parser, which prints more than one line of it
+        if {content[:4], content[-4:]} != {b"PAR1"}:  # before the parser, which prints more than one line of it
             raise files.broken(f"{LABELS} is no whole Parquet file")
         names, table = recorded.config.rows.classes, pl.read_parquet(io.BytesIO(content))
         for place, row in enumerate(table.select("query_id", "outcome", "label", "counts").iter_rows()):

@@ -87,3 +87,13 @@ class Dataset(Source):
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """Itself."""
         return self
+
+    @property
+    def places(self) -> dict[str, list[int]]:
+        """Positions of the features of each column, of arrays of each feature."""
+        if not self.columns:
+            return {name: [place] for place, name in enumerate(self.features)}
+        ends = np.cumsum([len(column.features) for column in self.columns]).tolist()
+        starts = [0, *ends[:-1]]
+        names = [column.column for column in self.columns]
+        return {name: list(range(start, end)) for name, start, end in zip(names, starts, ends, strict=True)}

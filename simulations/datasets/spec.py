@@ -160,6 +160,11 @@ class SourceSpec(Frozen):
         """Whether whoever wrote the scenario says what the columns are, so that nobody has looked at them before."""
         return self.set not in NAMES and (self.set != R_SETS or bool(self.label))
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """Columns that are no features, by what they are."""
+        return {key: getattr(self, key) for key in ("label", "owner", "patient", "time") if getattr(self, key)}
+
     @field_validator("set")
     @classmethod
     def _known(cls, value: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from consilium.data.remedy import Faults, TableFault
 from consilium.data.texts import codes_among, written
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import ColumnEncoding, features_of
-from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
@@ -35,13 +35,11 @@ class TableSource(RowSource):
     declared: DeclaredColumns = field(repr=False)
 
     @classmethod
-    def of_frame(
-        cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None, test: pl.DataFrame | None = None
-    ) -> TableSource:
+    def of_frame(cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None) -> TableSource:
         """The table that `spec` describes, of rows that are in memory.
 
-        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. test:
-        the same, to evaluate the student; left out, that is half of the public rows, by lot.
+        public: rows that are nobody's, with the columns of `frame`; owner, patient and time may be missing there. Half
+        of them, by lot, evaluate the student.
 
         Raises
         ------
@@ -50,8 +48,6 @@ class TableSource(RowSource):
         pieces = [Piece(frame, Lines.of_rows("the table", frame.height))]
         if public is not None:
             pieces.append(Piece(public, Lines.of_rows("the public rows", public.height), RowPart.QUERIES))
-        if test is not None:
-            pieces.append(Piece(test, Lines.of_rows("the test rows", test.height), RowPart.TEST))
         return cls.of_pieces(pieces, spec)
 
     @classmethod
@@ -66,8 +62,8 @@ class TableSource(RowSource):
             no value where it must have one, or is not usable; with file, row, column, value and what to do.
         """
         noted = Faults() if faults is None else faults
-        roles = _roles(spec)
-        _check_columns(pieces[0].frame, spec, roles, pieces[0].places)
+        _check_columns(pieces[0].frame, spec, pieces[0].places)
+        no_features = [*spec.roles.values(), *spec.drop]
         parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
@@ -78,9 +74,9 @@ class TableSource(RowSource):
         source = None
         with noted.noting():
             frame, _, fields = roles_of(parts, spec, noted)
-            source = cls(**fields, frame=frame.drop([*roles, *spec.drop]), declared=spec.columns)
+            source = cls(**fields, frame=frame.drop(no_features), declared=spec.columns)
         if noted:
-            infer(parts.frame.drop([*roles, *spec.drop]), spec.columns, parts.places, noted)
+            infer(parts.frame.drop(no_features), spec.columns, parts.places, noted)
         if source is None or (noted and faults is None):
             raise noted.error(parts.places.whole, cure=True, python=spec.set == MEMORY, more=how_to_check(spec))
         return source
@@ -102,10 +98,6 @@ class TableSource(RowSource):
         known = {fault.column for fault in whole if isinstance(fault, TableFault)}
         whole += [fault for fault in faults if getattr(fault, "column", "") not in known]
         raise whole.error(self.places.whole, cure=True, python=self.name == MEMORY)
-
-    def with_all_classes(self) -> TableSource:
-        """The same, with the labels that occur as classes, whichever rows are public."""
-        return replace(self, classes=self.values)
 
     def _note_private(self, columns: Sequence[ColumnEncoding], doubts: Sequence[Doubt], faults: Faults) -> None:
         """Note what other rows have in a column that is one of numbers by the public ones."""
@@ -129,37 +121,25 @@ def how_to_check(spec: SourceSpec) -> str:
     """Which command says more of a table in a file."""
     if spec.set != "table":
         return ""
-    roles = {role: getattr(spec, role) for role in ("label", "owner", "patient", "time") if getattr(spec, role)}
-    options = "".join(f" --{role} {name}" for role, name in roles.items())
+    options = "".join(f" --{role} {name}" for role, name in spec.roles.items())
     return f"`consilium data check {spec.path}{options}` says more, and writes a scenario that reads it"
 
 
-def _roles(spec: SourceSpec) -> list[str]:
-    """Columns that are no features by what they are. Raises ConfigError."""
+def _check_columns(frame: pl.DataFrame, spec: SourceSpec, places: Lines) -> None:
+    """Raise ConfigError where `spec` names a column twice, or no label; DataError where one that it names is not there,
+    or none is a feature."""
     if not spec.label:
         raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
-    named = {key: getattr(spec, key) for key in ("label", "owner", "patient", "time") if getattr(spec, key)}
-    for key, column in named.items():
-        if twice := [other for other in named if other < key and named[other] == column]:
-            raise ConfigError(f"data.{twice[0]} and data.{key} are both {column!r}", "Give each a column of its own")
-        if column in spec.drop or column in spec.columns:
-            other = "drop" if column in spec.drop else "columns"
-            raise ConfigError(f"data.{key} is {column!r}, which data.{other} names too", "Name it once")
-    if both := [column for column in spec.drop if column in spec.columns]:
-        raise ConfigError(f"data.drop and data.columns both name {both[0]!r}", "Name it once")
-    return list(named.values())
-
-
-def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], places: Lines) -> None:
-    keys = {"label": spec.label, "owner": spec.owner, "patient": spec.patient, "time": spec.time}
-    keys |= {f"drop ({column})": column for column in spec.drop}
-    keys |= {f"columns ({column})": column for column in spec.columns}
-    for key, column in keys.items():
-        if column and column not in frame.columns:
-            raise DataError(
-                f"{places.whole} has no column {column!r}, which data.{key} names", meant(column, frame.columns)
-            )
-    if not set(frame.columns) - {*roles, *spec.drop}:
+    keys = list(spec.roles.items())
+    keys += [(f"{key} ({column})", column) for key in ("drop", "columns") for column in getattr(spec, key)]
+    for place, (key, column) in enumerate(keys):
+        if twice := [other for other, name in keys[:place] if name == column]:
+            first, second = (name.partition(" ")[0] for name in (twice[0], key))
+            raise ConfigError(f"data.{first} and data.{second} both name {column!r}", "Give each a column of its own")
+        if column not in frame.columns:
+            what = f"{places.whole} has no column {column!r}, which data.{key} names"
+            raise DataError(what, meant(column, frame.columns))
+    if not set(frame.columns) - {*spec.roles.values(), *spec.drop}:
         raise DataError(f"{places.whole} has no column that is a feature", meant("", frame.columns))
 
 
@@ -174,11 +154,6 @@ def meant(name: str, columns: list[str]) -> str:
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     return f"{hint}It has {', '.join(columns[:20])}{more}"
-
-
-def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:
-    """The raw features of the rows at these indices; None of a source that has none."""
-    return source.frame[rows] if isinstance(source, TableSource) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.population.partition import Partition, PublicPart, large_enough, private_rows
+from consilium.simulations.population.partition import Partition, ToDivide, large_enough
 from consilium.simulations.population.public import completed
-from consilium.simulations.population.specs import DataSpec
 
 ROW = "row of consilium"
 """Column of the rows' own numbers: partitions are read off it, whatever order a partitioner brings the rows into."""
@@ -38,9 +36,7 @@ _ARRAYS = ("distribution_array",)
 """Options that the library takes as arrays only."""
 
 
-def flower_partition(
-    source: Source, public: PublicPart, data: DataSpec, seed: int, rows: np.ndarray | None = None
-) -> Partition:
+def flower_partition(todo: ToDivide) -> Partition:
     """Private rows as `data.partitioner` divides them; parties with fewer than `data.rows_needed` are left out.
 
     First all rows are brought into an order by lot, as `FederatedDataset` does with this seed (several partitioners cut
@@ -51,16 +47,15 @@ def flower_partition(
     ------
     ConfigError : see `index_sets`; or no such column.
     """
-    rows = private_rows(source, public) if rows is None else rows
+    data, rows = todo.data, todo.private
     table = dict(data.partitioner)
     order = table.pop(ORDER, "lot")
     if order not in ("lot", "file"):
         raise ConfigError(
             f'data.partitioner.{ORDER} is {order!r}: it must be "lot" or "file"', "Leave it out for a lot"
         )
-    columns = _columns(source, public, data, rows, table.get("partition_by"))
-    parts = index_sets(columns, table, seed, shuffle=order == "lot")
-    return large_enough([rows[part] for part in parts], public, max(1, data.rows_needed))
+    parts = index_sets(_columns(todo, table.get("partition_by")), table, todo.seed, shuffle=order == "lot")
+    return large_enough([rows[part] for part in parts], todo.public, data.rows_needed)
 
 
 def index_sets(
@@ -151,20 +146,19 @@ def _told(kind: type) -> str:
     )
 
 
-def _columns(
-    source: Source, public: PublicPart, data: DataSpec, rows: np.ndarray, wanted: object
-) -> dict[str, np.ndarray]:
+def _columns(todo: ToDivide, wanted: object) -> dict[str, np.ndarray]:
     """Arrays (rows,) by name: what the rows are besides their features, and the feature that is `wanted`, if it is one.
 
     Features are as models get them: categories, and means for what is missing, are those of the public rows.
     """
+    source, public, rows = todo.source, todo.public, todo.private
     roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
     columns |= {name: values[rows] for name, values in roles.items() if values is not None}
     if wanted is None or wanted in list(columns):  # a file may say anything, also a list
         return columns
-    dataset = completed(data, source.dataset(public.queries), Partition({}, public.queries, public.test))
+    dataset = completed(todo.data, source.dataset(public.queries), Partition({}, public.queries, public.test))
     if wanted not in dataset.features:
         more = ", ".join(dataset.features[:10]) + (" ..." if len(dataset.features) > 10 else "")
         raise ConfigError(

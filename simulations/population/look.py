@@ -8,7 +8,6 @@ import numpy as np
 
 from consilium.data.texts import spelled_twice
 from consilium.protocol.queries import query_ids
-from consilium.protocol.schema import ColumnEncoding
 from consilium.report.row_warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import ANEW, OF_PUBLIC, Partition, numbered_anew, of_public_patients
@@ -29,7 +28,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
     x, y = dataset.x[public], dataset.y[public]
     described = data.is_described
-    parts = _columns(dataset) if described and len(dataset.features) <= MOST_COLUMNS else {}
+    parts = dataset.places if described and len(dataset.features) <= MOST_COLUMNS else {}
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         askable=len(query_rows),
@@ -46,16 +45,6 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         brightest=float(x.max()) if data.set == "images" else 1.0,
         anew=ANEW.format(dataset.owner_label) if numbered_anew(dataset) else "",
     )
-
-
-def _columns(dataset: Dataset) -> dict[str, list[int]]:
-    """Positions of the features of each column."""
-    columns = dataset.columns or [ColumnEncoding(column=name, kind="number") for name in dataset.features]
-    places, start = {}, 0
-    for column in columns:
-        places[column.column] = list(range(start, start + len(column.features)))
-        start += len(column.features)
-    return places
 
 
 def _says_the_label(values: np.ndarray, y: np.ndarray) -> bool:

@@ -107,7 +107,6 @@ KEYS: Mapping[
 KEYS = {
     "plaintext": lambda names, federation, seed: None,
     "secure": simulated_identities,
-    "distributed": simulated_identities,
     "verified": simulated_aggregators,
 }
 """By how votes are collected."""

@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.population.specs import DataSpec
 
 LONGEST = 48
 """Characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)."""
@@ -263,28 +265,99 @@ class Partition:
     measures: dict[str, float] = field(default_factory=dict)
 
 
-def natural_partition(
-    source: Source,
-    public_rule: PublicSpec,
-    least_rows: int,
-    minimum_parties: int,
-    seed: int,
-    rows: np.ndarray | None = None,
-) -> Partition:
-    """One party for each owner with `least_rows` rows that is not held out, whatever its labels are.
+_RARE = 0x72617265
 
-    Rows of smaller owners are not used. `rows` are those that parties may have, None: all private ones.
+
+def unbalanced(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+    """Classes made rarer than they are: a data set that is balanced by design becomes one that is not.
+
+    In the Glyph data of Papernot et al. 2018 (section 4.1) some classes are five times as frequent as others, at
+    parties as among the public rows.
+
+    Which rows are left, bool (rows,). y: int64 (rows,) of the whole data set.
+
+    In an order of the classes by lot, the first keeps all of its rows and the last 1 / `ratio` of them, those between
+    in geometric steps; which rows, is drawn by lot.
+    """
+    classes = np.unique(y)
+    generator = np.random.default_rng([seed, _RARE])
+    shares = ratio ** -np.linspace(0, 1, max(len(classes), 2))[: len(classes)]
+    left = np.zeros(len(y), dtype=bool)
+    for label, share in zip(generator.permutation(classes), shares, strict=True):
+        mine = generator.permutation(np.flatnonzero(y == label))
+        left[mine[: round(share * len(mine))]] = True
+    return left
+
+
+@dataclass(frozen=True)
+class ToDivide:
+    """A data set, what a scenario says of its division, and what follows from these."""
+
+    source: Source = field(repr=False)
+    data: DataSpec
+    minimum_parties: int
+    seed: int
+
+    @cached_property
+    def public(self) -> PublicPart:
+        """The same for every division."""
+        return public_part(self.source, self.data.public_rule, self.data.rows_needed, self.seed)
+
+    @cached_property
+    def private(self) -> np.ndarray:
+        """Rows that parties may have, ascending."""
+        rows = private_rows(self.source, self.public)
+        return rows[self.left[rows]]
+
+    @cached_property
+    def left(self) -> np.ndarray:
+        """Rows that the scenario leaves in the data set, bool (rows,)."""
+        if self.data.unbalanced > 1:
+            return unbalanced(self.source.y, self.data.unbalanced, self.seed)
+        return np.ones(len(self.source.y), dtype=bool)
+
+    @cached_property
+    def natural(self) -> Partition:
+        """By owner. Raises ConfigError where all rows have one."""
+        if len(np.unique(self.source.owner)) == 1:
+            raise ConfigError(
+                f'data.partition is "{self.data.partition}", and all rows of {self.source.name} have one owner',
+                'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
+            )
+        return natural_partition(self)
+
+    @property
+    def parties(self) -> int:
+        """How many: what the scenario says, or as many as the natural division has."""
+        return self.data.parties or len(self.natural.parties)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Those that are dealt, ascending: all private ones; or where the number of parties is the natural division's,
+        its rows, so that the two differ in who has which, and in nothing else."""
+        if self.data.parties is not None:
+            return self.private
+        return np.sort(np.concatenate(list(self.natural.parties.values())))
+
+    def named(self, shards: Sequence[np.ndarray]) -> Partition:
+        """The shards (row indices), of which `data.most_rows` are kept, as parties."""
+        kept = named([shard[: self.data.most_rows] for shard in shards])
+        return Partition(kept, self.public.queries, self.public.test)
+
+
+def natural_partition(todo: ToDivide) -> Partition:
+    """One party for each owner with enough rows that is not held out, whatever its labels are. Rows of smaller owners
+    are not used.
 
     Raises
     ------
     NotEnoughParties, DataError, ConfigError
     """
-    public = public_part(source, public_rule, least_rows, seed)
-    rows = private_rows(source, public) if rows is None else rows
+    source, public, rows, least_rows = todo.source, todo.public, todo.private, todo.data.rows_needed
     owner = source.owner[rows]
     owners, sizes = np.unique(owner, return_counts=True)
     private = owners[sizes >= least_rows]
-    if len(private) < minimum_parties:
+    if len(private) < todo.minimum_parties:
         lower = (
             "Lower federation.minimum_parties, data.public_share, or data.least_rows and federation.teachers_per_party"
         )
@@ -292,7 +365,7 @@ def natural_partition(
         why = f"; {count} rows {OF_PUBLIC.format(source.owner_label)} are left out" if count else ""
         raise NotEnoughParties(
             f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
-            f" parties with at least {many(least_rows, 'row')}, at least {minimum_parties} are required{why}",
+            f" parties with at least {many(least_rows, 'row')}, at least {todo.minimum_parties} are required{why}",
             f"{ANEW.format(source.owner_label)}, or {lower[0].lower()}{lower[1:]}" if numbered_anew(source) else lower,
         )
     shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
@@ -306,65 +379,46 @@ def _by_group(rows: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
     return np.split(rows[np.argsort(groups, kind="stable")], np.cumsum(sizes)[:-1])
 
 
-def iid_partition(
-    source: Source,
-    public: PublicPart,
-    parties: int,
-    most_rows: int | None,
-    seed: int,
-    whole_owners: bool = False,
-    rows: np.ndarray | None = None,
-) -> Partition:
+def iid_partition(todo: ToDivide) -> Partition:
     """So many parties with equal shards of the private rows, drawn by lot.
 
-    Sizes differ by at most one; `most_rows` (None: no limit) cuts each shard, and what is cut off is not used.
-    `whole_owners` draws patients instead of rows, or owners where the set names no patients, so that the parties'
-    numbers of them differ by at most one. `rows` are those that are dealt, None: all private ones.
+    Sizes differ by at most one; `data.most_rows` cuts each shard, and what is cut off is not used. "groups" draws
+    patients instead of rows, or owners where the set names no patients, so that the parties' numbers of them differ by
+    at most one.
 
     Raises
     ------
     NotEnoughParties : fewer rows or owners than parties.
     """
-    rows = private_rows(source, public) if rows is None else rows
+    source, rows, parties, whole_owners = todo.source, todo.rows, todo.parties, todo.data.partition == "groups"
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
     if len(units) < parties:
         unit = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
         raise NotEnoughParties(f"{source.name}: {len(units)} {unit} for {parties} parties", "Lower data.parties")
-    shards = np.array_split(np.random.default_rng([seed, 0x696964]).permutation(units), parties)
+    shards = np.array_split(np.random.default_rng([todo.seed, 0x696964]).permutation(units), parties)
     if whole_owners:
         party = np.empty(len(units), dtype=np.int64)
         for number, shard in enumerate(shards):
             party[np.searchsorted(units, shard)] = number
         shards = _by_group(rows, party[np.searchsorted(units, whose[rows])])
-    return Partition(named([shard[:most_rows] for shard in shards]), public.queries, public.test)
+    return todo.named(shards)
 
 
-def dirichlet_partition(
-    source: Source,
-    public: PublicPart,
-    parties: int,
-    alpha: float,
-    sizes: float,
-    most_rows: int | None,
-    least_rows: int,
-    seed: int,
-    rows: np.ndarray | None = None,
-) -> Partition:
-    """So many parties that differ in their classes, and with `sizes` > 0 more in their numbers of rows.
+def dirichlet_partition(todo: ToDivide) -> Partition:
+    """So many parties that differ in their classes, and with `data.sizes` > 0 more in their numbers of rows.
 
-    `most_rows` cuts, and `rows` are dealt, as in `iid_partition`; a party that has fewer than `least_rows` then is left
-    out.
+    `data.most_rows` cuts as in `iid_partition`; a party that has fewer than enough then is left out.
 
     Raises
     ------
     NotEnoughParties : fewer rows than parties.
     """
-    rows = private_rows(source, public) if rows is None else rows
-    if len(rows) < parties:
-        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    dealt = deal_by_class(source.y[rows], parties, alpha, sizes, seed)
-    return large_enough([rows[shard][:most_rows] for shard in dealt], public, least_rows)
+    data, rows = todo.data, todo.rows
+    if len(rows) < todo.parties:
+        raise NotEnoughParties(f"{todo.source.name}: {len(rows)} rows for {todo.parties} parties", "Lower data.parties")
+    dealt = deal_by_class(todo.source.y[rows], todo.parties, float(data.alpha or 0.0), data.sizes, todo.seed)
+    return large_enough([rows[shard][: data.most_rows] for shard in dealt], todo.public, data.rows_needed)
 
 
 def large_enough(shards: Sequence[np.ndarray], public: PublicPart, least_rows: int) -> Partition:
@@ -390,19 +444,18 @@ def shuffled_partition(natural: Partition, seed: int) -> Partition:
     return Partition(named(np.split(rows, np.cumsum(sizes)[:-1])), natural.queries, natural.test)
 
 
-def timed_partition(
-    source: Source, public: PublicPart, parties: int, most_rows: int | None, rows: np.ndarray, seed: int
-) -> Partition:
+def timed_partition(todo: ToDivide) -> Partition:
     """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
 
-    Rows of the same moment are in an order by lot. `most_rows` (None: no limit) keeps the earliest of each piece.
-    Patients are not kept whole: one who comes back later is at two parties.
+    Rows of the same moment are in an order by lot. `data.most_rows` keeps the earliest of each piece. Patients are not
+    kept whole: one who comes back later is at two parties.
 
     Raises
     ------
     ConfigError : nobody says when the rows were. DataError : a row has no time. NotEnoughParties : fewer rows than
         parties.
     """
+    source, rows, parties = todo.source, todo.rows, todo.parties
     if source.time is None:
         raise ConfigError(
             f'data.partition is "time", and nobody says when the rows of {source.name} were',
@@ -413,7 +466,5 @@ def timed_partition(
         raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
     if len(rows) < parties:
         raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
-    lot = np.random.default_rng([seed, _TIME]).permutation(len(rows))
-    ordered = rows[np.lexsort((lot, source.time[rows]))]
-    pieces = [piece[:most_rows] for piece in np.array_split(ordered, parties)]
-    return Partition(named(pieces), public.queries, public.test)
+    lot = np.random.default_rng([todo.seed, _TIME]).permutation(len(rows))
+    return todo.named(np.array_split(rows[np.lexsort((lot, source.time[rows]))], parties))

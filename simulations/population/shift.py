@@ -177,20 +177,12 @@ def _other_class(shift: ShiftSpec, classes: tuple[str, ...], seed: int) -> np.nd
 def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     """Standard deviation float64 (features,) that a level is a multiple of; 0 where there is no noise."""
     if dataset.columns:
-        return np.where(_numbers(dataset), np.nanstd(public, axis=0, dtype=np.float64), 0.0)
+        numbers = [dataset.places[column.column][0] for column in dataset.columns if column.kind == "number"]
+        scale = np.zeros(len(dataset.features))
+        scale[numbers] = np.nanstd(public[:, numbers], axis=0, dtype=np.float64)
+        return scale
     if data.representation != "none" or not data.standardise:
         return np.full(len(dataset.features), public.std(dtype=np.float64))
     low, high = public.min(axis=0), public.max(axis=0)
     numbers = ((public != low) & (public != high)).any(axis=0)
     return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
-
-
-def _numbers(dataset: Dataset) -> np.ndarray:
-    """Features that are a column of numbers, bool (features,); of arrays all."""
-    if not dataset.columns:
-        return np.ones(len(dataset.features), dtype=bool)
-    numbers, start = np.zeros(len(dataset.features), dtype=bool), 0
-    for column in dataset.columns:
-        numbers[start] = column.kind == "number"
-        start += len(column.features)
-    return numbers

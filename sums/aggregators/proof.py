@@ -39,7 +39,7 @@ from consilium.protocol.identity import derive, digest
 from consilium.sums.field import FIELD, from_wire, is_base
 
 MOST_ROWS = 2**24
-"""Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as `FIELD_21` adds up without a reduction."""
+"""Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as the field adds up without a reduction."""
 
 
 @dataclass(frozen=True)

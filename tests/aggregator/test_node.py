@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tomli_w
 
-from consilium.accounting.mechanisms import Distributed, GNMax
+from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.policy import AggregatorFile
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.privacy import promised
+from consilium.coordinator.privacy import promised_to_nodes
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey
@@ -32,7 +32,6 @@ from tests.federation import make_config, make_homes
 from tests.verified.small import make_aggregators, queries_of
 
 QUERIES = queries_of(6)
-NOISY = Distributed(threshold=0, sigma=30.0, noise_shares=1)
 
 
 class Board:
@@ -57,8 +56,9 @@ class Board:
         return AggregatorRequest(**fields)
 
     def session(self, queries: np.ndarray = QUERIES, **terms: Any) -> VerifiedTerms:
-        agreed = "" if terms.get("leader_sigma") else self.config.terms().digest()
-        fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, "agreed": agreed, **terms}
+        noise = self.config.node_event(0, 0).party_noise(1)
+        assert noise is not None
+        fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, "sigma": noise.sigma, **terms}
         return VerifiedTerms.create(
             self.keys.roster,
             fields.pop("federation"),
@@ -90,9 +90,7 @@ def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
-    "exact sums": ({"exact_sums": False}, {}, Rule.EXACT_SUMS),
     "too few parties": ({"least_parties": 4}, {}, Rule.LEAST_PARTIES),
-    "no pool": ({"open_queries": False}, {}, Rule.POOL),
     "too dear": ({"most_epsilon": 0.5}, {}, Rule.MOST_EPSILON),
     "simulated": ({"allow_simulation": False}, {}, Rule.SIMULATION),
     "version": ({}, {"protocol_version": 1}, Rule.VERSION),
@@ -117,36 +115,21 @@ def test_what_it_does_not_serve(tmp_path: Path, name: str) -> None:
     assert caught.value.refusal.rule is Rule.PROMISE
 
 
-def test_with_noise_of_its_own_exact_sums_need_not_be_allowed(tmp_path: Path) -> None:
-    board = Board(tmp_path, {"mechanism": NOISY}, exact_sums=False)
-    board.node.hello(board.hello())
-    assert board.open(board.session(leader_sigma=30.0, helper_sigma=30.0)).sid
-    for wrong in ({}, {"leader_sigma": 30.0}, {"leader_sigma": 30.0, "helper_sigma": 3.0}):
-        with pytest.raises(Refused) as caught:
-            board.open(board.session(**wrong))
-        assert caught.value.refusal.rule is Rule.PROMISE
-
-
-def test_a_promise_of_several_releases_is_refused(tmp_path: Path) -> None:
-    """A coordinator that lies promises what no federation may have: another release beside the one with noise."""
-    board = Board(tmp_path, {"mechanism": NOISY}, exact_sums=False)
-    exact = make_config(
-        collection="verified",
-        roster=board.keys.roster.digest,
-        mechanism=GNMax(sigma=4.0),
-        query_budget=QueryBudget(queries=10, answers=10),
-    )
+def test_a_promise_of_other_noise_or_several_releases_is_refused(tmp_path: Path) -> None:
+    """A coordinator that lies promises what no federation may have: exact sums, or another release beside the one."""
+    board = Board(tmp_path)
+    exact = make_config(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=10, answers=10))
     noisy, bare = (json.loads(config.terms().promise) for config in (board.config, exact))
-    for mixed in (noisy + bare, bare + noisy):
+    for wrong in (bare, noisy + bare, bare + noisy, [{**noisy[0], "noise_shares": 2}]):
         with pytest.raises(Refused) as caught:
-            board.node.hello(board.hello(promise=json.dumps(mixed)))
+            board.node.hello(board.hello(promise=json.dumps(wrong)))
         assert caught.value.refusal.rule is Rule.PROMISE
 
 
 def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
     """By what each gave: one that was only introduced costs nothing."""
     board = Board(tmp_path)
-    alone = promised(board.config).epsilon
+    alone = promised_to_nodes(board.config).epsilon
     settings = load(board.home / "aggregator.toml", AggregatorFile).model_dump(mode="json", exclude_none=True)
     settings["policy"]["most_epsilon"] = 1.2 * alone
     (board.home / "aggregator.toml").write_text(tomli_w.dumps(settings))
@@ -195,8 +178,8 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
     cases: list[tuple[VerifiedTerms, np.ndarray, Rule]] = [
         (board.session(teachers=2), QUERIES, Rule.PROMISE),
         (board.session(classes=3), QUERIES, Rule.PROMISE),
-        (board.session(agreed="0" * 64), QUERIES, Rule.TERMS),
-        (board.session(agreed=""), QUERIES, Rule.TERMS),
+        (board.session(sigma=4.0), QUERIES, Rule.PROMISE),
+        (board.session(phase=2), QUERIES, Rule.PROMISE),
         (board.session(many), many, Rule.PROMISE),
         (board.session(), queries_of(6, seed=9), Rule.MALFORMED),
     ]
@@ -210,7 +193,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
 
 def test_queries_of_the_pool_only(tmp_path: Path) -> None:
     tree = PoolTree.of_rows(queries_of(40))
-    board = Board(tmp_path, {"public": tree.terms(0.0)}, open_queries=False)
+    board = Board(tmp_path, {"public": tree.terms(0.0)})
     board.node.hello(board.hello())
     with pytest.raises(Refused) as caught:
         board.open(board.session())
@@ -222,14 +205,14 @@ def test_one_session_is_not_another(tmp_path: Path) -> None:
     board.node.hello(board.hello())
     session = board.session()
     first, again = board.open(session), board.open(session)
-    assert (first.sid, first.signed, first.keys.tobytes()) == (again.sid, again.signed, again.keys.tobytes())
+    assert first == again
     others = queries_of(6, seed=9)
     same = board.session(others).model_copy(update={"sid": session.sid})
     with pytest.raises(Replay):
         board.open(same, others)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x01", bytes([1, 2]) + bytes(60), bytes([1, 9]) + bytes(60)])
+@pytest.mark.parametrize("content", [b"", bytes([2]) + bytes(60), bytes([9]) + bytes(60)])
 def test_what_is_no_message_of_the_first_aggregator(tmp_path: Path, content: bytes) -> None:
     board = Board(tmp_path)
     board.node.hello(board.hello())
@@ -245,7 +228,7 @@ def test_nobody_else_can_ask(tmp_path: Path, kind: int) -> None:
     board = Board(tmp_path)
     board.node.hello(board.hello())
     session = board.session()
-    content = as_array(bytes([1, kind]) + bytes(60))
+    content = as_array(bytes([kind]) + bytes(60))
     with pytest.raises(StageOrder, match="never opened"):
         board.node.link(LinkRequest(sid=bytes.fromhex(session.sid), content=content))
     board.open(session)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
 from consilium.coordinator.parts import Privacy, SanitisedKeys
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -147,3 +147,12 @@ def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
         make_config(collection=votes, roster="0" * 64, **change)
     if votes == "secure":
         assert make_config(**change).privacy.sanitised == plan
+
+
+def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
+    plain = make_config(mechanism=GNMax(sigma=2.0))
+    federation = Federation(
+        **{name: getattr(plain, name) for name in Federation.model_fields} | {"collection": "secure"}
+    )
+    with pytest.raises(ConfigError, match=r"^federation: noise of sigma 2 in 3 shares .* raise sigma to 3"):
+        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=3, simulation=True)

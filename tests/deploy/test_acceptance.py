@@ -48,10 +48,10 @@ NAME = "party-ward-a"
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Path:
-    """Kits of a verified federation of exact sums at epsilon 86, as they come: nobody has said anything. Not to be
+    """Kits of a verified federation, as they come: nobody has said anything. Not to be
     changed."""
     folder = tmp_path_factory.mktemp("sent")
-    return make_kits(folder, accepted=False, collection="verified", exact_sums=True, minimum_parties=3)
+    return make_kits(folder, accepted=False, collection="verified", minimum_parties=3)
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
     assert "86.33" not in shown.stdout
     assert not (kit / POLICY_FILE).exists()
     table = tomllib.loads((kit / "party.toml").read_text())
-    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": {**TABLE, "exact_sums": True}}))
+    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": TABLE}))
     (kit / "kit.json").rename(kit / "no-kit.json")
     assert refusal_from_record(hello(kit)) is None
 
@@ -298,11 +298,9 @@ def test_a_script_names_exactly_the_looser_lines(kit: Path, case: str) -> None:
     assert by_script(kit, *reversed(keys)).exit_code == 0  # the control
 
 
-def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> None:
-    """Of exact sums none towards the coordinator; of noisy ones a number of its own, larger than the student's."""
-    assert request_of_kit(sent / NAME).guarantees["the coordinator"] == "none: it learns exact sums of votes"
-    out = make_kits(tmp_path, accepted=False, collection="verified", minimum_parties=3)
-    for kit in (out / NAME, out / f"aggregator-{SECOND}"):
+def test_the_page_has_the_guarantee_towards_each(sent: Path) -> None:
+    """Towards whoever sees noisy sums a number of its own, larger than the student's."""
+    for kit in (sent / NAME, sent / f"aggregator-{SECOND}"):
         asked = request_of_kit(kit)
         number = {
             whom: float(re.findall(r"epsilon at most (\S+) at", words)[0]) for whom, words in asked.guarantees.items()
@@ -310,7 +308,6 @@ def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> 
         assert number["the student"] == pytest.approx(85.5, abs=0.1)
         assert number["the student"] < number["the coordinator"] == number["the second aggregator"]
         needed = {line.key: line.requested for line in asked.lines}
-        assert needed["exact_sums"] is False
         assert needed["most_epsilon"] == pytest.approx(number["the coordinator"], rel=0.01)  # what it is charged
 
 
@@ -339,7 +336,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
 
 def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
     for key, value in (("most_epsilon", 3.0), ("most_queries", 39), ("most_teachers", 3), ("least_parties", 9),
-                       ("collection", "distributed"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
+                       ("collection", "secure"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
         (kit / POLICY_FILE).unlink(missing_ok=True)
         limit(kit, **{key: value})
         before = (kit / POLICY_FILE).read_bytes()
@@ -349,8 +346,8 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
         assert "BEYOND YOUR LIMIT" in refused.stdout
         assert (kit / POLICY_FILE).read_bytes() == before
     (kit / POLICY_FILE).unlink()
-    limit(kit, collection="distributed")
-    assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "distributed"}
+    limit(kit, collection="secure")
+    assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "secure"}
     (kit / POLICY_FILE).unlink()
     limit(kit, most_epsilon=86.0, most_queries=40)  # the control
     assert by_script(kit, *looser(kit)).exit_code == 0
@@ -496,7 +493,7 @@ def test_a_signature_over_a_policy_is_refused(out: Path, monkeypatch: pytest.Mon
     [
         {"limits": {"most_epsilon": 86.33}},
         {"party": [{"name": name, "most_epsilon": 86.33} for name in PARTIES]},
-        {"aggregator": {"name": SECOND, "exact_sums": True}},
+        {"aggregator": {"name": SECOND, "most_queries": 7}},
     ],
 )
 def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, Any]) -> None:
@@ -507,8 +504,8 @@ def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, 
 
 
 VALUES: dict[str, list[Any]] = {
-    **{key: [False, True] for key in ("exact_sums", "open_queries", "allow_simulation")},
-    "collection": ["plaintext", "secure", "distributed", "verified"],
+    "allow_simulation": [False, True],
+    "collection": ["plaintext", "secure", "verified"],
     "unit": ["party", "patient", "record"],
     "neighbouring": ["replace", "add_or_remove"],
     "allowed_classes": [["a", "b"], ["a", "b", "c"]],

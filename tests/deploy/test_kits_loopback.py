@@ -19,7 +19,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
 from tests.command_line import consilium
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_data, write_pool
+from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, write_data, write_pool
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,18 +86,14 @@ def with_text(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "votes", ["plaintext", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure", "distributed"))]
+    "votes", ["plaintext", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure",))]
 )
 def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
-    noisy = {
-        "mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
-        "query_budget": {"queries": 40, "answers": 40},
-    }
     # all three: a sum of two is refused, and on a busy machine the third connects late
-    changes = {"minimum_parties": 3, **(noisy if votes == "distributed" else {})}
+    changes: dict[str, Any] = {"minimum_parties": 3}
     if votes == "secure":
-        changes["voting_rule"] = {"rule": "relative", "reference": 50}
-    out = make_kits(tmp_path, own=["ward-b"], collection=votes, **changes)
+        changes |= {**NOISY, "voting_rule": {"rule": "relative", "reference": 50}}
+    out = make_kits(tmp_path, own=["ward-b"], **{"collection": votes, **changes})
     write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -33,7 +33,6 @@ from tests.deploy.spoiled import (
     other_roster,
     policy,
     signed_so,
-    unsafe_federation,
     written,
 )  # fmt: skip
 from tests.federation import hello_of, node_at
@@ -52,9 +51,7 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
     PARTY_KIT: {
         Rule.CLASSES: Foreseen(policy('"ill"', '"sick"')),
         Rule.MOST_TEACHERS: Foreseen(policy("most_teachers = 4", "most_teachers = 3")),
-        Rule.VOTES: Foreseen(policy('collection = "secure"', 'collection = "distributed"')),
-        Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
-        Rule.POOL: Foreseen(unsafe_federation),
+        Rule.VOTES: Foreseen(policy('collection = "secure"', 'collection = "verified"')),
         Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
         Rule.MOST_QUERIES: Foreseen(answered_elsewhere),
         Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5"), "roster"),
@@ -64,8 +61,6 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
     },
     SECOND_KIT: {
         Rule.VOTES: Foreseen(changed_terms(collection="secure")),
-        Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
-        Rule.POOL: Foreseen(changed_terms(public="")),
         Rule.MALFORMED: Foreseen(changed_terms(public="{}")),
         Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
         Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5")),

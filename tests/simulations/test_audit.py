@@ -124,7 +124,7 @@ def test_a_run_that_says_that_it_goes_on_is_unfinished_and_no_proof(sound: Path,
     assert not audited.finished and failed(tmp_path / "run") == []
     told = {finding.check: finding.verdict for finding in audited.findings}
     assert told["manifest.json: status"] is told["summary.json: epsilon"] is Verdict.UNFINISHED
-    sql("UPDATE evidence SET log_q_label = log_q_label - 1")(tmp_path / "run")
+    sql("UPDATE evidence SET histogram = probabilities")(tmp_path / "run")
     assert failed(tmp_path / "run") == [LEDGER]  # what is there must hold
 
 
@@ -203,49 +203,17 @@ def test_labels_with_any_byte_changed_are_findings(sound: Path, tmp_path: Path) 
         audit_path(run)  # nothing is raised
 
 
-@pytest.mark.slow
-class TestOptimised:
-    """`python -O` takes asserts away, so nothing here may rest on one: a process of its own, and its exit codes."""
-
-    @staticmethod
-    def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-        return subprocess.run(
-            [sys.executable, "-O", *arguments],
-            cwd=cwd, capture_output=True, text=True, timeout=800, check=False, env=environment,
-        )  # fmt: skip
-
-    @pytest.mark.proofs
-    def test_every_forgery_is_found(self, sound: Path, tmp_path: Path) -> None:
-        expected = {"sound": 0}
-        shutil.copytree(sound, tmp_path / "sound")
-        for case, (tamper, _) in TAMPERING.items():
-            shutil.copytree(sound, tmp_path / case)
-            tamper(tmp_path / case)
-            write_sums(tmp_path / case)
-            expected[case] = 1
-        script = (
-            "import sys, json, contextlib\nfrom consilium import cli\n"
-            "codes = {}\n"
-            "for name in json.loads(sys.argv[1]):\n"
-            "    sys.argv[1:] = ['audit', './' + name]\n"
-            "    with contextlib.redirect_stdout(sys.stderr):\n"
-            "        try:\n"
-            "            cli.main()\n"
-            "        except SystemExit as end:\n"
-            "            codes[name] = end.code or 0\n"
-            "print(json.dumps([__debug__, codes]))\n"
-        )
-        done = self.python("-c", script, json.dumps(list(expected)), cwd=tmp_path)
-        assert "Traceback" not in done.stderr
-        assert json.loads(done.stdout) == [False, expected], done.stderr
-
-    @pytest.mark.parametrize("case", third(["promised epsilon", "a label of the student", "a label in the ledger"]))
-    def test_as_people_run_it(self, sound: Path, tmp_path: Path, case: str) -> None:
-        shutil.copytree(sound, tmp_path / "run")
-        TAMPERING[case][0](tmp_path / "run")
-        done = self.python("-m", "consilium", "audit", "./run", cwd=tmp_path)
-        assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
+@pytest.mark.parametrize("case", third(["promised epsilon", "a label of the student", "a label in the ledger"]))
+def test_as_people_run_it(sound: Path, tmp_path: Path, case: str) -> None:
+    """Optimised, which takes asserts away: nothing may rest on one."""
+    shutil.copytree(sound, tmp_path / "run")
+    TAMPERING[case][0](tmp_path / "run")
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-O", "-m", "consilium", "audit", "./run"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False, env=environment
+    )
+    assert done.returncode == 1 and "NOT WHAT IT CLAIMS" in done.stdout, done.stderr
 
 
 class TestCommandLine:

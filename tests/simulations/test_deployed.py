@@ -47,7 +47,7 @@ def test_a_sound_one_holds(copied: Path, monkeypatch, capsys) -> None:
 ONE_CHANGE = {
     "one label": lambda folder: flip_label(folder / "student"),
     "one event, with its hashes": rechained(
-        "UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":9.0') WHERE seq = 1"
+        "UPDATE batches SET event = replace(event, '\"sigma2\":3.0', '\"sigma2\":9.0') WHERE seq = 1"
     ),
 }  # fmt: skip
 

@@ -9,9 +9,9 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.divide import federation_config
-from consilium.simulations.population.partition import natural_partition
+from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.shipped import Shipped
 
@@ -97,7 +97,7 @@ def test_the_stroke_data_are_what_they_should_be() -> None:
 def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
     scenario = load_scenario("stroke", [])
     data = load_dataset("stroke")
-    parts = natural_partition(data, PublicSpec(share=0.2), 20, 200, 0)
+    parts = divided(data, DataSpec(set="stroke", least_rows=20), 200, 0)
     config = federation_config(scenario, data, parts, 0)
     pool = data.x[parts.queries].astype(float)
     np.testing.assert_allclose(config.rows.center, pool.mean(axis=0), rtol=1e-12)
@@ -111,4 +111,4 @@ def test_classes_that_do_not_match_the_data() -> None:
     scenario = load_scenario("stroke", ["data.classes=['well','ill']"])
     data = load_dataset("stroke")
     with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
-        federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 20, 200, 0), 0)
+        federation_config(scenario, data, divided(data, DataSpec(set="stroke", least_rows=20), 200, 0), 0)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import tomli_w
 from flwr.app import RecordDict
 
@@ -16,6 +17,7 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
@@ -26,19 +28,19 @@ from consilium.party.node import PartyNode
 from consilium.party.voting import Lot
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import WireModel
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.aggregators import wire
-from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.errors import SecAggError
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests import federation
 from tests.federation import FEATURES, FakeTransport, Fault, cast, make_homes, make_rows, node_at
-from tests.protocol.verified.liars import Forger
+from tests.sums.verified import Forger, NoNoise
 
+SIGMA = 4.0
 SECOND = 900
 """Node of the second aggregator."""
 TO_PARTIES = {**federation.REQUESTS, "query.va_upload": wire.UploadRequest}
@@ -76,8 +78,7 @@ def make_aggregators(
     second.save(home / "identity.pem")
     second_sealing.save(home / "sealing.pem")
     roster.save(home / "roster.json")
-    exact = {"exact_sums": True, "open_queries": True}
-    settings = {"most_epsilon": float("inf"), "allow_simulation": True, **exact, **policy}
+    settings = {"most_epsilon": float("inf"), "allow_simulation": True, **policy}
     (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "policy": settings}))
     return VerifiedKeys(roster, signer, sealing)
 
@@ -147,10 +148,10 @@ class VerifiedSmall:
             self.transport, self.config, members, keys, second, folder, federation.standing(), self.log
         )
 
-    def ask(self, queries: np.ndarray, members: list[Member] | None = None, phase: int = 1):
+    def ask(self, queries: np.ndarray, members: list[Member] | None = None) -> Counts:
         """The sum, by a coordinator that was started just now, and is in its ledger then."""
         collector = self.collector(members)
-        found = collector(queries, query_set_hash(queries), phase=phase)
+        found = collector.collect(Queries(queries), SIGMA)
         collector.settle()
         return found
 
@@ -186,7 +187,7 @@ def made(root: Path, parties: int = 5, second: Mapping[str, Any] | None = None, 
     homes = make_homes(root / "parties", parties, collection="verified")
     keys = make_aggregators(homes, root, **(second or {}))
     values: dict[str, Any] = {
-        "mechanism": GNMax(sigma=4.0),
+        "mechanism": GNMax(sigma=SIGMA),
         "query_budget": QueryBudget(queries=100, answers=100),
         **changes,
     }
@@ -212,7 +213,13 @@ def lying(matrix_of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> Call
         mine: Any = client
         name = mine._roster.name(mine._place)
         has = SimpleNamespace(session=mine._session, roster=mine._roster, identities={name: mine._identity})
-        has.keys = lambda session: SimpleNamespace(place=lambda place: SignedKey(mine._helper_key, b""))
-        return Forger(has, name, **changes)(matrix_of(votes.astype(np.int64)))  # type: ignore[arg-type]
+        forger = Forger(has, name, **{"helper_key": mine._helper_key, **changes})  # type: ignore[arg-type]
+        return forger(matrix_of(votes.astype(np.int64)))
 
     return upload
+
+
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums are held against plain ones."""
+    for node in (VerifiedCollector, AggregatorNode):
+        monkeypatch.setattr(node, "_noise", lambda self, *_: NoNoise())

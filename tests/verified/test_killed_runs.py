@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from consilium.coordinator.collection.clear import Counts
+from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.verified import VerifiedCollector
 from consilium.coordinator.ledger import Ledger
@@ -88,7 +88,7 @@ def test_a_coordinator_killed_between_a_sum_and_its_ledger_ends_like_one_that_wa
     expected = ledger_of(straight, case)
     assert len(expected) == QUERIES
 
-    collect, sums = VerifiedCollector.__call__, []
+    collect, sums = VerifiedCollector.collect, []
 
     def killed(self: VerifiedCollector, *arguments: Any, **named: Any) -> Counts:
         sums.append(collect(self, *arguments, **named))
@@ -98,7 +98,7 @@ def test_a_coordinator_killed_between_a_sum_and_its_ledger_ends_like_one_that_wa
 
     with LocalGrid(Population.of(case, tmp_path / "of crashed"), [Here()]) as grid:
         with monkeypatch.context() as patched, pytest.raises(Killed):
-            patched.setattr(VerifiedCollector, "__call__", killed)
+            patched.setattr(VerifiedCollector, "collect", killed)
             federation.run(FlowerTransport(grid), crashed)
         assert ledger_of(crashed, case).items() < expected.items()
         assert (given(tmp_path / "of crashed"), len(ledger_of(crashed, case))) == (2 * BATCH, BATCH)

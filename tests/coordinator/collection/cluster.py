@@ -9,36 +9,28 @@ import numpy as np
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection.admission import enrol, train
+from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.queries import canonical_queries, query_set_hash
+from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing
 
 PARTIES = 7  # t = 5
-ONE_PHASE = GNMax(sigma=4.0)
-TWO_PHASES = Confident(threshold=1, sigma1=2.5, sigma2=2.5)
+ONE_ROUND = GNMax(sigma=4.0)
+TWO_ROUNDS = Confident(threshold=1, sigma1=2.5, sigma2=2.5)
 
 
 class Cluster:
-    """Parties at home, enrolled and trained in a federation with the given votes mode."""
+    """Parties at home, enrolled and trained in a federation with secure votes."""
 
     def __init__(
-        self,
-        root: Path,
-        log,
-        collection="secure",
-        faults=None,
-        policy=None,
-        make=make_config,
-        colluders=0,
-        parties=PARTIES,
-        **changes,
+        self, root: Path, log, faults=None, policy=None, make=make_config, colluders=0, parties=PARTIES, **changes
     ) -> None:
         self.root, self.log = root, log
         self.homes = make_homes(root / "parties", parties, **(policy or {}))
         self.keys = make_secure(self.homes, root, colluders)
-        self.config: FederationConfig = make(collection=collection, roster=self.keys.roster.digest, **changes)
+        self.config: FederationConfig = make(collection="secure", roster=self.keys.roster.digest, **changes)
         self.transport = FakeTransport(self.homes, faults)
 
     def ready(self):
@@ -50,9 +42,13 @@ class Cluster:
         return SecureCollector(self.transport, self.config, members, self.keys, folder, standing(), self.log)
 
 
-def queries(count: int = 20, seed: int = 3) -> tuple[np.ndarray, str]:
-    x = canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
-    return x, query_set_hash(x)
+def queries(count: int = 20, seed: int = 3) -> np.ndarray:
+    return canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
+
+
+def ask(collector: SecureCollector, x: np.ndarray, round_: int = 1) -> Counts:
+    """The sums of one round, with the noise that the federation's mechanism asks for."""
+    return collector.collect(Queries(x, round_), collector._config.sigma(round_))
 
 
 def told(made: Cluster, event: str) -> list[dict]:

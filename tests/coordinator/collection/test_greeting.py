@@ -108,9 +108,9 @@ def test_a_coordinator_with_an_old_ledger_is_refused_before_it_trains(
 def test_control_a_coordinator_that_hides_where_its_ledger_stands_is_refused_too(homes: list[Path], run: Path) -> None:
     federation(homes, run, 0)
     federation(homes, run, 3)
-    ledger = FakeTransport(homes).parties[0].spend
+    account = FakeTransport(homes).parties[0].account
     with pytest.raises(Refused) as caught:
-        ledger.seen(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
+        account.follow(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
     assert caught.value.refusal.rule is Rule.LEDGER
 
 

@@ -9,21 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from consilium.accounting.mechanisms import Confident, Distributed
-from consilium.coordinator.collection.clear import ClearCollector
+from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.collection.secure import SecureKeys, believed, can_be_unmasked
-from consilium.coordinator.config import QueryBudget
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.identity import Identity
-from consilium.protocol.label_source import no_progress
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import least_rebuilders
-from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, Cluster, queries
+from tests.coordinator.collection.cluster import PARTIES, Cluster, ask, queries
 from tests.deploy.kits import edit
-from tests.federation import FakeTransport, hello_of, make_config, make_homes, make_secure, standing, vote_request
+from tests.federation import FakeTransport, counts_over, hello_of, make_config, make_homes, make_secure, vote_request
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +30,7 @@ def hello(made: Cluster, index: int = 0):
 
 
 def test_a_policy_that_asks_for_more_secrecy_is_kept(cluster) -> None:
-    made = cluster(policy={"collection": "distributed"})
+    made = cluster(policy={"collection": "verified"})
     with pytest.raises(Refused) as refused:
         hello(made)
     assert refused.value.refusal.rule is Rule.VOTES
@@ -43,7 +40,7 @@ def test_clear_votes_are_refused_in_a_federation_of_secret_ones(cluster) -> None
     made = cluster()
     members = made.ready()
     with pytest.raises(NotEnoughParties, match="7 x refused: votes"):
-        ClearCollector(made.transport, made.config, members, standing(), made.log)(*queries(), no_progress)
+        counts_over(made.transport, made.config, members, queries(), made.log)
 
 
 def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) -> None:
@@ -55,17 +52,22 @@ def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) 
         party.hello(hello_of(other))
     assert refused.value.refusal.rule is Rule.VOTES
     with pytest.raises(Refused) as refused:
-        party.vote(vote_request(other, queries()[0]))
+        party.vote(vote_request(other, queries()))
     assert refused.value.refusal.rule is Rule.PROMISE  # it never enrolled
 
 
-def test_too_few_parties_in_a_sum_and_another_roster_are_refused(cluster) -> None:
+def test_too_few_parties_in_a_sum_are_refused(cluster) -> None:
     made = cluster(policy={"least_parties": 6})
     with pytest.raises(Refused) as refused:
         hello(made)
     assert (refused.value.refusal.rule, refused.value.refusal.limit) == (Rule.LEAST_PARTIES, 6)
+
+
+def test_another_roster_is_refused(cluster) -> None:
+    made = cluster()
     (made.homes[1] / "roster.json").unlink()
     make_secure_elsewhere(made).roster.save(made.homes[1] / "roster.json")
+    made.transport = FakeTransport(made.homes)
     with pytest.raises(Refused) as refused:
         hello(made, 1)
     assert refused.value.refusal.rule is Rule.ROSTER_MISMATCH
@@ -82,17 +84,16 @@ def make_secure_elsewhere(made: Cluster) -> SecureKeys:
     [
         ({"sigma": 3.0}, Rule.PROMISE),  # less noise than was promised
         ({"noise_shares": 4}, Rule.PROMISE),
-        ({"sigma": 0.0, "noise_shares": 0}, Rule.PROMISE),  # an exact sum
         ({"phase": 2}, Rule.PROMISE),
         ({"teachers": 2}, Rule.PROMISE),
         ({"federation": "0" * 64}, Rule.PROMISE),
     ],
 )
 def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, rule) -> None:
-    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
+    made = cluster()
     made.ready()
-    x, _ = queries()
-    values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
+    x, noise = queries(), made.config.sum_noises[0].drawn
+    values = {"sigma": noise.sigma, "noise_shares": noise.shares, "phase": 1, "teachers": 1, **changes}
     terms = MaskedTerms.create(
         made.keys.roster, values.pop("federation", made.config.digest()), x, 2, values.pop("teachers"), **values
     )
@@ -110,19 +111,17 @@ def test_secure_votes_are_counted_once_against_the_parties_own_limit(cluster) ->
         edit(home / "party.toml", "most_queries = 1000", "most_queries = 50")
     made.transport = FakeTransport(made.homes)
     collector = made.collector(members)
-    collector(*queries(40))
+    ask(collector, queries(40))
     with pytest.raises(ThresholdNotMet, match="masked"):
-        collector(*queries(11, 9))
-    collector(*queries(10, 10))
+        ask(collector, queries(11, 9))
+    ask(collector, queries(10, 10))
 
 
 def test_another_promise_than_at_the_first_hello_is_refused(cluster) -> None:
     made = cluster()
     hello(made)
-    made.config = made.config.model_copy(update={"mechanism": Confident(threshold=4, sigma1=3.0, sigma2=1.0)})
-    object.__setattr__(
-        made.config, "digest", lambda: make_config(collection="secure", roster=made.keys.roster.digest).digest()
-    )
+    made.config = made.config.model_copy(update={"mechanism": GNMax(sigma=5.0)})
+    object.__setattr__(made.config, "digest", make_config(collection="secure", roster=made.keys.roster.digest).digest)
     with pytest.raises(Refused) as refused:
         hello(made)
     assert refused.value.refusal.rule is Rule.PROMISE
@@ -132,9 +131,7 @@ def test_keys_must_be_those_of_the_federation(cluster) -> None:
     made = cluster()
     with pytest.raises(ConfigError, match="the federation asks for"):
         make_secure_elsewhere(made).check(made.config)
-    wide = made.config.model_copy(
-        update={"collection": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
-    )
+    wide = made.config.model_copy(update={"noise_shares": 6})
     with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
         made.keys.check(wide)
 

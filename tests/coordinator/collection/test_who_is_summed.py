@@ -1,4 +1,4 @@
-"""Who is in a secure sum: whoever spoils it is left out, and the others of its block with it."""
+"""Who is in a secure sum: whoever spoils it is left out."""
 
 from __future__ import annotations
 
@@ -6,38 +6,19 @@ import json
 
 import pytest
 
-from consilium.accounting.mechanisms import Distributed
-from consilium.coordinator.collection import secure
 from consilium.coordinator.collection.secure import SecureCollector
-from consilium.coordinator.config import QueryBudget
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.errors import BadShare, ThresholdNotMet
-from consilium.sums.masks.machine import Aggregation, everybody
-from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, queries, told
-from tests.federation import drop, with_array
+from consilium.sums.masks.machine import Aggregation
+from tests.coordinator.collection.cluster import PARTIES, ask, queries, told
+from tests.federation import drop
 
 pytestmark = pytest.mark.slow
 
 SHARED = "query.sa_share"
-WITHOUT_P03 = ("p00", "p01", "p02", "p05", "p06")
-"""p04 is of its block."""
-NOISY = {
-    "collection": "distributed",
-    "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=4),
-    "query_budget": QueryBudget(queries=100, answers=100),
-}
-"""Sums in which parties are missing one by one."""
-
-
-def test_whoever_sends_rubbish_to_its_peers_is_left_out_at_once(cluster) -> None:
-    """Before anybody votes, and by the coordinator's own check: no session is lost."""
-    made = cluster(faults={(3, SHARED): with_array("ciphertexts", lambda matrix: matrix ^ 1)})
-    assert made.collector(made.ready())(*queries()).parties == WITHOUT_P03
-    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
-    assert reasons.pop("p04").startswith("of its block")
-    assert reasons == {"p03": "its shares are not shares of what its advert is committed to"}
+WITHOUT_P03 = ("p00", "p01", "p02", "p04", "p05", "p06")
 
 
 def accuse(record):
@@ -58,21 +39,21 @@ def test_whom_many_accuse_is_named_and_left_out(cluster) -> None:
     """In the same call: the session ends, the next one is without it, and it stays out."""
     made = cluster(faults={at: once(fault) for at, fault in ACCUSED.items()})
     members = made.ready()
-    assert made.collector(members)(*queries()).parties == WITHOUT_P03
+    assert ask(made.collector(members), queries()).parties == WITHOUT_P03
     assert [event["party"] for event in told(made, "excluded")] == ["p03"]
     made.transport.requests.clear()
-    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03  # a new process knows it too
+    assert ask(made.collector(members), queries(9, 9)).parties == WITHOUT_P03  # a new process knows it too
     assert 3 not in {node for node, _ in made.transport.requests}
 
 
 def test_without_leaving_liars_out_one_message_ends_every_session(cluster, monkeypatch) -> None:
-    """The control: what was before."""
+    """The control."""
     monkeypatch.setattr(SecureCollector, "_check_accused", lambda self: None)
     made = cluster(faults=dict(ACCUSED))
     members = made.ready()
     for _ in range(2):
         with pytest.raises(ThresholdNotMet, match="share"):
-            made.collector(members)(*queries())
+            ask(made.collector(members), queries())
     assert not told(made, "excluded")
 
 
@@ -82,18 +63,18 @@ def test_of_a_session_that_failed_c_plus_two_accusers_are_believed_and_no_fewer(
     The others that the session lacks (t = 5 of 7) are silent once."""
     others = [index for index in range(PARTIES) if index != 3][:3]
     faults = {(index, SHARED): accuse if at < accusers else drop for at, index in enumerate(others)}
-    made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()}, **NOISY)
+    made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()})
     believed = accusers >= colluders + 2
-    parties = made.collector(made.ready())(*queries()).parties
+    parties = ask(made.collector(made.ready()), queries()).parties
     assert parties == tuple(f"p{i:02d}" for i in range(PARTIES) if i != 3 or not believed)
     assert [event["party"] for event in told(made, "excluded")] == ["p03"] * believed
 
 
 def test_one_party_s_word_does_not_exclude_another(cluster) -> None:
     """One that accuses may lie itself: the others go on without it, and the accused is asked again."""
-    made = cluster(faults={(0, "query.sa_masked"): accuse}, **NOISY)
+    made = cluster(faults={(0, "query.sa_masked"): accuse})
     members = made.ready()
-    assert made.collector(members)(*queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
+    assert ask(made.collector(members), queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
     assert not told(made, "excluded")
 
 
@@ -105,36 +86,8 @@ def test_too_few_without_the_liars_is_the_end(cluster, monkeypatch) -> None:
 
     monkeypatch.setattr(Aggregation, "take", checked)
     with pytest.raises(BadShare):
-        made.collector(made.ready())(*queries())
+        ask(made.collector(made.ready()), queries())
     assert len(told(made, "stage")) == 2 + 1  # enrol, train, and one exchange
-
-
-def test_of_whom_one_is_away_its_whole_block_is_left_out(cluster) -> None:
-    """Blocks of three, two and two; p03 and p04 are one."""
-    made = cluster()
-    members = made.ready()
-    assert len(made.collector(members)(*queries()).parties) == PARTIES
-    made.transport.faults |= {(3, SHARED): drop}
-    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03
-    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
-    assert reasons["p04"] == "of its block not all are there: an exact sum has all of it, or nobody"
-    made.transport.faults |= {(5, SHARED): drop}
-    with pytest.raises(ThresholdNotMet, match="whole blocks: 3 parties are left, 5 are needed"):
-        made.collector(members)(*queries(9, 10))
-    made.transport.faults.clear()
-    assert len(made.collector(members)(*queries(9, 10)).parties) == PARTIES, "nothing was used up"
-
-
-def test_parties_refuse_a_part_of_a_block(cluster, monkeypatch) -> None:
-    """Of a coordinator that does not look itself."""
-    monkeypatch.setattr(secure, "whole_blocks", lambda *_: everybody)
-    made = cluster()
-    members = made.ready()
-    made.transport.faults |= {(1, SHARED): drop}
-    with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
-        made.collector(members)(*queries(9, 9))
-    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
-    assert reasons["p00"] == "refused: broken-block"
 
 
 def test_a_history_that_cannot_be_used(cluster) -> None:
@@ -145,13 +98,4 @@ def test_a_history_that_cannot_be_used(cluster) -> None:
     for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
         path.write_text(content)
         with pytest.raises(ConfigError, match="sessions/history"):
-            made.collector(members)(*queries(9, 9))
-
-
-def test_noisy_sums_may_differ_by_one_party(cluster) -> None:
-    """What they tell together is charged."""
-    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
-    members = made.ready()
-    made.collector(members)(*queries())
-    made.transport.faults |= {(1, "query.sa_share"): drop}
-    assert len(made.collector(members)(*queries(9, 9)).parties) == PARTIES - 1
+            ask(made.collector(members), queries(9, 9))

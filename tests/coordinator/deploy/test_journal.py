@@ -78,9 +78,9 @@ def test_the_last_troubles_are_kept() -> None:
 def test_why_a_question_was_not_answered_is_not_shown() -> None:
     """It may hang on votes: whether a sum was in range, how many answers are left."""
     (trouble,) = after(
-        {"event": "not-answered", "error": "BadSum", "reason": "sum 741 is out of range", "asked": 1}
+        {"event": "not-answered", "error": "BadShare", "reason": "share 741 is out of range", "asked": 1}
     ).troubles
-    assert "741" not in f"{trouble}" and "BadSum" not in f"{trouble}"
+    assert "741" not in f"{trouble}" and "BadShare" not in f"{trouble}"
 
 
 def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:

@@ -117,11 +117,10 @@ def test_nothing_is_closed_that_was_never_started(kit: Kit) -> None:
     assert not run_of_kit(kit).begun
 
 
-@pytest.mark.parametrize("collection", ["secure", "distributed"])
-def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path, collection: str) -> None:
-    """Of noisy sums, each of which is given once; an exact one may be asked again."""
+def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path) -> None:
+    """Each is in one sum."""
     mechanism = {"name": "confident", "threshold": 0, "sigma1": 20.0, "sigma2": 20.0}
-    out = make_kits(tmp_path / "kits", collection=collection, mechanism=mechanism, minimum_parties=3)
+    out = make_kits(tmp_path / "kits", collection="secure", mechanism=mechanism, minimum_parties=3)
     kits.add_party(out, "ward-d")
     kit = open_kit(Path(shutil.copytree(out / "coordinator", tmp_path / "coordinator")))
     first = begin(kit)
@@ -129,10 +128,9 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(tmp_path: Path, col
     close(kit, 1)
     unpack_update(kit, out)
     new = begin(kit)
-    noisy = collection == "distributed"
-    assert asked_before(kit, new) == frozenset(ids if noisy else ())
-    size, used = len(PoolTree.load(kit / "public.npy").leaves), 7 * noisy
-    assert (status(kit).rows_open, status(kit).rows_spent) == (size - used, used)
+    assert asked_before(kit, new) == frozenset(ids)
+    size = len(PoolTree.load(kit / "public.npy").leaves)
+    assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
 
 
 def test_a_damaged_ledger_is_named(kit: Kit) -> None:

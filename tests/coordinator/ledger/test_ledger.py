@@ -19,7 +19,7 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 EVENT = {"type": "confident"}
 
 
-def batch(*names: str, labels=None, log_q=-1.5) -> Batch:
+def batch(*names: str, labels=None, votes=123) -> Batch:
     count = len(names)
     return Batch(
         event=EVENT,
@@ -27,8 +27,8 @@ def batch(*names: str, labels=None, log_q=-1.5) -> Batch:
         query_ids=names,
         labels=np.array([1] * count if labels is None else labels, dtype=np.int64),
         reinforced=np.zeros(count, dtype=bool),
-        log_q_check=np.full(count, log_q),
-        log_q_label=np.full(count, -0.0),
+        histogram=np.full((count, 2), votes),
+        probabilities=np.full((count, 2), -0.0),
     )
 
 
@@ -41,7 +41,7 @@ def ledger(tmp_path: Path):
 
 def test_what_is_committed_is_read_back(ledger) -> None:
     ledger.commit(batch("a", "b", labels=[1, NO_LABEL]), 10, 10)
-    ledger.commit(batch("c", log_q=-np.inf), 10, 10)
+    ledger.commit(batch("c", votes=7), 10, 10)
     found = ledger.find(["a", "b", "c", "d"])
     assert {name: (release.outcome, release.label) for name, release in found.items()} == {
         "a": (Outcome.ANSWERED, 1),
@@ -50,10 +50,8 @@ def test_what_is_committed_is_read_back(ledger) -> None:
     }
     first, second = ledger.batches()
     assert first.query_ids == ("a", "b")
-    assert first.log_q_check is not None
-    assert first.log_q_check.tolist() == [-1.5, -1.5]
-    assert second.log_q_check is not None
-    assert second.log_q_check.tolist() == [-np.inf]
+    assert first.histogram is not None and first.histogram.tolist() == [[123, 123]] * 2
+    assert second.histogram is not None and second.histogram.tolist() == [[7, 7]]
     assert ledger.spent() == (3, 2)
 
 
@@ -76,12 +74,12 @@ def test_a_query_is_never_recorded_twice(ledger) -> None:
 def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
     """Votes of seven parties on one query of three classes that fit the head that every node is shown: all are tried.
 
-    Whoever does this knows when the query was answered, the label, and how log q follows from votes (here: not at all).
+    Whoever does this knows when the query was answered, and the label.
     """
     at = ledger._connection.execute("SELECT at FROM batches").fetchone()[0]
     event, fits = json.dumps(EVENT, separators=(",", ":")), []
     for votes in [[a, b, 7 - a - b] for a in range(8) for b in range(8 - a)]:
-        rows = [("a", int(Outcome.ANSWERED), 1, None, -1.5, 0.0, *blobs(np.array([votes]), HISTOGRAM, 1), None)]
+        rows = [("a", int(Outcome.ANSWERED), 1, None, *blobs(np.array([votes]), HISTOGRAM, 1), None)]
         head = batch_hash(salt, GENESIS, 1, at, event, 3, rows, ())
         if head == ledger.position().head:
             fits.append(votes)
@@ -89,7 +87,7 @@ def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
 
 
 def test_the_head_does_not_tell_the_votes_to_whoever_tries_them_all(ledger) -> None:
-    ledger.commit(replace(batch("a"), histogram=np.array([[2, 4, 1]])), 10, 10)
+    ledger.commit(replace(batch("a"), histogram=np.array([[2, 4, 1]]), probabilities=None), 10, 10)
     assert tried_out(ledger, "0" * 64) == []
     assert tried_out(ledger, ledger._meta["salt"]) == [[2, 4, 1]], "control: all is right but for the secret"
 
@@ -112,7 +110,7 @@ def test_another_federation_cannot_use_it(ledger) -> None:
     "statement",
     [
         "UPDATE releases SET label = 0 WHERE query_id = 'a'",
-        "UPDATE evidence SET log_q_label = -99 WHERE query_id = 'a'",
+        "UPDATE evidence SET histogram = probabilities WHERE query_id = 'a'",
         "UPDATE batches SET event = '{}' WHERE seq = 1",
         "UPDATE batches SET parties = 4 WHERE seq = 2",
         "DELETE FROM batches WHERE seq = 1",
@@ -145,8 +143,8 @@ def test_what_is_no_ledger_is_refused(tmp_path: Path, content: bytes | None) -> 
 
 
 def test_labels_and_evidence_are_not_in_repr() -> None:
-    text = repr(batch("a", labels=[7], log_q=-123.25))
-    assert "123.25" not in text
+    text = repr(batch("a", labels=[7], votes=12325))
+    assert "12325" not in text
     assert "label" not in text
 
 

@@ -13,55 +13,38 @@ from typing import Any
 import polars as pl
 
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import GENESIS, batch_hash
 from consilium.coordinator.verify import Finding, verify_run
 from consilium.protocol.config_files import load
-from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.pool import PoolTree
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
 from consilium.student.run import run_student
-from consilium.sums.roster import Roster, VerifiedRoster
-from tests.deploy.kits import PARTIES, SECOND, STUDENT, make_kits, write_pool
+from tests.deploy.kits import PARTIES, make_kits, write_pool
 from tests.federation import FakeTransport
-from tests.verified.small import TwoKinds
 
 Tamper = Callable[[Path], object]
 SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
 
 
 def kit_run(folder: Path, **changes: Any) -> Path:
-    """A closed run in a coordinator's kit: returns `folder`, with kits/coordinator and student in it."""
+    """A closed run in a coordinator's kit, of plaintext votes: returns `folder`, with kits/coordinator and student in
+    it."""
     kits = make_kits(folder, **changes)
     config = load(kits / "coordinator" / "federation.json", FederationConfig)
     run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     run.mkdir(parents=True)
-    tree, rows = None, write_pool(folder / "public.npz", count=20)
-    if config.public is not None:
-        tree, rows = PoolTree.load(kits / "coordinator" / "public.npy"), kits / f"student-{STUDENT}" / "public.npz"
-    pool = load_pool(rows)
-    coordinator = kits / "coordinator"
-    keys: SecureKeys | VerifiedKeys | None = None
-    if config.collection in ("secure", "distributed"):
-        keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
+    pool = load_pool(write_pool(folder / "public.npz", count=20))
     log = EventLog(run / "events.jsonl")
 
     def student(source) -> None:
         run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
 
-    homes = [kits / f"party-{name}" for name in PARTIES]
-    transport = FakeTransport(homes)
-    if config.collection == "verified":
-        identity, sealing = Identity.load(coordinator / "identity.pem"), SealingKey.load(coordinator / "sealing.pem")
-        keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
-        transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        FederationRun(transport, config, run, log, student, keys or PLAINTEXT, pool=tree).run()
+        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
+        FederationRun(transport, config, run, log, student, PLAINTEXT).run()
     finally:
         log.close()
     return folder
@@ -114,7 +97,7 @@ def rechain(path: Path) -> None:
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
             rows = ledger.execute(
-                "SELECT query_id, outcome, label, counts, log_q_check, log_q_label, histogram, probabilities"
+                "SELECT query_id, outcome, label, counts, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
@@ -164,7 +147,7 @@ def hot_journal(ledger: Path, out: Path) -> None:
         connection.execute("PRAGMA cache_size=1")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE batches SET event = event || ' '")
-        connection.execute("UPDATE evidence SET log_q_label = 0")
+        connection.execute("UPDATE evidence SET histogram = NULL")
         many = ((f"{number:064x}",) for number in range(5000))
         connection.executemany("INSERT INTO releases VALUES (?, 1, 0, 2, -1, NULL)", many)
         out.write_bytes(work.read_bytes())

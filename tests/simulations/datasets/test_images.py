@@ -12,8 +12,9 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import read_idx
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import natural_partition, not_public
+from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.partition import not_public
+from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 
 
@@ -83,7 +84,7 @@ def test_writers_are_on_one_side_only(shared_data: Path) -> None:
     data = load_dataset("mnist-writers", str(shared_data))
     assert (len(np.unique(data.owner[:60_000])), len(np.unique(data.owner[60_000:]))) == (539, 297)
     assert not set(data.owner[:60_000]) & set(data.owner[60_000:])
-    parts = natural_partition(data, PublicSpec(share=0.2), 50, 400, 0)
+    parts = divided(data, DataSpec(set="mnist-writers", least_rows=50), 400, 0)
     assert all(len(np.unique(data.owner[rows])) == 1 for rows in parts.parties.values())
 
 

@@ -68,48 +68,11 @@ def test_the_table_of_divisions(name: str) -> None:
     assert (found.rate, *found.hellinger) == pytest.approx((expected.rate, *expected.hellinger), abs=6e-4)
 
 
-FEATURES = {
-    "mlmRev/Chem97": {"gender", "age", "gcsescore"},
-    "stevedata/TV16": {
-        *("age", "female", "collegeed", "racef", "famincr", "ideo", "pid7na", "bornagain", "religimp", "churchatd"),
-        *("prayerfreq", "angryracism", "whiteadv", "fearraces", "racerare"),
-    },
-    "medicaldata/covid_testing": {
-        *("gender", "age", "demo_group", "patient_class", "payor_group", "drive_thru_ind", "orderset", "pan_day")
-    },
-    "mlmRev/Hsb82": {"minrty", "sx", "ses", "sector"},
-    "mlmRev/egsingle": {*("year", "grade", "retained", "female", "black", "hispanic", "size", "lowinc", "mobility")},
-    "COUNT/azpro": {"procedure", "sex", "age75", "admit"},
-    "mlmRev/Contraception": {"livch", "age", "urban"},
-    "nycflights13/flights": {"month", "weekday", "hour", "carrier", "origin", "distance"},
-    "mlmRev/guPrenat": {
-        *("childAge", "motherAge", "birthOrd", "indig", "momEd", "husEd", "husEmpl", "TV", "pcInd81", "ssDist")
-    },
-    "lme4/InstEval": {"studage", "lectage", "service"},
-    "survival/rhDNase": {"trt", "fev"},
-    "medicaldata/indo_rct": {
-        *("age", "gender", "sod", "pep", "recpanc", "psphinc", "precut", "difcan", "amp", "paninj", "acinar", "asa"),
-        *("prophystent", "therastent", "sodsom", "bsphinc", "bstent", "chole", "train", "status", "rx"),
-    },
-    "modeldata/lending_club": {
-        *("funded_amnt", "term", "int_rate", "verification_status", "annual_inc", "delinq_2yrs", "inq_last_6mths"),
-        *("revol_util", "open_il_6m", "open_il_12m", "open_il_24m", "total_bal_il", "all_util", "inq_fi"),
-        *("inq_last_12m", "num_il_tl", "total_il_high_credit_limit"),
-    },
-    "modeldata/stackoverflow": {
-        *("Salary", "YearsCodedJob", "OpenSource", "Hobby", "CompanySizeNumber", "CareerSatisfaction"),
-        *("Data_scientist", "Database_administrator", "DevOps", "Embedded_developer", "Mobile_developer"),
-        *("Systems_administrator", "Web_developer"),
-    },
-    "stevedata/gss_abortion": {"age", "race", "sex", "educ", "partyid", "relactiv", "hispanic"},
-}
-
-
 @pytest.mark.parametrize("name", marked(NATURALS))
 def test_features_are_what_is_known_before_the_answer(name: str) -> None:
     """And neither who it was, nor what was computed of other rows."""
     data, parts = divided({**DIVISIONS[name], "least_rows": 10})
-    assert {column.column for column in data.columns} == FEATURES[name]
+    assert [column.column for column in data.columns] == NATURALS[name]["features"]
     assert np.isfinite(data.x).all()
     scenario = Scenario.model_validate({"data": {**DIVISIONS[name], "least_rows": 10}, "federation": FEDERATION})
     seen = look(scenario.data, 1, data, parts)

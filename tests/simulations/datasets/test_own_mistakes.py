@@ -58,13 +58,13 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         nothing,
         {"patient": "hospital"},
         ConfigError,
-        r"data\.owner and data\.patient are both 'hospital'\. Give each",
+        r"data\.owner and data\.patient both name 'hospital'\. Give each",
     ),
     "the label is dropped": (
         nothing,
         {"drop": ["outcome"]},
         ConfigError,
-        r"data\.label is 'outcome', which data\.drop names too",
+        r"data\.label and data\.drop both name 'outcome'",
     ),
     "a measurement as label": (
         nothing,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +11,9 @@ import pytest
 from consilium.protocol.errors import DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.partition import (
-    Partition,
-    deal_by_class,
-    dirichlet_partition,
-    iid_partition,
-    natural_partition,
-    owners_of_size,
-    public_part,
-)
+from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.partition import Partition, deal_by_class, owners_of_size, public_part
+from consilium.simulations.population.specs import DataSpec
 
 SIZES = [1, 1, 2, 3, 5, 8, 13, 20, 30, 40, 50, 60]
 """Rows of each owner: half of the owners have one class only."""
@@ -37,23 +31,26 @@ def hospitals(own_public: bool = False) -> Dataset:
     )  # fmt: skip
 
 
-QUARTER = PublicSpec(share=0.25)
-Divide = Callable[[Dataset, int], Partition]
-DIVISIONS: dict[str, Divide] = {
-    "owners": lambda data, seed: natural_partition(data, QUARTER, 1, 2, seed),
-    "iid": lambda data, seed: iid_partition(data, public_part(data, QUARTER, 1, seed), 6, None, seed),
-    "groups": lambda data, seed: iid_partition(data, public_part(data, QUARTER, 1, seed), 6, None, seed, True),
-    "dirichlet": lambda data, seed: dirichlet_partition(
-        data, public_part(data, QUARTER, 1, seed), 6, 0.1, 0.0, None, 1, seed
-    ),
+DIVISIONS: dict[str, dict[str, Any]] = {
+    "owners": {},
+    "iid": {"parties": 6},
+    "groups": {"parties": 6},
+    "dirichlet": {"parties": 6, "alpha": 0.1},
 }
+
+
+def parts_of(data: Dataset, division: str, seed: int, minimum_parties: int = 2, **keys: Any) -> Partition:
+    """A quarter of the owners is held out."""
+    told = {"set": "stroke", "partition": division, "public_share": 0.25, "least_rows": 1}
+    spec = DataSpec.model_validate({**told, **DIVISIONS[division], **keys})
+    return divided(data, spec, minimum_parties, seed)
 
 
 @pytest.mark.parametrize("own_public", [False, True])
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_every_row_is_at_one_party_or_public(division: str, own_public: bool) -> None:
     data = hospitals(own_public)
-    parts = DIVISIONS[division](data, 3)
+    parts = parts_of(data, division, 3)
     sides = [*parts.parties.values(), parts.queries, parts.test]
     assert sorted(np.concatenate(sides).tolist()) == list(range(len(data.y)))
     assert all(len(rows) for rows in sides)
@@ -69,7 +66,7 @@ def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> Non
     """Every patient has rows at two hospitals or more, and so some at one that is held out and at one that is not."""
     plain = hospitals()
     data = replace(plain, patient=np.random.default_rng(1).integers(0, 60, size=len(plain.y)))
-    parts = DIVISIONS[division](data, 3)
+    parts = parts_of(data, division, 3)
     assert data.patient is not None
     private = data.patient[np.concatenate(list(parts.parties.values()))]
     public = data.patient[np.concatenate([parts.queries, parts.test])]
@@ -81,7 +78,7 @@ def test_a_patient_of_two_owners_is_not_public_and_private(division: str) -> Non
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_a_division_depends_on_the_seed(division: str) -> None:
     data = hospitals()
-    first, again, other = (DIVISIONS[division](data, seed) for seed in (1, 1, 2))
+    first, again, other = (parts_of(data, division, seed) for seed in (1, 1, 2))
     assert list(first.parties) == list(again.parties)
     assert all((first.parties[name] == again.parties[name]).all() for name in first.parties)
     assert (first.queries == again.queries).all()
@@ -92,9 +89,9 @@ def test_a_division_depends_on_the_seed(division: str) -> None:
 @pytest.mark.parametrize("own_public", [False, True])
 def test_who_takes_part_does_not_depend_on_labels(division: str, own_public: bool) -> None:
     data = hospitals(own_public)
-    expected = DIVISIONS[division](data, 3)
+    expected = parts_of(data, division, 3)
     for y in (np.zeros_like(data.y), data.y[::-1].copy()):
-        found = DIVISIONS[division](replace(data, y=y), 3)
+        found = parts_of(replace(data, y=y), division, 3)
         assert list(found.parties) == list(expected.parties)
         assert all((found.parties[name] == rows).all() for name, rows in expected.parties.items())
         assert (found.queries == expected.queries).all()
@@ -106,10 +103,10 @@ def test_parties_have_whole_owners_rows_in_their_order() -> None:
     mixed = np.random.default_rng(4).permutation(len(plain.y))
     data = replace(plain, owner=plain.owner[mixed], y=plain.y[mixed])
     for division in ("owners", "groups"):
-        parts = DIVISIONS[division](data, 3)
+        parts = parts_of(data, division, 3)
         for rows in parts.parties.values():
             assert np.array_equal(rows, np.flatnonzero(np.isin(data.owner, data.owner[rows])))
-    by_owner = DIVISIONS["owners"](data, 3).parties
+    by_owner = parts_of(data, "owners", 3).parties
     assert [np.unique(data.owner[rows]).tolist() for rows in by_owner.values()] == [
         [int(name.rpartition("-")[2])] for name in by_owner
     ]
@@ -117,19 +114,19 @@ def test_parties_have_whole_owners_rows_in_their_order() -> None:
 
 def test_the_public_part_is_the_same_for_every_division() -> None:
     data = hospitals()
-    assert len({tuple(divide(data, 5).queries.tolist()) for divide in DIVISIONS.values()}) == 1
+    assert len({tuple(parts_of(data, division, 5).queries.tolist()) for division in DIVISIONS}) == 1
 
 
 def test_owners_are_parties_by_their_size_alone() -> None:
     data = hospitals()
     assert owners_of_size(data, 8).tolist() == [5, 6, 7, 8, 9, 10, 11]
-    parts = natural_partition(data, QUARTER, 8, 2, 0)
+    parts = parts_of(data, "owners", 0, least_rows=8)
     assert len(parts.parties) == 7 - 2
     assert parts.left_out == 5 - 1  # small ones, of which one is held out
     assert sum(len(set(data.y[rows])) == 1 for rows in parts.parties.values()) > 0
-    assert min(len(rows) for rows in natural_partition(data, QUARTER, 1, 2, 0).parties.values()) == 1
+    assert min(len(rows) for rows in parts_of(data, "owners", 0).parties.values()) == 1
     with pytest.raises(NotEnoughParties, match="5 hospitals are left as parties with at least 8 rows, at least 6"):
-        natural_partition(data, QUARTER, 8, 6, 0)
+        parts_of(data, "owners", 0, 6, least_rows=8)
 
 
 def test_nobody_is_held_out_of_so_few() -> None:
@@ -139,11 +136,11 @@ def test_nobody_is_held_out_of_so_few() -> None:
 
 def test_a_party_of_dirichlet_with_too_few_rows_is_left_out_by_the_declared_rule() -> None:
     data = hospitals(own_public=True)
-    public = public_part(data, PublicSpec(share=0.2), 1, 0)
-    sizes = {n: len(rows) for n, rows in dirichlet_partition(data, public, 20, 0.1, 0.0, None, 1, 0).parties.items()}
+    everybody = parts_of(data, "dirichlet", 0, parties=20).parties
+    sizes = {name: len(rows) for name, rows in everybody.items()}
     large = {name for name, size in sizes.items() if size >= 5}
     assert 0 < len(large) < 20 == len(sizes)
-    parts = dirichlet_partition(data, public, 20, 0.1, 0.0, None, 5, 0)
+    parts = parts_of(data, "dirichlet", 0, parties=20, least_rows=5)
     assert (set(parts.parties), parts.left_out) == (large, 20 - len(large))
 
 
@@ -182,10 +179,10 @@ def test_every_row_is_dealt_once_and_nobody_goes_without(alpha: float, parties: 
 def test_there_are_not_more_parties_than_rows() -> None:
     data = hospitals(own_public=True)
     with pytest.raises(NotEnoughParties, match="193 rows for 194 parties"):
-        dirichlet_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 194, 0.1, 0.0, None, 1, 0)
+        parts_of(data, "dirichlet", 0, parties=194)
     with pytest.raises(NotEnoughParties, match="12 hospitals for 13 parties"):
-        iid_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 13, None, 0, whole_owners=True)
-    cut = dirichlet_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 6, 0.1, 0.0, 4, 1, 0)
+        parts_of(data, "groups", 0, parties=13)
+    cut = parts_of(data, "dirichlet", 0, most_rows=4)
     assert max(len(rows) for rows in cut.parties.values()) == 4
-    cut = iid_partition(data, public_part(data, PublicSpec(share=0.2), 1, 0), 7, 5, 1)
+    cut = parts_of(data, "iid", 1, parties=7, most_rows=5)
     assert {len(rows) for rows in cut.parties.values()} == {5}

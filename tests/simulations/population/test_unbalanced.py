@@ -9,7 +9,8 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.kinds import divided, unbalanced
+from consilium.simulations.population.kinds import divided
+from consilium.simulations.population.partition import unbalanced
 from consilium.simulations.population.specs import DataSpec
 
 CLASSES, OWNERS, EACH = 5, 20, 100
