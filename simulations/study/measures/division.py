@@ -53,7 +53,7 @@ def add_features(figures: Figures, case: Case, divided: Divided) -> None:
     figures.series("party", case.parties, "c2st_auc", areas)
     figures.run("c2st_parties", len(judged))
     if len(judged):
-        figures.estimate("c2st_auc_mean", ratio(judged, np.ones(len(judged)), generator))
+        figures.run("c2st_auc_mean", *ratio(judged, np.ones(len(judged)), generator))
 
 
 def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.random.Generator) -> float:

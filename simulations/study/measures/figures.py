@@ -15,9 +15,6 @@ from consilium.simulations.judge import Row
 REPLICATES = 1000
 LEVEL = 0.95
 
-Estimate = tuple[float, float | None, float | None]
-"""Value, low and high."""
-
 
 def ends(drawn: np.ndarray) -> tuple[float, float]:
     """Low and high end of the interval that replicates float64 (n,) give."""
@@ -25,8 +22,11 @@ def ends(drawn: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def ratio(points: np.ndarray, of: np.ndarray, generator: np.random.Generator) -> Estimate:
-    """sum points / sum of, each float64 (parties,), `of` positive; with `of` all 1 it is the mean over parties.
+def ratio(
+    points: np.ndarray, of: np.ndarray, generator: np.random.Generator
+) -> tuple[float, float | None, float | None]:
+    """sum points / sum of, each float64 (parties,), `of` positive, with both ends of its interval over parties; with
+    `of` all 1 it is the mean over parties.
 
     >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
     (0.5, 0.5, 0.5)
@@ -139,11 +139,6 @@ class Figures:
     def run(self, metric: str, value: float, low: float | None = None, high: float | None = None) -> None:
         """Of the whole cell."""
         self.add("run", "", metric, value, low, high)
-
-    def estimate(self, metric: str, estimate: Estimate | None, scope: str = "run", name: str = "") -> None:
-        """With its interval; nothing where there is none."""
-        if estimate is not None:
-            self.add(scope, name, metric, *estimate)
 
     def spread(self, metric: str, values: np.ndarray) -> None:
         """Mean and `QUANTILES` of float (n,) as METRIC_mean, METRIC_p10 ...; nothing where there are no values."""

@@ -112,7 +112,7 @@ def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method
 def _add(figures: Figures, case: Case, name: str, gains: Gains) -> None:
     by_party, generator = gains.by_party, np.random.default_rng([case.seed, _PURPOSE])
     figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
-    figures.estimate(name, ratio(gains.points, gains.of, generator))
+    figures.run(name, *ratio(gains.points, gains.of, generator))
     figures.run(f"{name}_parties", len(by_party))
     better, worse = int((by_party > _EQUAL).sum()), int((by_party < -_EQUAL).sum())
     figures.run(f"{name}_better", better)

@@ -36,9 +36,9 @@ from consilium.simulations.study.summaries.sentences import PointShift, answers_
 from consilium.simulations.study.summaries.tidy import (
     AS_RISKS,
     JUDGED,
+    LESS_IS_BETTER,
     MEASURED,
     axis_names,
-    less_is_better,
     metric_words,
     noun,
     title,
@@ -194,7 +194,7 @@ def _methods(view: StudyView) -> list[Exhibit | None]:
 
 def _means(view: StudyView, metric: str, folded: bool) -> Exhibit | None:
     heading = f"{upper_first(metric_words(metric))} of each method"
-    less = " Less is better." if less_is_better(metric) else ""
+    less = " Less is better." if metric in LESS_IS_BETTER else ""
     reading = f"On the public test rows; below each mean its interval.{less}"
     columns = [(name, metric) for name in judged(view, metric)]
     return figures_table(view, f"methods-{metric}", heading, reading, columns, folded)

@@ -46,16 +46,7 @@ JUDGED = ("auc", "accuracy", "balanced_accuracy", "brier", "ece")
 """By which models are judged."""
 AS_RISKS = ("net_benefit", "calibration_level", "calibration_slope")
 """By which their probabilities of the second class are judged as risks, at other places."""
-
-
-def less_is_better(metric: str) -> bool:
-    """
-    >>> less_is_better("brier"), less_is_better("auc")
-    (True, False)
-    """
-    return metric in ("brier", "ece", "log_loss")
-
-
+LESS_IS_BETTER = ("brier", "ece")
 _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
