@@ -133,7 +133,7 @@ SPLIT = (
 def study_table(folder: Path) -> None:
     """A line for each division of a finished `consilium study naturals`, at its first epsilon, the largest first."""
     files = open_study(folder)
-    view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
+    view = study_view(files.results, files.facts["axes"], row_scores=files.row_scores)
     epsilon, metric = view.order["epsilon"][0], view.metric or ""
     sizes = {name: view.mean((epsilon, name), "division", "parties") or 0.0 for name in view.order["division"]}
     groups = {"mean, 40 parties or more": [name for name in sizes if sizes[name] >= MANY]}

@@ -10,7 +10,6 @@ import numpy as np
 
 from consilium.models.evaluation import calibration, evaluate
 from consilium.simulations.divide import Case
-from consilium.simulations.home_scores import PartyRows, area_scores
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Arrays, Predicted
 from consilium.simulations.metrics import (
     Interval,
@@ -21,10 +20,8 @@ from consilium.simulations.metrics import (
     brier_row_scores,
     calibration_lines,
     drawn_intervals,
-    logit_interval,
     mean_interval,
     net_benefit_scores,
-    normal_interval,
     one_against_rest,
     pooled_effect,
     ratio_interval,
@@ -36,9 +33,9 @@ class Row(NamedTuple):
     """One figure of one cell.
 
     method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
-    teachers and their votes without noise. scope: "run", "class", "party" or "group" (of parties); name: which
-    of them ("" for "run"). metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None
-    where it has none. Intervals over seeds are the report's.
+    teachers and their votes without noise. scope: "run", "class" or "party"; name: which of them ("" for "run").
+    metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None where it has none.
+    Intervals over seeds are the report's.
     """
 
     method: str
@@ -179,42 +176,34 @@ def _calibrated(
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    truth, rows = case.home_y, case.once("home rows", lambda: PartyRows.of(case.home_party))
-    right, brier, areas = home.argmax(axis=1) == truth, brier_row_scores(home, truth), area_scores(rows, home, truth)
-    classes = rows.counts(truth, len(case.classes))
-    figures = zip(
-        [case.parties[index] for index in rows.party],
-        rows.count.tolist(),
-        rows.counts(right, 2)[:, 1].tolist(),
-        _with_errors(rows, brier),
-        _with_errors(rows, areas),
-        np.where(classes > 0, classes, len(truth)).min(axis=1).tolist(),
-        strict=True,
-    )
-    for name, count, hits, (mean, error), (area, area_error), rarest in figures:
+    truth, classes = case.home_y, len(case.classes)
+    right, brier = home.argmax(axis=1) == truth, brier_row_scores(home, truth)
+    party, first = np.unique(case.home_party, return_index=True)
+    correct, rows = np.add.reduceat(right.astype(np.float64), first), np.diff(np.r_[first, len(truth)])
+    in_order, pairs = np.zeros((2, len(party)))
+    for place, index in enumerate(party.tolist()):
+        name, mine = case.parties[index], slice(first[place], first[place] + rows[place])
+        count, y = int(rows[place]), truth[mine]
         yield _row(method, PARTY, name, "rows", count)
-        yield _row(method, PARTY, name, "accuracy", hits / count, wilson(hits, count))
-        yield _row(method, PARTY, name, "brier", mean, normal_interval(mean, error) if count > 1 else None)
-        if not math.isnan(area):
-            yield _row(method, PARTY, name, "auc", area, logit_interval(area, area_error, rarest))
+        yield _row(method, PARTY, name, "accuracy", correct[place] / count, wilson(correct[place], count))
+        interval = mean_interval(brier[mine]) if count > 1 else None
+        yield _row(method, PARTY, name, "brier", float(brier[mine].mean()), interval)
+        areas = auc_row_scores(home[mine], y)
+        if areas is not None:
+            of_class = np.bincount(y)
+            interval = area_interval(areas, int(of_class[of_class > 0].min()))
+            yield _row(method, PARTY, name, "auc", float(areas.mean()), interval)
+            pairs[place] = of_class.prod()
+            in_order[place] = float(areas.mean()) * pairs[place]
     yield _row(method, RUN, "", "home_rows", len(truth))
     for metric, points in (("accuracy", right), ("brier", brier)):
-        interval = ratio_interval(np.bincount(rows.group, weights=points), rows.count)
+        interval = ratio_interval(np.add.reduceat(points.astype(np.float64), first), rows)
         yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(interval))
-    if len(case.classes) == 2 and (both := classes.all(axis=1)).any():
-        in_order, pairs = np.zeros(len(case.parties)), np.zeros(len(case.parties))
-        pairs[rows.party[both]] = classes[both].prod(axis=1)
-        in_order[rows.party[both]] = rows.means(areas)[both] * classes[both].prod(axis=1)
-        interval = ratio_interval(in_order[pairs > 0], pairs[pairs > 0])
+    if classes == 2 and (both := pairs > 0).any():
+        interval = ratio_interval(in_order[both], pairs[both])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
-    if len(case.classes) == 2 and len(truth):
-        yield from _calibrated(method, "home_", [home], truth, rows.group)
-
-
-def _with_errors(rows: PartyRows, values: np.ndarray) -> Iterator[tuple[float, float]]:
-    """Of each party the mean of its rows' float64 (rows,), and that mean's standard error."""
-    errors = rows.deviations(values) / np.sqrt(rows.count)
-    return zip(rows.means(values).tolist(), errors.tolist(), strict=True)
+    if classes == 2 and len(truth):
+        yield from _calibrated(method, "home_", [home], truth, np.repeat(np.arange(len(party)), rows))
 
 
 def _clipped(interval: Interval | None) -> Interval | None:
@@ -246,8 +235,6 @@ def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
         "balanced_accuracy": [balanced_row_scores(draw, y) for draw in drawn],
         "brier": [brier_row_scores(draw, y) for draw in drawn],
     }
-    if drawn[0].shape[1] == 2 and len(np.unique(y)) == 2:
-        scores["net_benefit"] = [_net_benefit(draw, y) for draw in drawn]
     return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 

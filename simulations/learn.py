@@ -31,7 +31,7 @@ from consilium.simulations.metrics import Metric, area_interval, leading_metric,
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.release import Recorded
 from consilium.student.config import StudentSpec
-from consilium.student.learn import train
+from consilium.student.learn import inputs, train
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Of the answers, of the curve by labels."""
@@ -65,10 +65,8 @@ class CurveLearner:
 
     def __init__(self, public: PublicTruth, spec: StudentSpec, seed: int) -> None:
         self._spec, self._seed, self._schema = spec, seed, public.schema
-        bare = spec.inputs == "features"
         self.queries = public.queries
-        self._rows = public.queries if bare else public.schema.inputs(public.queries)
-        self._test = public.test_x if bare else public.schema.inputs(public.test_x)
+        self._rows, self._test = (inputs(spec, public.schema, rows) for rows in (public.queries, public.test_x))
         self._y = public.test_y
         self.metric: Metric = leading_metric(public.test_y, len(public.schema.classes))
 
@@ -203,9 +201,7 @@ def learning_curves(
     with stage(progress, CURVES):
         if mode == "none":
             return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
-        width = (
-            len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
-        )
+        width = inputs(spec, truth.schema, truth.queries[:1]).shape[1]
         whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
         if not whole.bisected:
             return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}

@@ -156,14 +156,24 @@ def apply_override(table: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
+    if key == DATA_SET and isinstance(table.get("data"), dict):
+        table["data"].pop("label_cost", None)  # of the rows that the file names
+    put(table, key, value)
+
+
+def put(table: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key in a nested table; one that chooses a kind drops the keys that only the former kind has.
+
+    Raises
+    ------
+    ConfigError : a table is needed where the table has a value.
+    """
     *parents, last = key.split(".")
     for parent in parents:
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
-            raise ConfigError(f"--set {override!r}: {parent} is a value, not a table")
+            raise ConfigError(f"{key}: {parent} is a value, not a table", "Correct the key")
     table[last] = value
-    if key == DATA_SET:
-        table.pop("label_cost", None)  # of the rows that the file names
     drop_other_kinds(table, last, TAGS.get(key, ()))
 
 

@@ -9,15 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.guarantees import Guarantee
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.privacy import promised
+from consilium.models.base import softmax
 from consilium.protocol.models import Frozen
 from consilium.simulations.divide import Case
 from consilium.simulations.vote import Ensemble
 
 Arrays = dict[str, np.ndarray]
 """By name; texts are arrays of str."""
+
+
+def linear_probabilities(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Of `x` float (rows, inputs) and weights (inputs + 1, classes), the intercept last: float64 (rows, classes)."""
+    return softmax(x @ weights[:-1] + weights[-1])
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,19 @@ class StatedGuarantee:
             "unit": self.unit.value,
             "neighbouring": self.neighbouring.value,
         }
+
+    def noise_multiplier(self, rounds: int) -> float:
+        """z: the least noise at which so many noisy sums cost this at most. In each a unit has length C at most, and
+        the noise has deviation z C.
+
+        A unit that is replaced moves a sum by 2 C, one that gives nothing, 0 in its place, by C: a round is
+        mu-Gaussian-DP with mu = 2 / z or 1 / z, and rounds compose exactly (`accounting.curves.gdp`).
+
+        >>> round(StatedGuarantee(1.0, 1e-5, Unit.RECORD, Neighbouring.REPLACE).noise_multiplier(10), 2)
+        23.59
+        """
+        moved = 2 if self.neighbouring is Neighbouring.REPLACE else 1
+        return sigma_needed(rounds, self.epsilon, self.delta, moved, scalar=True)
 
 
 BY_CLASS = "by_class."
@@ -106,9 +126,10 @@ class StudyMethod(Frozen):
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
 
         Two cases of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a
-        method. Its own keys decide too, and need not be told.
+        method. Its own keys decide too, and need not be told. Here: what it guarantees.
         """
-        raise NotImplementedError
+        guarantee = self.guarantee(case)
+        return {} if guarantee is None else guarantee.to_json()
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """Everything that it takes, from training to predictions. Deterministic in the case.
@@ -139,13 +160,6 @@ class PromisedMethod(StudyMethod):
             return StatedGuarantee.of(promised(case.config))
         privacy = case.config.privacy
         return StatedGuarantee(self.epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        privacy = case.config.privacy
-        promise = {"promise": case.config.promise()} if self.epsilon is None else {}
-        unit = {"unit": privacy.unit.value, "neighbouring": privacy.neighbouring.value}
-        return {**promise, "delta": privacy.delta, **unit}
 
 
 def needed(ensemble: Ensemble | None, name: str) -> Ensemble:

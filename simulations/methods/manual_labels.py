@@ -195,15 +195,20 @@ class HandLabels:
         self._classes = len(public.schema.classes)
         self._lots = [by_lot(seed, draw, len(public.labels)) for draw in range(MOST_DRAWS[mode])]
         self.metric: Metric = leading_metric(public.test_y, self._classes)
-        represented, test = public.schema.inputs(public.queries), public.schema.inputs(public.test_x)
+        schema, labels = public.schema, public.labels
+        plain_rows, plain_test = schema.inputs(public.queries), schema.inputs(public.test_x)
         bare = spec.inputs == "features"
-        own_rows, own_test = (public.queries, public.test_x) if bare else (represented, test)
-        self.width, self._own_width = represented.shape[1], own_rows.shape[1]
-        self._learners: dict[str, Learn] = {
-            OWN: _own_learner(public, spec, own_rows, own_test, seed),
-            PLAIN: _plain_learner(public, represented, test),
-        }
-        whole = effort(spec.trainer, len(represented), self._own_width, self._classes, mode)
+        own_rows, own_test = (public.queries, public.test_x) if bare else (plain_rows, plain_test)
+        self.width, self._own_width = plain_rows.shape[1], own_rows.shape[1]
+
+        def own(chosen: np.ndarray, draw: int) -> np.ndarray:
+            return learnt_by_hand(schema, spec, own_rows, labels, chosen, seed + draw).predict_proba(own_test)
+
+        def plain(chosen: np.ndarray, draw: int) -> np.ndarray:
+            return train_plain(plain_rows[chosen], labels[chosen], self._classes).predict_proba(plain_test)
+
+        self._learners: dict[str, Learn] = {OWN: own, PLAIN: plain}
+        whole = effort(spec.trainer, len(own_rows), self._own_width, self._classes, mode)
         self._searched = (OWN, PLAIN) if whole.bisected else (PLAIN,)
         self._known: dict[int, np.ndarray] = {}
         self.better: dict[int, str] = {}
@@ -215,17 +220,15 @@ class HandLabels:
         So the choice of the trainer is made on the test rows, in favour of the labels by hand. A trainer that takes
         long is not tried (`effort`). Learned once, however many students are compared with it.
         """
-        if count not in self._known:
-            self._known[count] = self._learnt(count)
-        return self._known[count]
-
-    def _learnt(self, count: int) -> np.ndarray:
+        if count in self._known:
+            return self._known[count]
         scores = {}
         for name in self._searched:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
-            scores[name] = np.stack([self._scores(learn(self._lots[draw][:count], draw)) for draw in range(draws)])
+            scores[name] = np.stack([self.score(learn(self._lots[draw][:count], draw)) for draw in range(draws)])
         self.better[count] = max(scores, key=lambda name: float(scores[name].mean()))
-        return scores[self.better[count]]
+        self._known[count] = scores[self.better[count]]
+        return self._known[count]
 
     @property
     def searches_own(self) -> bool:
@@ -246,44 +249,33 @@ class HandLabels:
         the leading metric between draws), intervals (of one draw, see `drawn_intervals`), and the leading metric's mean
         for each trainer by name.
         """
+        y, names = self._public.test_y, self._public.schema.classes
         learnt_by: dict[str, list[np.ndarray]] = {}
         for name, learn in self._learners.items():
-            draws = 1 if self._by_rows else self._draws(name, count)
-            learnt_by[name] = [learn(self._as_chosen(draw)[:count], draw) for draw in range(draws)]
-        metrics = {
-            name: [self._metrics(probabilities) for probabilities in learnt] for name, learnt in learnt_by.items()
-        }
+            lots = [self._asked] if self._by_rows else self._lots[: self._draws(name, count)]
+            learnt_by[name] = [learn(lot[:count], draw) for draw, lot in enumerate(lots)]
+        metrics = {name: [evaluate(draw, y, names) for draw in learnt] for name, learnt in learnt_by.items()}
         means = {name: mean_metrics(of) for name, of in metrics.items()}
         better = max(means, key=lambda name: means[name][self.metric])
         values = [item[self.metric] for item in metrics[better]]
-        names = self._public.schema.classes
         return {
             "labels": count,
             "trainer": better,
             **means[better],
             "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "draws": len(values),
-            "intervals": drawn_intervals(learnt_by[better], self._public.test_y, names, one=True),
+            "intervals": drawn_intervals(learnt_by[better], y, names, one=True),
             **{name: of[self.metric] for name, of in means.items()},
         }
 
     def score(self, probabilities: np.ndarray) -> np.ndarray:
         """Row scores float64 (test,) of any model's probabilities (test, classes) of the test rows."""
-        return self._scores(probabilities)
-
-    def _scores(self, probabilities: np.ndarray) -> np.ndarray:
         return row_scores(probabilities, self._public.test_y, self.metric)
-
-    def _metrics(self, probabilities: np.ndarray) -> dict[str, Any]:
-        return evaluate(probabilities, self._public.test_y, self._public.schema.classes)
 
     def _draws(self, name: str, count: int) -> int:
         if name == PLAIN:
             return draws_of(plain_operations(count, self.width), self._mode)
         return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
-
-    def _as_chosen(self, draw: int) -> np.ndarray:
-        return self._asked if self._by_rows else self._lots[draw]
 
 
 def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
@@ -301,16 +293,3 @@ def learnt_by_hand(
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
-
-
-def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test: np.ndarray, seed: int) -> Learn:
-    def learn(chosen: np.ndarray, draw: int) -> np.ndarray:
-        model = learnt_by_hand(public.schema, spec, rows, public.labels, chosen, seed + draw)
-        return model.predict_proba(test)
-
-    return learn
-
-
-def _plain_learner(public: PublicTruth, rows: np.ndarray, test: np.ndarray) -> Learn:
-    classes = len(public.schema.classes)
-    return lambda chosen, draw: train_plain(rows[chosen], public.labels[chosen], classes).predict_proba(test)

@@ -28,7 +28,14 @@ from consilium.models.keys import TeacherKind
 from consilium.report.words import NOISY_AVERAGE
 from consilium.simulations.divide import Case
 from consilium.simulations.linear_teachers import DirectionSum, has_linear_scores
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed
+from consilium.simulations.methods.base import (
+    TEST_DRAWS,
+    Predicted,
+    PromisedMethod,
+    StatedGuarantee,
+    linear_probabilities,
+    needed,
+)
 from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
@@ -48,24 +55,27 @@ class LinearDraws:
     """Linear models, one for each draw of noise: weights float64 (inputs + 1, classes), the intercept last."""
 
     weights: list[np.ndarray] = field(repr=False)
+    figures: dict[str, float]
 
     def probabilities(self, x: np.ndarray) -> list[np.ndarray]:
         """Of `x` float (rows, inputs), by each draw: float64 (rows, classes)."""
-        return [softmax(linear_scores_of(x, weights)) for weights in self.weights]
+        return [linear_probabilities(x, weights) for weights in self.weights]
 
-
-@dataclass(frozen=True)
-class NoisyAverages(LinearDraws):
-    """The average with noise. shrinkage: s. noise_deviation: of the noise on a weight, before anything is done to
-    it."""
-
-    shrinkage: float
-    noise_deviation: float
+    def predicted(self, case: Case) -> Predicted:
+        """Judged on the test rows as the mean over draws; at home, and as `Predicted.test`, it is the first draw."""
+        inputs = case.config.rows.inputs
+        drawn = self.probabilities(inputs(case.test_x)) if len(case.test_y) else []
+        return Predicted(
+            test=drawn[0] if drawn else None,
+            home=linear_probabilities(inputs(case.home_x), self.weights[0]) if len(case.home_y) else None,
+            figures=self.figures,
+            arrays={TEST_DRAWS: np.stack(drawn).astype(np.float32)} if drawn else {},
+        )
 
 
 def noisy_averages(
     summed: DirectionSum, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
-) -> NoisyAverages:
+) -> LinearDraws:
     """`_DRAWS` of them, with the shrinkage whose draws are the best in the mean on the public rows `pool_x` float
     (pool, inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights.
     """
@@ -77,21 +87,17 @@ def noisy_averages(
     chosen = np.sort(generator.permutation(len(pool_y))[:_MOST_CHOOSE])
     x, y = pool_x[chosen], pool_y[chosen]
     principal, metric = _Principal.of(x), leading_metric(y, summed.total.shape[1])
-    best, most = NoisyAverages([], 0.0, deviation), -math.inf
+    terms = {"epsilon": promise.epsilon, "delta": promise.delta}
+    best, most = LinearDraws([], terms), -math.inf
     for shrinkage in SHRINKAGES:
         weights = [calibrated(principal.shrunk(average, shrinkage), x, y) for average in drawn]
-        averages = NoisyAverages(weights, shrinkage, deviation)
+        averages = LinearDraws(weights, {**terms, "shrinkage": shrinkage, "noise_deviation": deviation})
         reached = float(
             np.mean([row_scores(probabilities, y, metric).mean() for probabilities in averages.probabilities(x)])
         )
         if reached > most:
             best, most = averages, reached
     return best
-
-
-def linear_scores_of(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Of `x` float (rows, inputs) and weights (inputs + 1, classes), the intercept last: float64 (rows, classes)."""
-    return x @ weights[:-1] + weights[-1]
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ class _Principal:
 
 
 def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of weights (inputs, classes) those of `NoisyAverages`: with the factor and the intercept of least log loss.
+    """Of weights (inputs, classes) those that are used: with the factor and the intercept of least log loss.
 
     The loss is convex in both. A class that no row has gets the least intercept there is.
     """
@@ -140,7 +146,7 @@ def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([weights * (result.x[0] / deviation), result.x[None, 1:]])
 
 
-def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSum | None) -> NoisyAverages | str:
+def averages_of(case: Case, promise: StatedGuarantee | None, summed: DirectionSum | None) -> LinearDraws | str:
     """Those of a case, at the promise; or why there are none. summed: of its parties, None where some are not
     linear."""
     simulation, schema = case.scenario.simulation, case.config.rows
@@ -188,7 +194,6 @@ def why_none(spec: TeacherKind, epsilon: float, mixed: bool) -> str:
 class NoisyAverage(PromisedMethod):
     """The average of this module. What is chosen on the pool's true labels, at no charge, speaks for it.
 
-    Judged on the test rows as the mean over draws of the noise; at home, and as `Predicted.test`, it is the first draw.
     figures: epsilon, delta, shrinkage, noise_deviation (of a weight).
     """
 
@@ -199,21 +204,6 @@ class NoisyAverage(PromisedMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
-        promise = self.guarantee(case)
-        voted = needed(ensemble, self.name)
-        averages = averages_of(case, promise, voted.direction_sum(len(case.parties), case.config.teachers_per_party))
-        if isinstance(averages, str) or promise is None:
-            return Predicted(absent=str(averages))
-        schema, tested = case.config.rows, len(case.test_y)
-        drawn = np.stack(averages.probabilities(schema.inputs(case.test_x))) if tested else None
-        return Predicted(
-            test=None if drawn is None else drawn[0],
-            home=averages.probabilities(schema.inputs(case.home_x))[0] if len(case.home_y) else None,
-            figures={
-                "epsilon": promise.epsilon,
-                "delta": promise.delta,
-                "shrinkage": averages.shrinkage,
-                "noise_deviation": averages.noise_deviation,
-            },
-            arrays={} if drawn is None else {TEST_DRAWS: drawn.astype(np.float32)},
-        )
+        summed = needed(ensemble, self.name).direction_sum(len(case.parties), case.config.teachers_per_party)
+        averages = averages_of(case, self.guarantee(case), summed)
+        return Predicted(absent=averages) if isinstance(averages, str) else averages.predicted(case)

@@ -21,15 +21,12 @@ from consilium.simulations.vote import Ensemble
 class Pate(StudyMethod):
     """Noisy votes, charged and released one query after the other, and the student that learns from them.
 
-    figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the query budget
-    alone), epsilon_guaranteed (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums
-    are exact, or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
-    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
-    known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
-    the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
-    student was told could be published.
-    arrays: asked_rows, outcome, labels, int64 (n,), in the order asked, with the rows that came after the last answer;
-    by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
+    figures: asked, answered, reinforced; parties, teachers; epsilon (promised, from the query budget alone),
+    epsilon_as_histogram (the same promise as the papers charge it), epsilon_spent (of the counts that came out),
+    epsilon_data_dependent (at the votes at hand, exact where that is known), epsilon_published (at the votes, by the
+    papers' bounds), epsilon_sanitised, delta; labels_right (share of the answered), labels_per_epsilon (of `epsilon`).
+    Only the first two epsilons, the sanitised one, and what the student was told could be published.
+    arrays: by class (of how many, `base.BY_CLASS`): labels_right, abstained, answered.
     """
 
     title: ClassVar[str] = STUDENT
@@ -74,7 +71,6 @@ def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
         "parties": float(len(case.parties)),
         "teachers": float(len(case.parties) * config.teachers_per_party),
         "epsilon": epsilon,
-        "epsilon_guaranteed": replayed.promised.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
         "epsilon_spent": replayed.spent["spent"].epsilon,
         "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,
@@ -90,17 +86,12 @@ def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
 def _arrays(case: Case, replayed: Replayed) -> dict[str, np.ndarray]:
     queried, answered = _queried(replayed), replayed.outcomes == Outcome.ANSWERED
     truth = case.pool_y[replayed.rows]
-    by_class = {
+    counts = {
         "labels_right": _counts(case, truth, answered & (replayed.labels == truth), answered),
         "abstained": _counts(case, truth, replayed.outcomes == Outcome.ABSTAINED, queried),
         "answered": _counts(case, truth, answered, queried),
     }
-    return {
-        "asked_rows": replayed.rows,
-        "outcome": replayed.outcomes,
-        "labels": replayed.labels,
-        **{BY_CLASS + name: counts for name, counts in by_class.items()},
-    }
+    return {BY_CLASS + name: counted for name, counted in counts.items()}
 
 
 def _queried(replayed: Replayed) -> np.ndarray:

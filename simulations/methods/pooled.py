@@ -147,10 +147,6 @@ class PooledModel(StudyMethod):
         " which says what there is to learn",
     )
 
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {}
-
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
         rows = np.concatenate([case.partition.parties[party] for party in case.parties])

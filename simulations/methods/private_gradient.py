@@ -4,8 +4,7 @@ all parties.
 In each round every unit (a record, a patient's rows at a party, a party) has the mean gradient of its rows' log loss,
 clipped to Euclidean norm C; parties add up those of their units, and the sum over all parties gets one Gaussian noise
 of deviation z C (Abadi et al. 2016, arXiv 1607.00133, without sampling: all rows are in every round, so that nothing
-is gained by sampling and rounds compose exactly). A unit that is replaced moves a sum by 2 C, one that gives nothing, 0
-in place of its gradient, by C: a round is mu-Gaussian-DP with mu = 2 / z or 1 / z (`accounting.curves.gdp`).
+is gained by sampling): see `StatedGuarantee.noise_multiplier`.
 
 The sum is divided by the number n of units, which decides how long a step is. Where units are added or removed n is no
 secret of theirs alone: a step is chosen at no charge anyhow, as rounds and C are, on the pool's true labels.
@@ -23,13 +22,11 @@ import numpy as np
 from pydantic import Field
 from scipy.special import expit
 
-from consilium.accounting.curves.gdp import sigma_needed
-from consilium.accounting.units import Neighbouring, Unit
-from consilium.models.base import softmax
+from consilium.accounting.units import Unit
 from consilium.report.words import PRIVATE_GRADIENT
 from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee
-from consilium.simulations.methods.noisy_average import LinearDraws, calibrated, linear_scores_of
+from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
+from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
 from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
@@ -49,8 +46,6 @@ MOST_NUMBERS = 30_000_000
 """Rows times inputs times classes: of so many, all rounds of all trials take a minute."""
 _AT_ONCE = 1_000_000
 _PURPOSE = 0x6772616469656E74
-_MOVED = {Neighbouring.REPLACE: 2, Neighbouring.ADD_OR_REMOVE: 1}
-"""By how many C one unit moves a sum."""
 
 
 class Setting(NamedTuple):
@@ -124,16 +119,6 @@ def _shortening(lengths: np.ndarray, clips: np.ndarray) -> np.ndarray:
     return np.minimum(1.0, clips / np.maximum(lengths, 1e-30)).astype(np.float32)
 
 
-def noise_multiplier(promise: StatedGuarantee, rounds: int) -> float:
-    """z: the least noise at which so many rounds cost the promise at most.
-
-    >>> promise = StatedGuarantee(1.0, 1e-5, Unit.RECORD, Neighbouring.REPLACE)
-    >>> round(noise_multiplier(promise, 10), 2)
-    23.59
-    """
-    return sigma_needed(rounds, promise.epsilon, promise.delta, _MOVED[promise.neighbouring], scalar=True)
-
-
 def descend(
     rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noise: float, seed: Sequence[int]
 ) -> np.ndarray:
@@ -162,18 +147,10 @@ def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
     return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
 
 
-@dataclass(frozen=True)
-class NoisyDescent(LinearDraws):
-    """What private gradient descent came to. figures: see `PrivateGradient`."""
-
-    figures: dict[str, float]
-
-
 class PrivateGradient(PromisedMethod):
     """Gradient descent of this module, in the federation's unit. What is left out is chosen on the pool's true labels,
     at no charge, which speaks for the rival; so are each draw's factor and intercept (`noisy_average.calibrated`).
 
-    Judged on the test rows as the mean over draws of the noise; at home, and as `Predicted.test`, it is the first draw.
     figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
     """
 
@@ -191,18 +168,10 @@ class PrivateGradient(PromisedMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where `descent` says why."""
-        descent, schema = self.descent(case), case.config.rows
-        if isinstance(descent, str):
-            return Predicted(absent=descent)
-        drawn = descent.probabilities(schema.inputs(case.test_x)) if len(case.test_y) else []
-        return Predicted(
-            test=drawn[0] if drawn else None,
-            home=_probabilities(schema.inputs(case.home_x), descent.weights[0]) if len(case.home_y) else None,
-            figures=descent.figures,
-            arrays={TEST_DRAWS: np.stack(drawn).astype(np.float32)} if drawn else {},
-        )
+        descent = self.descent(case)
+        return Predicted(absent=descent) if isinstance(descent, str) else descent.predicted(case)
 
-    def descent(self, case: Case) -> NoisyDescent | str:
+    def descent(self, case: Case) -> LinearDraws | str:
         """The models; or why there are none: nothing finite is promised, or it takes more than `MOST_NUMBERS`."""
         promise, schema = self.guarantee(case), case.config.rows
         if promise is None or promise.epsilon <= 0:
@@ -220,7 +189,7 @@ class PrivateGradient(PromisedMethod):
         rounds, setting = self._chosen(search)
         drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
         models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
-        return NoisyDescent(
+        return LinearDraws(
             models,
             {
                 "epsilon": promise.epsilon,
@@ -229,7 +198,7 @@ class PrivateGradient(PromisedMethod):
                 "rounds": float(rounds),
                 "clip": setting.clip,
                 "step": setting.step,
-                "noise_multiplier": noise_multiplier(promise, rounds),
+                "noise_multiplier": promise.noise_multiplier(rounds),
             },
         )
 
@@ -267,18 +236,14 @@ class _Search:
         start = np.zeros((self.rows.x.shape[1], classes))
         shares = (np.bincount(self.pool_y, minlength=classes) + 1) / (len(self.pool_y) + classes)
         start[-1] = np.log(shares)
-        noise = noise_multiplier(self.promise, rounds)
+        noise = self.promise.noise_multiplier(rounds)
         return descend(self.rows, start, settings, rounds, noise, [self.seed, _PURPOSE, purpose])
 
     def best(self, rounds: int, settings: Sequence[Setting]) -> tuple[float, Setting]:
         """What the first of the best settings reaches on the pool in the mean over draws, and which it is."""
         metric = leading_metric(self.pool_y, self.rows.wanted.shape[1])
         models = self.models(rounds, [setting for setting in settings for _ in range(self.tried)], 0)
-        reached = [row_scores(_probabilities(self.pool_x, model), self.pool_y, metric).mean() for model in models]
+        reached = [row_scores(linear_probabilities(self.pool_x, model), self.pool_y, metric).mean() for model in models]
         means = np.array(reached).reshape(-1, self.tried).mean(axis=1)
         place = int(np.argmax(np.where(np.isfinite(means), means, -math.inf)))
         return float(means[place]), settings[place]
-
-
-def _probabilities(x: np.ndarray, model: np.ndarray) -> np.ndarray:
-    return softmax(linear_scores_of(x, model))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,10 +27,6 @@ class LocalOnly(StudyMethod):
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["local"] = "local"
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
@@ -82,10 +78,6 @@ class Plurality(StudyMethod):
     needs_ensemble: ClassVar[bool] = True
 
     name: Literal["plurality"] = "plurality"
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""

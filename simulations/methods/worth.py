@@ -6,14 +6,13 @@ true labels. So the guarantee of the labels covers it, and anybody with the trut
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from consilium.node.progress import HAND_LABELS
+from consilium.node.progress import HAND_LABELS, stage
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth
 from consilium.simulations.population.specs import HandLabelMode
@@ -26,7 +25,6 @@ _REPLICATES = 1000
 _FINE, _COARSE = 1.1, 1.35
 """Ratio of neighbouring numbers at which the search for the number itself, and for its interval's ends, stops."""
 
-T = TypeVar("T")
 Learnt = Callable[[int], np.ndarray]
 """How many labels -> float64 (draws, test): row scores (`row_scores`) of what was learnt, one line for each draw."""
 
@@ -68,19 +66,6 @@ def break_even(student: np.ndarray, learnt: Learnt, most: int, generator: np.ran
         curve.add(between)
         ends = curve.interval()
     return BreakEven(*(_rounded(value, fewest) for value in (curve.mean_crossing(), *ends)))
-
-
-def most_tries(most: int) -> int:
-    """Numbers of labels that `break_even` tries at most, about: three bisections, and where they begin.
-
-    >>> [most_tries(most) for most in (5, 100, 9000)]
-    [2, 15, 19]
-    """
-    ratio = math.log(max(most, FEWEST) / FEWEST)
-    if not ratio:
-        return 2
-    halvings = [max(0, math.ceil(math.log2(ratio / math.log(least)))) for least in (_FINE, _COARSE, _COARSE)]
-    return 2 + sum(halvings)
 
 
 def crossing(counts: np.ndarray, heights: np.ndarray, level: np.ndarray | float) -> np.ndarray:
@@ -172,11 +157,10 @@ def _rounded(value: float, fewest: int) -> float:
 _PURPOSE = 0x776F727468
 
 
-def labels_reaching(by_hand: HandLabels, student: np.ndarray, seed: int, learnt: Learnt | None = None) -> BreakEven:
-    """How many labels by hand reach a student with probabilities `student` float64 (test, classes). learnt: of
-    `by_hand`, where somebody counts."""
+def labels_reaching(by_hand: HandLabels, student: np.ndarray, seed: int) -> BreakEven:
+    """How many labels by hand reach a student with probabilities `student` float64 (test, classes)."""
     generator = np.random.default_rng([seed, _PURPOSE])
-    return break_even(by_hand.score(student), learnt or by_hand.learnt, by_hand.most, generator)
+    return break_even(by_hand.score(student), by_hand.learnt, by_hand.most, generator)
 
 
 def worth(
@@ -204,26 +188,22 @@ def worth(
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
     by_hand = HandLabels(public, spec, queried, seed, mode)
-    tries, done = 2 + (most_tries(by_hand.most) if by_hand.searches_own else 0), Counter[str]()
-    progress(HAND_LABELS, 0, tries)
     searched: dict[str, Any] = {}
-    if by_hand.searches_own:  # the plain trainer alone would say that the student is worth more than it is
-        learnt = _counted(by_hand.learnt, tries, done, progress)
-        even = labels_reaching(by_hand, student, seed, learnt)
-        aim = math.log(max(1.0, min(even.labels, by_hand.most)))
-        searched = {
-            "hand_labels": _number(even.labels),
-            "low": _number(even.low),
-            "high": _number(even.high),
-            "level": LEVEL,
-            "fewest": min(by_hand.better),
-            "most": by_hand.most,
-            "trainer": by_hand.better[min(by_hand.better, key=lambda count: abs(math.log(count) - aim))],
-            "draws": MOST_DRAWS[mode],
-        }
-    metrics_of = _counted(by_hand.metrics_of, tries, done, progress)
-    points = {count: metrics_of(count) for count in {released, len(queried)}}  # one training where all were released
-    progress(HAND_LABELS, tries, tries)
+    with stage(progress, HAND_LABELS):
+        if by_hand.searches_own:  # the plain trainer alone would say that the student is worth more than it is
+            even = labels_reaching(by_hand, student, seed)
+            aim = math.log(max(1.0, min(even.labels, by_hand.most)))
+            searched = {
+                "hand_labels": _number(even.labels),
+                "low": _number(even.low),
+                "high": _number(even.high),
+                "level": LEVEL,
+                "fewest": min(by_hand.better),
+                "most": by_hand.most,
+                "trainer": by_hand.better[min(by_hand.better, key=lambda count: abs(math.log(count) - aim))],
+                "draws": MOST_DRAWS[mode],
+            }
+        points = {count: by_hand.metrics_of(count) for count in {released, len(queried)}}  # once where all got labels
     return {
         "metric": by_hand.metric,
         "student": float(by_hand.score(student).mean()),
@@ -232,18 +212,6 @@ def worth(
         "released": points[released],
         "asked": points[len(queried)],
     }
-
-
-def _counted(function: Callable[[int], T], most: int, done: Counter[str], progress: Progress) -> Callable[[int], T]:
-    """The same function, which tells how many numbers of labels were tried, of at most so many."""
-
-    def tried(count: int) -> T:
-        result = function(count)
-        done.update(["tries"])
-        progress(HAND_LABELS, min(done.total(), most - 1), most)
-        return result
-
-    return tried
 
 
 def _number(labels: float) -> int | None:

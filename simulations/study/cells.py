@@ -14,16 +14,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
+import joblib
+import numpy as np
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.mechanisms import AnyMechanism, widest
-from consilium.coordinator.parts import QueryBudget, check_query_budget
+from consilium.coordinator.mechanisms import widest
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen
 from consilium.protocol.versions import versions
+from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
@@ -58,35 +58,24 @@ def teaching(scenario: Scenario) -> Scenario:
         "collection": "plaintext",
     }
     plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
-    others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
+    own = {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
+    others = simulation.model_copy(update=dict(type(simulation)()) | own)
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
 
-def _of_teachers(simulation: Any) -> dict[str, Any]:
-    return {"teachers": simulation.teachers, "own_teacher": simulation.own_teacher}
-
-
-def division_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
-    """Of a division, which is no step of its own: computing it takes less time than reading it. data: content hash."""
-    federation = scenario.federation
+def ensemble_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
+    """Of what teachers say on a division. data: content hash of the rows that are divided."""
     return canonical_digest(
         {
-            "kind": "case",
+            "kind": "ensemble",
             "versions": deciding_versions(),
             "data": data,
             "table": data_table(scenario),
-            "minimum_parties": federation.minimum_parties,
-            "teachers_per_party": federation.teachers_per_party,
             "seed": seed,
             "home_share": home_share,
+            "scenario": teaching(scenario).model_dump(mode="json", exclude={"data", "description"}),
         }
     )
-
-
-def ensemble_address(scenario: Scenario, division: str) -> str:
-    """Of what teachers say on the division of this address."""
-    normal = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
-    return canonical_digest({"kind": "ensemble", "division": division, "scenario": normal})
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:
@@ -102,19 +91,10 @@ _ID = 12
 
 
 @dataclass(frozen=True)
-class ComparedMethod:
-    """One method of a study. label: what results call it. table: its keys, whole."""
-
-    label: str
-    method: StudyMethod = field(repr=False)
-    table: Mapping[str, Any] = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Plot:
     """One point of the axes with one seed: what all methods there share.
 
-    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `keys`.
+    id: 12 hex. axes: the value of each, as text. table: the scenario's, as it was written. teaching: see `teaching`.
     """
 
     id: str
@@ -127,29 +107,9 @@ class Plot:
         return f"{called(self.axes)}, seed {self.seed}" if self.axes else f"seed {self.seed}"
 
 
-@dataclass(frozen=True)
-class StudyCell:
-    """One method on one plot. id: 12 hex."""
-
-    id: str
-    plot: Plot
-    compared: ComparedMethod
-
-
 def called(axes: Mapping[str, str]) -> str:
     """A point of the axes in words: `data.alpha = 0.1, mechanism = gnmax`."""
     return ", ".join(f"{name} = {label}" for name, label in axes.items())
-
-
-def expand(spec: StudySpec) -> list[StudyCell]:
-    """All cells of a study, in the order of its file.
-
-    Raises
-    ------
-    ConfigError : a scenario or a method says something it may not say; names the axis, its value and the key.
-    """
-    methods = compared(spec)
-    return [StudyCell(cell_id(plot, method.label), plot, method) for plot in plots(spec) for method in methods]
 
 
 def cell_id(plot: Plot, method: str) -> str:
@@ -157,14 +117,14 @@ def cell_id(plot: Plot, method: str) -> str:
     return canonical_digest([plot.id, method])[:_ID]
 
 
-def compared(spec: StudySpec) -> list[ComparedMethod]:
-    """The methods with what they are called: their names, with keys that have another value than usual.
+def compared(spec: StudySpec) -> dict[str, StudyMethod]:
+    """The methods by what they are called: their names, with keys that have another value than usual.
 
     Raises
     ------
     ConfigError : there is no such method, or two are called the same.
     """
-    methods: list[ComparedMethod] = []
+    methods: dict[str, StudyMethod] = {}
     for entry in spec.study.methods:
         table = {"name": entry} if isinstance(entry, str) else dict(entry)
         label = table.pop("label", None)
@@ -179,12 +139,12 @@ def compared(spec: StudySpec) -> list[ComparedMethod]:
                     " and reports would take it for that",
                     "Let it begin otherwise",
                 )
-        if label in (*(method.label for method in methods), "division", "teachers"):
+        if label in (*methods, "division", "teachers"):
             raise ConfigError(
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
                 'Give one of them a label: { name = "pooled", label = "..." }',
             )
-        methods.append(ComparedMethod(label, method, method.model_dump(mode="json")))
+        methods[label] = method
     return methods
 
 
@@ -193,7 +153,7 @@ def plots(spec: StudySpec) -> list[Plot]:
 
     Raises
     ------
-    ConfigError : see `expand`.
+    ConfigError : a scenario says something it may not say; names the axis, its value and the key.
     """
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * len(spec.seeds) * len(spec.study.methods)
@@ -201,31 +161,29 @@ def plots(spec: StudySpec) -> list[Plot]:
         raise ConfigError(
             f"study {spec.name} has {count:,} cells, more than {MOST_CELLS:,}", "Give axes fewer values, or divide it"
         )
-    _known_exceptions(spec, axes)
-    bases: dict[str, dict[str, Any]] = {}
-    checked: dict[str, Scenario] = {}
+    left_out = _exceptions(spec, axes)
     cases = []
     for labels in product(*axes.values()):
         point = dict(zip(axes, labels, strict=True))
-        if any(_covers(exception, point) for exception in spec.exceptions):
+        if any(all(point[name] in some for name, some in exception.items()) for exception in left_out):
             continue
         where = f"study {spec.name}{f', {called(point)}' if point else ''}"
         try:
-            table = _table(spec, [axes[name][label] for name, label in point.items()], bases)
-            scenario = _checked(table, where, checked)
+            table = _table(spec, [axes[name][label] for name, label in point.items()])
+            scenario = _checked(table, where)
         except ConfigError as error:
             message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
             raise ConfigError(message, error.action) from None
-        decides = {**table, "data": data_table(scenario)}
+        decides, taught = {**table, "data": data_table(scenario)}, teaching(scenario)
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            cases.append(Plot(id, point, seed, table, teaching(scenario)))
+            cases.append(Plot(id, point, seed, table, taught))
     if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
     return cases
 
 
-def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
     """The table of a scenario at these points of the axes, with absolute paths."""
     named = [point[SCENARIO] for point in points if SCENARIO in point]
     if len(named) > 1:
@@ -233,11 +191,8 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     name = named[0] if named else spec.study.scenario
     if not isinstance(name, str):
         raise ConfigError("scenario must be text: a shipped scenario, or a file")
-    table = bases.get(name)
-    if table is None:
-        table = scenario_table(_place(name, spec.folder)) if name else {}
-        bases[name] = table
-    base = changed(table, spec.base)
+    place = name if name in Shipped.SCENARIO.files() else str(spec.folder / name)
+    base = changed(scenario_table(place) if name else {}, spec.base)
     _anchored(base, spec.base, spec.folder)
     for point in points:
         changes = {key: value for key, value in point.items() if key != SCENARIO}
@@ -248,60 +203,48 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
     return base
 
 
-def _place(name: str, folder: Path) -> str:
-    return name if name in Shipped.SCENARIO.files() else str(folder / name)
-
-
 def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:
     """Paths that these changes have set are relative to the study's file."""
     if isinstance(changes.get("data"), dict):
         anchor(table.get("data"), folder)
 
 
-def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) -> Scenario:
-    """The scenario but for its mechanism, which may take time to calibrate: then that is checked where it is used."""
-    text = canonical_digest(table)
-    if text not in checked:
-        scenario = without_mechanism(table, where)
-        clear_votes(scenario)
-        if table["federation"]["privacy"].get("epsilon") is None:
-            scenario = validate(table, Scenario, where)
-        else:
-            _check_mechanism(table["federation"], where)
-        checked[text] = scenario
-    return checked[text]
+def _checked(table: Mapping[str, Any], where: str) -> Scenario:
+    """The scenario; where its noise is to be calibrated, which may take time, with any noise and no epsilon instead."""
+    clear_votes(without_mechanism(table, where))
+    federation = dict(table["federation"])
+    if federation["privacy"].get("epsilon") is not None:
+        privacy = {key: value for key, value in federation["privacy"].items() if key not in ("epsilon", "sanitised")}
+        mechanism = federation.get("mechanism")
+        federation |= {"privacy": privacy, "mechanism": widest(mechanism) if isinstance(mechanism, dict) else mechanism}
+    return validate({**table, "federation": federation}, Scenario, where)
 
 
-class _Asked(Frozen):
-    """What a federation says of its mechanism and its budget."""
-
-    mechanism: AnyMechanism
-    query_budget: QueryBudget
-
-    @model_validator(mode="after")
-    def _answers_what_it_must(self) -> _Asked:
-        check_query_budget(self.mechanism, self.query_budget)
-        return self
-
-
-def _check_mechanism(federation: Mapping[str, Any], where: str) -> None:
-    """All that mechanism and query budget say but the noise, which is calibrated where it is used."""
-    stated = {key: federation[key] for key in ("mechanism", "query_budget") if key in federation}
-    if isinstance(stated.get("mechanism"), dict):
-        stated["mechanism"] = widest(stated["mechanism"])
-    validate(stated, _Asked, f"{where}: federation")
-
-
-def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:
-    return all(point[name] in ([labels] if isinstance(labels, str) else labels) for name, labels in exception.items())
-
-
-def _known_exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> None:
+def _exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+    """Of each exception the points of each axis that it names."""
+    exceptions = []
     for number, exception in enumerate(spec.exceptions, 1):
-        for name, labels in exception.items():
-            for label in [labels] if isinstance(labels, str) else labels:
-                if label not in axes[name]:
-                    raise ConfigError(
-                        f"study {spec.name}: except {number}: axis {name} has no {label!r}",
-                        f"It has {', '.join(axes[name])}",
-                    )
+        named = {name: [labels] if isinstance(labels, str) else labels for name, labels in exception.items()}
+        where = f"study {spec.name}: except {number}"
+        if not named:
+            raise ConfigError(f"{where} names no axis, so nothing would be left", "Name one, or remove it")
+        for name, labels in named.items():
+            if name not in axes:
+                raise ConfigError(f"{where} names {name!r}, and there is no such axis", f"There is {', '.join(axes)}")
+            if unknown := [label for label in labels if label not in axes[name]]:
+                raise ConfigError(f"{where}: axis {name} has no {unknown[0]!r}", f"It has {', '.join(axes[name])}")
+        exceptions.append(named)
+    return exceptions
+
+
+def source_digest(source: Source) -> str:
+    """SHA-1, hex, of rows, labels, owners and patients, of their names, and of what is public among them.
+
+    Features are hashed as they are when all rows are public, so that every category is there.
+    """
+    dataset, public = source.dataset(np.arange(len(source.y))), source.public
+    rows = [dataset.x, source.y, source.owner, source.patient, source.time]
+    named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]
+    schema = None if dataset.schema is None else dataset.schema.model_dump(mode="json")
+    asked = None if public is None else [public.queries, public.test]
+    return str(joblib.hash([rows, named, schema, asked], hash_name="sha1"))

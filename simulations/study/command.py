@@ -85,10 +85,7 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         *(f"{number}. {sentence}" for number, sentence in enumerate(summary["answers"], 1)),
         f"{summary['cells']:,} cells, {summary['found']:,} of them computed before, {summary['seconds']:.1f} s",
     ]
-    for failure in summary["failed"][:_MOST_TOLD]:
-        point = ", ".join(f"{name} = {label}" for name, label in failure["axes"].items())
-        place = ", ".join(filter(None, [point, f"seed {failure['seed']}", failure["method"]]))
-        lines.append(f"not computed: {place}: {failure['why']}")
+    lines += [f"not computed: {entry['place']}: {entry['why']}" for entry in summary["failed"][:_MOST_TOLD]]
     if (more := len(summary["failed"]) - _MOST_TOLD) > 0:
         lines.append(f"and {more} more, see {summary['out']}/study.json")
     if summary["absent"]:

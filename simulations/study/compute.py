@@ -38,8 +38,7 @@ from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.study.cells import Plot, deciding_versions
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.gain import gain_rows
-from consilium.simulations.study.measures.influence import influence_rows
-from consilium.simulations.study.measures.votes import teacher_rows
+from consilium.simulations.study.measures.votes import influence_rows, teacher_rows
 from consilium.simulations.vote import Ensemble, train_ensemble
 
 T = TypeVar("T")
@@ -50,13 +49,9 @@ class StudyFailure:
     """Why something has no result. type: the error's class. known: a mistake or a limit, no fault of the program."""
 
     type: str
-    message: str
+    what: str
     action: str = ""
     known: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """As study.json has it."""
-        return {"type": self.type, "what": self.message, "action": self.action, "known": self.known}
 
 
 def failure_of(error: Exception) -> StudyFailure:
@@ -129,6 +124,10 @@ class Division:
         """What its teachers say."""
         return _ensemble(self)
 
+    def kept(self, kind: str, make: Callable[[], T], **decides: Any) -> T:
+        """What was computed of it, or what `make` gives. decides: what else does."""
+        return kept(self.cache, address(kind, of=self.address, **decides), make)
+
 
 def source_table(data: SourceSpec) -> str:
     """Of the table `[data]` what says which rows there are, as JSON."""
@@ -167,14 +166,12 @@ class Part:
     scores: Arrays = field(repr=False, default_factory=dict)
     absent: str = ""
 
-
-def part_of(rows: Sequence[Row], scores: Arrays | None = None) -> Part:
-    """Of these rows."""
-    return Part(pl.DataFrame(rows, schema=_ROW, orient="row"), scores or {})
-
-
-_ROW = {**dict.fromkeys(("method", "scope", "name", "metric"), pl.String),
-        **dict.fromkeys(("value", "low", "high"), pl.Float64)}  # fmt: skip
+    @classmethod
+    def of(cls, rows: Sequence[Row], scores: Arrays | None = None, absent: str = "") -> Part:
+        """Of these rows."""
+        texts = dict.fromkeys(("method", "scope", "name", "metric"), pl.String)
+        numbers = dict.fromkeys(("value", "low", "high"), pl.Float64)
+        return cls(pl.DataFrame(rows, schema={**texts, **numbers}, orient="row"), scores or {}, absent)
 
 
 @dataclass(frozen=True)
@@ -187,39 +184,38 @@ class Prepared:
     untrained: StudyFailure | None = None
 
 
-def prepare(
-    division: Division, plots: Sequence[Plot], methods: Mapping[str, Mapping[str, Any]], measures: Sequence[str]
-) -> Prepared:
-    """Divide, train, measure, and settle what scenarios leave open. methods: by label, their keys."""
-    settled = {plot.id: tried(lambda plot=plot: _settled(division, plot.table, methods)) for plot in plots}
-    if all(isinstance(each, StudyFailure) for each in settled.values()):
-        return Prepared(settled, [])
-    trained = tried(lambda: division.ensemble)
-    untrained = trained if isinstance(trained, StudyFailure) else None
-    measured: list[tuple[str, Part | StudyFailure]] = []
-    for name, (of, measure) in MEASURES.items():
-        if name in measures:
-            decides = address("measure", name=name, of=division.address)
-            needed = untrained if of == "teachers" else None
-            part = needed or tried(lambda: kept(division.cache, decides, lambda: measure(division)))  # noqa: B023
-            measured.append((of, part))
-    return Prepared(settled, measured, untrained)
-
-
-MEASURES: dict[str, tuple[str, Callable[[Division], Part]]] = {
-    "division": ("division", lambda of: part_of(division_rows(of.case))),
-    "teachers": ("teachers", lambda of: part_of(teacher_rows(of.case, of.ensemble))),
-    "influence": ("teachers", lambda of: part_of(influence_rows(of.case, of.ensemble))),
+MEASURES: dict[str, tuple[str, Callable[[Division], list[Row]]]] = {
+    "division": ("division", lambda of: division_rows(of.case)),
+    "teachers": ("teachers", lambda of: teacher_rows(of.case, of.ensemble)),
+    "influence": ("teachers", lambda of: influence_rows(of.case, of.ensemble)),
 }
 """What is measured of a division: what its rows are called as methods are, and how."""
 
 
-def _settled(division: Division, table: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return kept(
-        division.cache,
-        address("settle", of=division.address, table=dict(table), methods=dict(methods)),
-        lambda: settle(division.case, table, methods),
-    )
+def prepare(
+    division: Division, plots: Sequence[Plot], methods: Mapping[str, Mapping[str, Any]], measures: Sequence[str]
+) -> Prepared:
+    """Divide, train, measure, and settle what scenarios leave open. methods: by label, their keys."""
+
+    def settled(plot: Plot) -> dict[str, Any]:
+        decides = {"table": dict(plot.table), "methods": dict(methods)}
+        return division.kept("settle", lambda: settle(division.case, plot.table, methods), **decides)
+
+    at_plots = {plot.id: tried(functools.partial(settled, plot)) for plot in plots}
+    if all(isinstance(each, StudyFailure) for each in at_plots.values()):
+        return Prepared(at_plots, [])
+    trained = tried(lambda: division.ensemble)
+    untrained = trained if isinstance(trained, StudyFailure) else None
+
+    def measured(name: str) -> Part:
+        return division.kept("measure", lambda: Part.of(MEASURES[name][1](division)), name=name)
+
+    asked = [(name, of) for name, (of, _) in MEASURES.items() if name in measures]
+    parts = [
+        (of, untrained if untrained and of == "teachers" else tried(functools.partial(measured, name)))
+        for name, of in asked
+    ]
+    return Prepared(at_plots, parts, untrained)
 
 
 def settle(case: Case, table: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -273,36 +269,18 @@ class MethodJob:
         worth = {} if self.hand_labels == "none" else {"hand_labels": self.hand_labels, **learning}
         return address("cell", predicted=self.predicted, label=self.label, **worth)
 
+    def predict(self) -> tuple[Case, Predicted]:
+        """What it says, and of which case."""
+        method = method_of(dict(self.method))
+        case = self.division.case.of(validate(dict(self.scenario), Scenario, "scenario of a study"))
 
-def compute(job: MethodJob) -> Part | StudyFailure:
-    """The figures of a cell."""
-    return tried(lambda: kept(job.division.cache, job.address, lambda: _judged(job)))
+        def made() -> Predicted:
+            return _finite(method.predict(case, self.division.ensemble if method.needs_ensemble else None))
 
-
-def _judged(job: MethodJob) -> Part:
-    case = job.division.case.of(validate(dict(job.scenario), Scenario, "scenario of a study"))
-    predicted = _predicted(job, case)
-    if predicted.absent:
-        return Part(part_of([]).frame, absent=predicted.absent)
-    rows = judged(job.label, case, predicted)
-    if job.hand_labels != "none" and predicted.test is not None:
-        rows.append(_worth(job, case, predicted.test))
-    return part_of(rows, judged_row_scores(case, predicted))
+        return case, kept(self.division.cache, self.predicted, made)
 
 
-def _predicted(job: MethodJob, case: Case) -> Predicted:
-    method = method_of(dict(job.method))
-    ensemble = job.division.ensemble if method.needs_ensemble else None
-
-    def predict() -> Predicted:
-        predicted = method.predict(case, ensemble)
-        _check_finite(predicted)
-        return predicted
-
-    return kept(job.division.cache, job.predicted, predict)
-
-
-def _check_finite(predicted: Predicted) -> None:
+def _finite(predicted: Predicted) -> Predicted:
     wrong = [name for name, value in predicted.figures.items() if np.isnan(value)]
     for name in ("test", "home"):
         array = getattr(predicted, name)
@@ -312,6 +290,22 @@ def _check_finite(predicted: Predicted) -> None:
         raise DataError(
             f"the method gives no number for {', '.join(wrong)}", "See whether its settings let it learn at all"
         )
+    return predicted
+
+
+def compute(job: MethodJob) -> Part | StudyFailure:
+    """The figures of a cell."""
+    return tried(lambda: kept(job.division.cache, job.address, lambda: _judged(job)))
+
+
+def _judged(job: MethodJob) -> Part:
+    case, predicted = job.predict()
+    if predicted.absent:
+        return Part.of([], absent=predicted.absent)
+    rows = judged(job.label, case, predicted)
+    if job.hand_labels != "none" and predicted.test is not None:
+        rows.append(_worth(job, case, predicted.test))
+    return Part.of(rows, judged_row_scores(case, predicted))
 
 
 def _worth(job: MethodJob, case: Case, test: np.ndarray) -> Row:
@@ -334,15 +328,9 @@ def hand_labels(case: Case, mode: HandLabelMode) -> HandLabels:
 
 def gain(division: Division, jobs: Sequence[MethodJob]) -> Part | StudyFailure:
     """Who gains at home by these methods on one division."""
-    decides = address("gain", of=division.address, predicted={job.label: job.predicted for job in jobs})
-    return tried(lambda: kept(division.cache, decides, lambda: _gained(division, jobs)))
 
+    def gained() -> Part:
+        said = {job.label: job.predict()[1] for job in jobs}
+        return Part.of(gain_rows(division.case, said))
 
-def _gained(division: Division, jobs: Sequence[MethodJob]) -> Part:
-    case = division.case
-    methods = {}
-    for job in jobs:
-        predicted = _predicted(job, case.of(validate(dict(job.scenario), Scenario, "scenario of a study")))
-        if not predicted.absent and predicted.home is not None:
-            methods[job.label] = predicted
-    return part_of(gain_rows(case, methods))
+    return tried(lambda: division.kept("gain", gained, predicted={job.label: job.predicted for job in jobs}))

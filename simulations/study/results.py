@@ -24,7 +24,6 @@ Stated = Mapping[str, Any] | None
 _PLOT = "_plot"
 _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
-FORMAT = 1
 RESULTS, FACTS_FILE, CACHE, PAGE = "results.parquet", "study.json", "cache", "study.html"
 MARK, PLACE = "made-here", "place"
 """In the cache: an empty file, and what only the disk on which it was made can know of it."""
@@ -50,7 +49,7 @@ def study_folder(out: Path, spec: StudySpec) -> None:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _facts_if_any(out) is None:
-            write_facts(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
+            write_facts(out, {"status": "running", "spec_digest": spec.digest()})
 
 
 def cache_folder(out: Path) -> Path:
@@ -91,22 +90,6 @@ def _place(folder: Path) -> bytes:
     return f"{mark.st_ino} {mark.st_ctime_ns}".encode()
 
 
-def read_facts(out: Path) -> dict[str, Any]:
-    """What study.json says.
-
-    Raises
-    ------
-    PathError : there is none. DataError : it is none of a study.
-    """
-    path = out / FACTS_FILE
-    if not path.is_file():
-        raise PathError(f"{out} is no folder of a study: it has no {FACTS_FILE}", "Run: consilium study NAME --out ...")
-    facts = _facts_if_any(out)
-    if facts is None or facts.get("format") != FORMAT:
-        raise DataError(f"{path} is not in the form of this version", "Run the study again into a new folder")
-    return facts
-
-
 @dataclass(frozen=True)
 class StudyFiles:
     """What lies in the folder of a finished study. results: one row for each figure. facts: what study.json says."""
@@ -115,16 +98,6 @@ class StudyFiles:
     facts: Mapping[str, Any] = field(repr=False)
     row_scores: RowScores = field(repr=False)
 
-    @property
-    def order(self) -> dict[str, list[str]]:
-        """Of axes their points, as the study's file has them."""
-        return {axis["name"]: axis["values"] for axis in self.facts["axes"]}
-
-    @property
-    def logarithmic(self) -> frozenset[str]:
-        """Axes that are."""
-        return frozenset(axis["name"] for axis in self.facts["axes"] if axis["scale"] == "log")
-
 
 def open_study(folder: Path) -> StudyFiles:
     """
@@ -132,9 +105,12 @@ def open_study(folder: Path) -> StudyFiles:
     ------
     PathError : there is none, or it is not finished. DataError : a file is none of a study.
     """
-    facts, path = read_facts(folder), folder / RESULTS
-    if not path.is_file():
-        raise PathError(f"{folder} has no {RESULTS}", "Run the study again: it goes on where it was")
+    facts, path = _facts_if_any(folder), folder / RESULTS
+    for file in (folder / FACTS_FILE, path):
+        if not file.is_file():
+            raise PathError(f"{file} is not there: no finished study", "Run: consilium study NAME --out ...")
+    if facts is None or facts["status"] != "complete":
+        raise DataError(f"{folder / FACTS_FILE} is none of a finished study", "Run the study again: it goes on")
     try:
         results = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -153,52 +129,27 @@ def tidy(
 ) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees.
+    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees;
+    unit "none" where it is nothing.
     """
-    axes = [axis.column for axis in spec.axis]
-    keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
+    axes, texts = [axis.column for axis in spec.axis], dict.fromkeys((_PLOT, "method"), pl.String)
     sets = data_sets({plot.id: plot for plot, _, _ in parts})
     of_part = pl.DataFrame(
-        {
-            "cell": [cell_id(plot, method) for plot, method, _ in parts],
-            **keys,
-            "seed": [plot.seed for plot, _, _ in parts],
-            _PLOT: [plot.id for plot, _, _ in parts],
-            "data_set": [sets[plot.id] for plot, _, _ in parts],
-        },
-        schema={
-            "cell": pl.String,
-            **dict.fromkeys(axes, pl.String),
-            "seed": pl.Int64,
-            **dict.fromkeys((_PLOT, "data_set"), pl.String),
-        },
+        [(cell_id(plot, of), *plot.axes.values(), plot.seed, plot.id, sets[plot.id]) for plot, of, _ in parts],
+        schema=dict.fromkeys(("cell", *axes, "seed", _PLOT, "data_set"), pl.String) | {"seed": pl.Int64},
+        orient="row",
+    )
+    terms = {key: {"unit": "none"} if guarantee is None else guarantee for key, guarantee in stated.items()}
+    guarantees = pl.DataFrame(
+        [(*key, *(of.get(fact.removeprefix("guarantee_")) for fact in FACTS[:4])) for key, of in terms.items()],
+        schema={**texts, **dict.fromkeys(FACTS[:2], pl.Float64), **dict.fromkeys(FACTS[2:4], pl.String)},
+        orient="row",
     )
     number = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
-    rows = pl.concat([_NO_ROWS, *(frame for _, _, frame in parts)])
-    whole = pl.concat([of_part[number], rows], how="horizontal").with_columns(pl.col(pl.Float64).fill_nan(None))
-    whole = whole.join(_guarantees(stated), on=[_PLOT, "method"], how="left")
+    rows = pl.concat([of_part[number], pl.concat([frame for _, _, frame in parts])], how="horizontal")
+    whole = rows.with_columns(pl.col(pl.Float64).fill_nan(None)).join(guarantees, on=[_PLOT, "method"], how="left")
     ordered = whole.select("cell", *axes, *COLUMNS[1:], *FACTS)
     return ordered.sort([*axes, "seed", "method", "scope", "name", "metric", "cell"], maintain_order=True)
-
-
-def _guarantees(stated: Mapping[tuple[str, str], Stated]) -> pl.DataFrame:
-    """What each method guarantees at each plot; unit "none" where it is nothing."""
-    keys = list(stated)
-    terms: list[Mapping[str, Any]] = [
-        {"unit": "none"} if guarantee is None else guarantee for guarantee in stated.values()
-    ]
-    return pl.DataFrame(
-        {
-            _PLOT: [plot for plot, _ in keys],
-            "method": [method for _, method in keys],
-            **{fact: [term.get(fact.removeprefix("guarantee_")) for term in terms] for fact in FACTS[:4]},
-        },
-        schema={
-            **dict.fromkeys((_PLOT, "method"), pl.String),
-            **dict.fromkeys(FACTS[:2], pl.Float64),
-            **dict.fromkeys(FACTS[2:4], pl.String),
-        },
-    )
 
 
 def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
@@ -216,11 +167,6 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
         table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
         of_plot[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
     return of_plot
-
-
-_NO_ROWS = pl.DataFrame(
-    schema={name: pl.Float64 if name in ("value", "low", "high") else pl.String for name in COLUMNS[2:]}
-)
 
 
 def write_results(out: Path, table: pl.DataFrame) -> None:

@@ -7,12 +7,13 @@ same for any number of workers: every piece of work has its own seed, and numeri
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
 from consilium.node.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
+from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
@@ -30,18 +31,9 @@ from consilium.protocol.versions import versions
 from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
 from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.interruption import Interrupted, begin_worker, interruptible
-from consilium.simulations.methods.base import Arrays
-from consilium.simulations.study.cells import (
-    ComparedMethod,
-    Plot,
-    called,
-    cell_id,
-    compared,
-    division_address,
-    ensemble_address,
-    plots,
-)
+from consilium.simulations.study.cells import Plot, cell_id, compared, ensemble_address, plots, source_digest
 from consilium.simulations.study.compute import (
     Division,
     MethodJob,
@@ -49,15 +41,14 @@ from consilium.simulations.study.compute import (
     Prepared,
     StudyFailure,
     compute,
-    failure_of,
     forget,
     gain,
     is_kept,
     prepare,
     source_table,
+    tried,
 )
 from consilium.simulations.study.results import (
-    FORMAT,
     PAGE,
     RESULTS,
     cache_folder,
@@ -67,10 +58,8 @@ from consilium.simulations.study.results import (
     write_results,
 )
 from consilium.simulations.study.row_scores import write_row_scores
-from consilium.simulations.study.sources import source_digest
 from consilium.simulations.study.spec import StudySpec, points_of
 from consilium.simulations.study.summaries.sentences import shifts_at
-from consilium.simulations.study.summaries.tidy import as_number
 from consilium.simulations.study.summaries.view import study_view
 
 K = TypeVar("K")
@@ -106,7 +95,7 @@ def run_study(
         SIGHUP, in the main thread.
     """
     began = time.monotonic()
-    study = _Study(spec, compared(spec), plots(spec), workers, progress)
+    study = _Study(spec, workers, progress)
     study_folder(out, spec)
     try:
         with interruptible(), writing(out):
@@ -171,33 +160,25 @@ def _worker_settings() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-@dataclass
-class OpenedRows:
-    """digests: by `source_table`, of the rows that could be opened. failures: why others could not. sets: for
-    study.json."""
-
-    digests: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, StudyFailure] = field(default_factory=dict)
-    sets: list[dict[str, Any]] = field(default_factory=list)
+Opened = dict[str, dict[str, Any] | StudyFailure]
+"""By `source_table`: what study.json says of a data set, its digest among it, or why it cannot be opened."""
 
 
-def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> OpenedRows:
-    """Open each data set once, for its digest; one that cannot be opened fails its own plots alone."""
-    opened = OpenedRows()
+def open_rows(cases: Sequence[Plot], progress: Progress = no_progress) -> Opened:
+    """Open each data set once; one that cannot be opened fails its own plots alone."""
+    opened: Opened = {}
     specs = {source_table(plot.teaching.data): plot.teaching.data for plot in cases}
     for done, (table, spec) in enumerate(specs.items()):
         progress(LOAD, done, len(specs))
-        try:
-            source = open_source(spec)
-            opened.digests[table] = digest = source_digest(source)
-        except ConsiliumError as error:
-            opened.failures[table] = failure_of(error)
-            continue
-        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "sha256": digest}
-        if facts not in opened.sets:
-            opened.sets.append(facts)
+        opened[table] = tried(functools.partial(_opened, spec))
     progress(LOAD, len(specs), len(specs))
     return opened
+
+
+def _opened(spec: SourceSpec) -> dict[str, Any]:
+    source = open_source(spec)
+    words = {"set": spec.set, "title": source.title, "attribution": source.attribution}
+    return words | {"digest": source_digest(source)}
 
 
 def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
@@ -205,50 +186,47 @@ def outlook(spec: StudySpec, out: Path) -> tuple[dict[str, Any], list[str]]:
 
     Raises
     ------
-    ConfigError : see `expand`.
+    ConfigError : see `cells.plots`.
     """
     methods, cases = compared(spec), plots(spec)
     rows = open_rows(cases)
     divisions = divisions_of(spec, cases, rows, str(out / "cache"))
     trained = sum(is_kept(division.cache, division.address) for division in divisions) if out.is_dir() else 0
-    failed = list(dict.fromkeys(rows.failures.values()))
+    failed = list(dict.fromkeys(each for each in rows.values() if isinstance(each, StudyFailure)))
     facts = {"study": spec.name, "cells": len(cases) * len(methods), "cases": len(cases), "divisions": len(divisions)}
     lines = [
         f"{spec.name}: {facts['cells']:,} cells, {len(cases):,} cases",
         f"teachers of {len(divisions):,} divisions; trained already in {out}: {trained:,}",
-        *(f"cannot be computed: {failure.message}" for failure in failed),
+        *(f"cannot be computed: {failure.what}" for failure in failed),
     ]
-    return {**facts, "trained": trained, "failed": [failure.to_json() for failure in failed]}, lines
+    return {**facts, "trained": trained, "failed": [asdict(failure) for failure in failed]}, lines
 
 
-def divisions_of(spec: StudySpec, cases: Sequence[Plot], rows: OpenedRows, cache: str) -> dict[Division, list[Plot]]:
+def divisions_of(spec: StudySpec, cases: Sequence[Plot], rows: Opened, cache: str) -> dict[Division, list[Plot]]:
     """The plots that share parties and teachers, those of one division after the other."""
     divisions: dict[Division, list[Plot]] = {}
+    share = spec.study.home_share
     for plot in cases:
-        if (digest := rows.digests.get(source_table(plot.teaching.data))) is not None:
-            share = spec.study.home_share
-            divided = division_address(plot.teaching, plot.seed, share, digest)
-            name, teaching = ensemble_address(plot.teaching, divided), plot.teaching.model_dump_json()
-            divisions.setdefault(Division(cache, name, teaching, digest, plot.seed, share), []).append(plot)
+        if isinstance(opened := rows[source_table(plot.teaching.data)], dict):
+            name = ensemble_address(plot.teaching, plot.seed, share, digest := opened["digest"])
+            division = Division(cache, name, plot.teaching.model_dump_json(), digest, plot.seed, share)
+            divisions.setdefault(division, []).append(plot)
     return divisions
 
 
-@dataclass
 class _Study:
-    spec: StudySpec
-    methods: list[ComparedMethod]
-    plots: list[Plot]
-    workers: int
-    progress: Progress
-    rows: OpenedRows = field(default_factory=OpenedRows)
-    division: dict[str, Division] = field(default_factory=dict)
-    """By id of a plot, as `settled`."""
-    settled: dict[str, dict[str, Any]] = field(default_factory=dict)
-    parts: list[tuple[Plot, str, Part]] = field(default_factory=list)
-    """Figures of each plot under the name of a method, or of what was measured."""
-    failed: list[dict[str, Any]] = field(default_factory=list)
-    found: int = 0
-    """Cells that were there already."""
+    """A study on its way. settled, division: by id of a plot. parts: figures of each plot under the name of a method,
+    or of what was measured. found: cells that were there already."""
+
+    def __init__(self, spec: StudySpec, workers: int, progress: Progress) -> None:
+        self.spec, self.workers, self.progress = spec, workers, progress
+        self.methods, self.plots = compared(spec), plots(spec)
+        self.rows: Opened = {}
+        self.found = 0
+        self.division: dict[str, Division] = {}
+        self.settled: dict[str, dict[str, Any]] = {}
+        self.parts: list[tuple[Plot, str, Part]] = []
+        self.failed: list[dict[str, Any]] = []
 
     def carry_out(self, cache: Path) -> None:
         """Compute all that there is; what fails is told, and ends nothing else.
@@ -259,31 +237,30 @@ class _Study:
         """
         self.rows = open_rows(self.plots, self.progress)
         for plot in self.plots:
-            if (failure := self.rows.failures.get(source_table(plot.teaching.data))) is not None:
-                self._fail(plot, "", failure)
+            if isinstance(opened := self.rows[source_table(plot.teaching.data)], StudyFailure):
+                self._take(plot, "", opened)
         divisions = divisions_of(self.spec, self.plots, self.rows, str(cache))
-        cells = self._cells(divisions, self._each(ENSEMBLES, prepare, self._preparations(divisions)))
+        methods = {label: method.model_dump(mode="json") for label, method in self.methods.items()}
+        measures = self.spec.study.measures
+        given = {division: (division, cases, methods, measures) for division, cases in divisions.items()}
+        cells = self._cells(divisions, methods, self._each(ENSEMBLES, prepare, given))
         self.found = sum(is_kept(str(cache), job.address) for _, job in cells)
-        jobs = {job.address: (job,) for _, job in cells}
-        judged = self._each(COMPARE, compute, jobs)
+        judged = self._each(COMPARE, compute, {job.address: (job,) for _, job in cells})
         for plot, job in cells:
             self._take(plot, job.label, judged[job.address])
-        if "gain" in self.spec.study.measures:
+        if "gain" in measures:
             self._gains([(plot, job) for plot, job in cells if isinstance(judged[job.address], Part)])
         if not self.parts:
             first = self.failed[0]
             raise ConfigError(
-                f"no cell of the study can be computed. {called(first['axes']) or 'The first'}: {first['what']}",
-                first["action"],
+                f"no cell of the study can be computed. {first['place']}: {first['what']}", first["action"]
             )
 
-    def _preparations(self, divisions: Mapping[Division, list[Plot]]) -> dict[Division, tuple[Any, ...]]:
-        methods = {method.label: method.table for method in self.methods}
-        measures = self.spec.study.measures
-        return {division: (division, plots, methods, measures) for division, plots in divisions.items()}
-
     def _cells(
-        self, divisions: Mapping[Division, list[Plot]], prepared: Mapping[Division, Prepared]
+        self,
+        divisions: Mapping[Division, list[Plot]],
+        methods: Mapping[str, Mapping[str, Any]],
+        prepared: Mapping[Division, Prepared],
     ) -> list[tuple[Plot, MethodJob]]:
         """What is to be computed of each plot that is settled; those of one division after the other."""
         cells: list[tuple[Plot, MethodJob]] = []
@@ -292,28 +269,27 @@ class _Study:
             for plot in cases:
                 settled = ready.settled[plot.id]
                 if isinstance(settled, StudyFailure):
-                    self._fail(plot, "", settled)
+                    self._take(plot, "", settled)
                     continue
                 self.settled[plot.id], self.division[plot.id] = settled, division
                 for name, part in ready.measured:
                     self._take(plot, name, part)
-                for method in self.methods:
-                    if ready.untrained is not None and method.method.needs_ensemble:
-                        self._fail(plot, method.label, ready.untrained)
+                for label, method in self.methods.items():
+                    if ready.untrained is not None and method.needs_ensemble:
+                        self._take(plot, label, ready.untrained)
                         continue
-                    worth = self.spec.study.hand_labels if method.method.private else "none"
-                    depends = settled["depends"][method.label]
-                    job = MethodJob(division, method.label, method.table, settled["scenario"], depends, worth)
-                    cells.append((plot, job))
+                    worth = self.spec.study.hand_labels if method.private else "none"
+                    known = settled["scenario"], settled["depends"][label]
+                    cells.append((plot, MethodJob(division, label, methods[label], *known, worth)))
         return cells
 
     def _gains(self, cells: Sequence[tuple[Plot, MethodJob]]) -> None:
+        """Once for plots whose methods say the same."""
         jobs: dict[str, list[MethodJob]] = {}
         for plot, job in cells:
             jobs.setdefault(plot.id, []).append(job)
         same = {id: tuple(job.predicted for job in mine) for id, mine in jobs.items()}
-        once = {same[id]: (self.division[id], mine) for id, mine in jobs.items()}
-        gained = self._each(MEASURE, gain, once)
+        gained = self._each(MEASURE, gain, {same[id]: (self.division[id], mine) for id, mine in jobs.items()})
         for plot in self.plots:
             if plot.id in same:
                 self._take(plot, "gain", gained[same[plot.id]])
@@ -322,20 +298,27 @@ class _Study:
         return in_workers(work, jobs, self.workers, lambda done, total: self.progress(name, done, total))
 
     def _take(self, plot: Plot, method: str, part: Part | StudyFailure) -> None:
-        if isinstance(part, StudyFailure):
-            self._fail(plot, method, part)
-        else:
-            self.parts.append((plot, method, part))
-
-    def _fail(self, plot: Plot, method: str, failure: StudyFailure) -> None:
         """method: "" where nothing of the plot could be done."""
-        why = f"{failure.message}. {failure.action}" if failure.action else failure.message
-        entry = {**_case(plot), "method": method, "why": why, **failure.to_json()}
+        if isinstance(part, Part):
+            self.parts.append((plot, method, part))
+            return
+        why = f"{part.what}. {part.action}" if part.action else part.what
+        place = f"{plot}, {method}" if method else str(plot)
+        entry = {
+            "axes": dict(plot.axes),
+            "seed": plot.seed,
+            "method": method,
+            "place": place,
+            "why": why,
+            **asdict(part),
+        }
         if entry not in self.failed:
             self.failed.append(entry)
 
     def write(self, out: Path, seconds: float, command: str) -> dict[str, Any]:
         """The study's folder; what the command prints."""
+        from consilium.simulations.study.report.build import write_study_report  # libraries that drawing alone needs
+
         stated = {
             (plot, label): guarantee
             for plot, settled in self.settled.items()
@@ -343,33 +326,26 @@ class _Study:
         }
         table = tidy([(plot, method, part.frame) for plot, method, part in self.parts], self.spec, stated)
         write_results(out, table)
-        scores: dict[str, tuple[str, Arrays]] = {
-            cell_id(plot, method): (self.division[plot.id].data, part.scores)
-            for plot, method, part in self.parts
-            if part.scores
-        }
-        write_row_scores(out, scores)
+        scored = [(plot, method, part.scores) for plot, method, part in self.parts if part.scores]
+        write_row_scores(
+            out, {cell_id(plot, method): (self.division[plot.id].data, scores) for plot, method, scores in scored}
+        )
         facts = self._facts(seconds, command)
         write_facts(out, facts)
+        divided = study_view(table.filter(pl.col("method") == "division"), facts["axes"])
         return strict(
             {
                 "study": self.spec.name,
                 "out": str(out),
-                **{name: facts[name] for name in ("cells", "found", "failed", "warnings")},
+                **{name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")},
                 "cases": len(self.plots),
                 "absent": len(facts["absent"]),
-                "shifts": self._shifts(table),
+                "shifts": {shift.label: list(shift.named) for shift in shifts_at(divided)},
                 "results": str(out / RESULTS),
-                **_draw(out),
-                "seconds": round(seconds, 1),
+                "answers": write_study_report(out, out / PAGE),
+                "report": str(out / PAGE),
             }
         )
-
-    def _shifts(self, table: pl.DataFrame) -> dict[str, list[str]]:
-        """Kinds of difference by point."""
-        order = {axis.column: list(points_of(axis)) for axis in self.spec.axis}
-        view = study_view(table.filter(pl.col("method") == "division"), order)
-        return {shift.label: list(shift.named) for shift in shifts_at(view)}
 
     def _warnings(self) -> list[dict[str, Any]]:
         """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
@@ -395,61 +371,28 @@ class _Study:
 
     def _facts(self, seconds: float, command: str) -> dict[str, Any]:
         """What study.json says."""
-        spec, none = self.spec, {"parties": None, "left_out": None}
+        spec = self.spec
         return {
-            "format": FORMAT,
             "status": "complete",
-            "name": spec.name,
             "title": spec.title,
             "description": spec.study.description.strip(),
-            "findings": list(spec.study.findings),
             "spec": spec.model_dump(mode="json", by_alias=True),
             "spec_digest": spec.digest(),
             "command": command,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": versions(),
-            "axes": [_axis(spec, place, self.plots) for place in range(len(spec.axis))],
+            "axes": {axis.column: list(points_of(axis)) for axis in spec.axis},
             "seeds": list(spec.seeds),
-            "home_share": spec.study.home_share,
-            "methods": [
-                {"label": method.label, "title": method.method.title, "private": method.method.private}
-                | {"keys": method.table}
-                for method in self.methods
-            ],
-            "measures": list(spec.study.measures),
             "cells": len(self.plots) * len(self.methods),
             "found": self.found,
-            "cases": {
-                plot.id: {**_case(plot), **{name: self.settled.get(plot.id, none)[name] for name in none}}
-                for plot in self.plots
-            },
             "failed": self.failed,
             "absent": [
-                {**_case(plot), "method": method, "why": part.absent}
+                {"axes": dict(plot.axes), "seed": plot.seed, "method": method, "why": part.absent}
                 for plot, method, part in self.parts
                 if part.absent
             ],
             "warnings": self._warnings(),
-            "data": self.rows.sets,
+            "data": [opened for opened in self.rows.values() if isinstance(opened, dict)],
             "seconds": round(seconds, 1),
             "workers": self.workers,
         }
-
-
-def _case(plot: Plot) -> dict[str, Any]:
-    return {"case": plot.id, "axes": dict(plot.axes), "seed": plot.seed}
-
-
-def _axis(spec: StudySpec, place: int, cases: list[Plot]) -> dict[str, Any]:
-    axis = spec.axis[place]
-    values = list(dict.fromkeys(plot.axes[axis.column] for plot in cases))
-    scale = axis.range.scale if axis.range is not None else None
-    numeric = all(as_number(value) is not None for value in values)
-    return {"name": axis.column, "key": axis.key, "values": values, "numeric": numeric, "scale": scale}
-
-
-def _draw(out: Path) -> dict[str, Any]:
-    """study.html: its path, and the sentences that it begins with."""
-    from consilium.simulations.study.report.build import write_study_report  # libraries that drawing alone needs
-
-    return {"answers": write_study_report(out, out / PAGE), "report": str(out / PAGE)}

@@ -8,17 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from consilium.coordinator.mechanisms import noise_scales
-from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
+from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.scenario import TAGS, apply_override
+from consilium.simulations.scenario import TAGS, apply_override, put
 from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "influence", "gain"]
@@ -30,47 +29,26 @@ of, whatever its division."""
 MOST_CELLS = 100_000
 
 
-class AxisRange(Frozen):
-    """Numbers from the one end to the other, both among them; whole ones where both ends are."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    first: float | int = Field(alias="from", description="the first number")
-    last: float | int = Field(alias="to", description="the last number")
-    count: int = Field(ge=2, le=10_000, description="how many")
-    scale: Literal["linear", "log"] = Field(default="linear", description="equal steps, or equal factors")
-
-    @model_validator(mode="after")
-    def _has_two_ends(self) -> AxisRange:
-        if self.first == self.last:
-            raise ValueError("from and to are the same number: leave the axis out and set the key in [base]")
-        if self.scale == "log" and min(self.first, self.last) <= 0:
-            raise ValueError('scale = "log" needs from and to above 0')
-        return self
-
-
 class StudyAxis(Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
     values: tuple[Any, ...] = Field(default=(), description="of the key")
-    range: AxisRange | None = Field(default=None, description="of the key, in place of `values`")
     points: dict[str, dict[str, Any]] = Field(
         default={}, description="by name, tables as in a scenario file; `scenario` in a point names another base for it"
     )
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
-        present = [name for name in ("values", "range", "points") if getattr(self, name)]
-        if len(present) != 1:
-            raise ValueError(f"needs one of values, range and points, has {' and '.join(present) or 'none'}")
+        if bool(self.values) == bool(self.points):
+            raise ValueError(f"needs either values or points, has {'both' if self.values else 'none'}")
         if self.points and self.key:
             raise ValueError("points set keys of their own: leave key out, and give a name")
         if self.points and not self.name:
             raise ValueError("points need a name for the axis")
         if not self.points and not self.key:
-            raise ValueError("values and range need a key")
+            raise ValueError("values need a key")
         if self.column in (*COLUMNS, *FACTS):
             raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
         return self
@@ -104,7 +82,6 @@ class StudyTable(Frozen):
     hand_labels: HandLabelMode = Field(
         default="none", description="labels by hand that the models of private methods are worth, as in a run's report"
     )
-    findings: tuple[str, ...] = Field(default=(), description="sentences of the author for the end of the report")
 
     @field_validator("seeds")
     @classmethod
@@ -117,11 +94,6 @@ class StudyTable(Frozen):
         if min(seeds) < 0 or max(seeds) >= 2**32 or len(seeds) > 10_000:
             raise ValueError("must be at most 10,000 whole numbers from 0 to 4294967295")
         return value
-
-    @field_validator("measures")
-    @classmethod
-    def _once(cls, value: tuple[Measure, ...]) -> tuple[Measure, ...]:
-        return tuple(dict.fromkeys(value))
 
 
 class StudySpec(Frozen):
@@ -148,11 +120,6 @@ class StudySpec(Frozen):
         columns = [axis.column for axis in self.axis]
         if twice := {column for column in columns if columns.count(column) > 1}:
             raise ValueError(f"two axes are called {min(twice)!r}: give one another name")
-        for number, exception in enumerate(self.exceptions, 1):
-            if unknown := set(exception) - set(columns):
-                raise ValueError(f"except {number} names {min(unknown)!r}, and there is no such axis")
-            if not exception:
-                raise ValueError(f"except {number} names no axis, so nothing would be left")
         return self
 
     @property
@@ -204,27 +171,13 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     """
     if axis.points:
         return dict(axis.points)
-    values = axis.values if axis.range is None else spread(axis.range)
     points: dict[str, dict[str, Any]] = {}
-    for value in values:
+    for value in axis.values:
         label = label_of(value)
         if label in points:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
         points[label] = nested(axis.key, value)
     return points
-
-
-def spread(numbers: AxisRange) -> list[float | int]:
-    """The numbers of a range, to six places that count; whole ones where both ends are.
-
-    >>> spread(AxisRange(first=1, last=100, count=3, scale="log")), spread(AxisRange(first=0.1, last=0.3, count=3))
-    ([1, 10, 100], [0.1, 0.2, 0.3])
-    """
-    make = np.geomspace if numbers.scale == "log" else np.linspace
-    values = make(numbers.first, numbers.last, numbers.count).tolist()
-    if isinstance(numbers.first, int) and isinstance(numbers.last, int):
-        return list(dict.fromkeys(round(value) for value in values))
-    return list(dict.fromkeys(float(f"{value:.6g}") for value in values))
 
 
 def label_of(value: object) -> str:
@@ -268,21 +221,14 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         for key in ("public", "public_share"):
             data.pop(key, None)
     for key in sorted(leaves, key=lambda key: key not in TAGS):
-        _put(copied, key, leaves[key])
-    federation = copied.get("federation", {})
-    if _EPSILON in leaves:
-        _drop_noise(federation.get("mechanism"), leaves)
+        put(copied, key, copy.deepcopy(leaves[key]))
+    mechanism = copied.get("federation", {}).get("mechanism")
+    if _EPSILON in leaves and isinstance(mechanism, dict):
+        scales = noise_scales(mechanism.get("name"))
+        if not any(f"federation.mechanism.{name}" in leaves for name in scales):
+            for name in scales:
+                mechanism.pop(name, None)
     return copied
-
-
-def _drop_noise(mechanism: object, leaves: Mapping[str, Any]) -> None:
-    """Noise that the table of a mechanism states, where none of it is among the keys that are given."""
-    if not isinstance(mechanism, dict):
-        return
-    scales = noise_scales(mechanism.get("name"))
-    if not any(f"federation.mechanism.{name}" in leaves for name in scales):
-        for name in scales:
-            mechanism.pop(name, None)
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -293,14 +239,3 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield from _leaves(value, key)
         else:
             yield key, value
-
-
-def _put(table: dict[str, Any], key: str, value: Any) -> None:
-    *parents, last = key.split(".")
-    inner: Any = table
-    for parent in parents:
-        inner = inner.setdefault(parent, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{key}: {parent} is {shown(inner)} there, and no table", "Correct the key")
-    inner[last] = copy.deepcopy(value)
-    drop_other_kinds(inner, last, TAGS.get(key, ()))

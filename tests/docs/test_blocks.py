@@ -27,7 +27,7 @@ from consilium.node.kit import POLICY_FILE
 from consilium.party.home import LIMITS, Policy, open_home
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.cells import expand
+from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
 from tests.docs.pages import ROOT, Block, blocks
 
@@ -106,7 +106,7 @@ def as_study(shown: dict[str, Any], folder: Path) -> None:
     """A whole study."""
     path = folder / "shown.toml"
     path.write_text(tomli_w.dumps(shown), encoding="utf-8")
-    assert expand(load_study(str(path)))
+    assert plots(load_study(str(path)))
 
 
 MEANING: dict[str, Callable[[dict[str, Any], Path], None]] = {

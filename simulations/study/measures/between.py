@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.stats import rankdata
 
 from consilium.protocol.errors import DataError
-from consilium.report.words import many, value_text
+from consilium.report.words import many
 from consilium.simulations.study.measures.figures import capped, ends, ratio
 from consilium.simulations.study.measures.heterogeneity import LOTS, tail
 
@@ -30,8 +29,7 @@ class ShiftPart:
     """One kind of difference.
 
     strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor, floor_high: what rows dealt by lot
-    give in the mean, and below which 97.5 % of them lie. p: corrected over all kinds. where: columns or owners that
-    have most of it. figures: more, by name.
+    give in the mean, and below which 97.5 % of them lie. p: corrected over all kinds.
     """
 
     kind: ShiftKind
@@ -41,31 +39,13 @@ class ShiftPart:
     floor: float
     floor_high: float
     p: float
-    where: tuple[str, ...] = field(default=(), repr=False)
-    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def named(self) -> bool:
         """Whether it is said to be there."""
         return self.p <= ERROR
 
-    def text(self) -> str:
-        """A sentence for people."""
-        interval = f"{value_text(self.low)} to {value_text(self.high)}"
-        chance = f"by chance {value_text(self.floor)}, at most {value_text(self.floor_high)}"
-        where = f", most in {', '.join(self.where)}" if self.where and self.named else ""
-        verdict = SAID[self.kind] if self.named else f"no {self.kind} shift beyond chance"
-        p = "p < .001" if self.p < 0.001 else f"p {value_text(self.p)}"
-        return f"{verdict}: {SCALES[self.kind]} {value_text(self.strength)} ({interval}; {chance}; {p}){where}"
 
-
-SAID: dict[ShiftKind, str] = {
-    "quantity": "owners differ in how many rows they have",
-    "label": "owners differ in how frequent the classes are",
-    "covariate": "owners differ in their features, also within a class",
-    "concept": "the same features mean another class at some owners",
-}
-"""What a kind says where it is named."""
 SCALES: dict[ShiftKind, str] = {
     "quantity": "Gini index of the sizes",
     "label": "share of the labels' variance that lies between owners",
@@ -82,17 +62,12 @@ class OwnerRows:
     x: np.ndarray
     y: np.ndarray
     owner: np.ndarray
-    names: np.ndarray
-    classes: np.ndarray
-    columns: tuple[str, ...]
+    classes: int
     sizes: np.ndarray
     every: np.ndarray
 
     @classmethod
-    def of(
-        cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, columns: Sequence[str], unit: np.ndarray | None,
-        seed: int,
-    ) -> OwnerRows:  # fmt: skip
+    def of(cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, unit: np.ndarray | None, seed: int) -> OwnerRows:
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or not len(x) == len(y) == len(owners):
             raise DataError(
@@ -100,8 +75,6 @@ class OwnerRows:
             )
         if unit is not None and len(unit) != len(x):
             raise DataError(f"unit has {len(unit)} values for {len(x)} rows", "Give one for every row")
-        if columns and len(columns) != x.shape[1]:
-            raise DataError(f"{len(columns)} names for {x.shape[1]} columns", "Name all of them, or none")
         if np.isinf(x).any():
             raise DataError("x has a value that is infinite", "Write NaN where a value is missing")
         classes, codes = np.unique(np.asarray(y), return_inverse=True)
@@ -117,8 +90,7 @@ class OwnerRows:
         places = places[np.argsort(owner[places], kind="stable")]
         places = places[capped(owner[places], generator, MOST_ROWS)]
         return cls(
-            x[places], codes[places], owner[places], names, classes,
-            tuple(columns) or tuple(f"column {place}" for place in range(x.shape[1])),
+            x[places], codes[places], owner[places], len(classes),
             np.bincount(owner[places], minlength=len(names)), every,
         )  # fmt: skip
 
@@ -140,12 +112,11 @@ class OwnerRows:
 
 class BetweenOwners(NamedTuple):
     """What of the variance of features lies between owners. value: their mean share, lots: of rows by lot; by_owner:
-    Σ S²/n; by_column: float64 (m,) shares. p: of the mean share, or of the direction in which owners differ most."""
+    Σ S²/n. p: of the mean share, or of the direction in which owners differ most."""
 
     value: float
     lots: np.ndarray
     by_owner: np.ndarray
-    by_column: np.ndarray
     p: float
 
 
@@ -159,7 +130,7 @@ def between_owners(
     """
     content = components(values) if values.shape[1] > 1 else values
     if not content.shape[1]:
-        return BetweenOwners(0.0, np.zeros(LOTS), np.zeros(len(rows.sizes)), np.zeros(values.shape[1]), 1.0)
+        return BetweenOwners(0.0, np.zeros(LOTS), np.zeros(len(rows.sizes)), 1.0)
     content, root, columns = content.astype(np.float32), np.sqrt(rows.sizes)[:, None], content.shape[1]
     trace, largest = np.empty(1 + LOTS), np.empty(1 + LOTS)
     by_owner = np.zeros(len(rows.sizes))
@@ -171,10 +142,9 @@ def between_owners(
         if not lot:
             by_owner = (means**2).sum(axis=1)
     both = tail(trace[0], trace[1:]), tail(largest[0], largest[1:])
-    by_column = (rows.sums(values) ** 2 / rows.sizes[:, None]).sum(axis=0) / len(values)
     scale = len(values) * columns
     p = min(1.0, 2 * min(both)) if columns > 1 else both[0]
-    return BetweenOwners(trace[0] / scale, trace[1:] / scale, by_owner, by_column, p)
+    return BetweenOwners(trace[0] / scale, trace[1:] / scale, by_owner, p)
 
 
 def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
@@ -190,18 +160,13 @@ def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 
 def shift_part(
-    kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator,
-    names: Sequence[str] = (), **figures: float,
-) -> ShiftPart:  # fmt: skip
-    """What is said of a kind by how much of a variance lies between owners. p: before correction; names: of columns."""
+    kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator
+) -> ShiftPart:
+    """What is said of a kind by how much of a variance lies between owners. p: before correction."""
     columns = max(between.by_owner.sum() / max(between.value, 1e-300) / rows.sizes.sum(), 1.0)
     value, low, high = ratio(between.by_owner, rows.sizes * columns, generator)
-    order = [int(place) for place in np.argsort(-between.by_column)[:3] if between.by_column[place] > 0]
-    where = dict.fromkeys(str(names[place]) for place in (order if names else ()))
-    return ShiftPart(
-        kind, value, low or 0.0, min(high or 1.0, 1.0), float(between.lots.mean()), ends(between.lots)[1], p,
-        tuple(where), figures,
-    )  # fmt: skip
+    floor, floor_high = float(between.lots.mean()), ends(between.lots)[1]
+    return ShiftPart(kind, value, low or 0.0, min(high or 1.0, 1.0), floor, floor_high, p)
 
 
 def ranks(x: np.ndarray) -> np.ndarray:

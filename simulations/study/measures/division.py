@@ -12,7 +12,6 @@ from consilium.simulations.study.measures.figures import (
     Divided,
     Figures,
     counted,
-    effective_number,
     gini,
     label_counts,
     pairwise_hellinger,
@@ -54,7 +53,7 @@ def add_features(figures: Figures, case: Case, divided: Divided) -> None:
     figures.series("party", case.parties, "c2st_auc", areas)
     figures.run("c2st_parties", len(judged))
     if len(judged):
-        figures.estimate("c2st_auc_mean", ratio(judged, np.ones(len(judged)), generator))
+        figures.run("c2st_auc_mean", *ratio(judged, np.ones(len(judged)), generator))
 
 
 def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.random.Generator) -> float:
@@ -98,7 +97,7 @@ _PURPOSE = 0x666C6F6F72
 def division_rows(case: Case) -> list[Row]:
     """Figures of the division, as method "division".
 
-    run: parties, rows, rows_least, rows_median, rows_most, gini of the rows, effective_parties (inverse Simpson),
+    run: parties, rows, rows_least, rows_median, rows_most, gini of the rows,
     one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
     division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js:
     `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
@@ -117,7 +116,6 @@ def division_rows(case: Case) -> list[Row]:
         "rows_median": np.median(sizes),
         "rows_most": sizes.max(),
         "gini": gini(sizes) if len(sizes) > 1 else 0.0,
-        "effective_parties": effective_number(sizes),
         "one_class_parties": ((counts > 0).sum(axis=1) == 1).mean(),
         "left_out": case.partition.left_out,
     }.items():
@@ -150,7 +148,7 @@ def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
         for name, distance in DISTANCES.items():
             chance[name].append(_means(distance(dealt, pooled), sizes))
         if lot < PAIRED_LOTS and len(sizes) > 1:
-            pairwise.append(_mean_of_pairs(dealt))
+            pairwise.append(pairwise_hellinger(dealt))
     for name, distance in DISTANCES.items():
         distances, floors = distance(shares(counts), pooled), np.array(chance[name])
         figures.spread(name, distances)
@@ -159,14 +157,10 @@ def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
         figures.floor(f"{name}_weighted", floors[:, 1])
         figures.series("party", case.parties, name, distances)
     if pairwise:
-        figures.run("hellinger_pairwise", _mean_of_pairs(shares(counts)))
+        figures.run("hellinger_pairwise", pairwise_hellinger(shares(counts)))
         figures.floor("hellinger_pairwise", np.array(pairwise))
 
 
 def _means(distances: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
     """Over parties, and over parties weighted by their rows."""
     return float(distances.mean()), float(distances @ sizes / sizes.sum())
-
-
-def _mean_of_pairs(p: np.ndarray) -> float:
-    return float(pairwise_hellinger(p).sum() / (len(p) * (len(p) - 1)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import pdist
 from scipy.special import rel_entr
 
 from consilium.simulations.divide import Case
@@ -15,9 +15,6 @@ from consilium.simulations.judge import Row
 REPLICATES = 1000
 LEVEL = 0.95
 
-Estimate = tuple[float, float | None, float | None]
-"""Value, low and high."""
-
 
 def ends(drawn: np.ndarray) -> tuple[float, float]:
     """Low and high end of the interval that replicates float64 (n,) give."""
@@ -25,8 +22,11 @@ def ends(drawn: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def ratio(points: np.ndarray, of: np.ndarray, generator: np.random.Generator) -> Estimate:
-    """sum points / sum of, each float64 (parties,), `of` positive; with `of` all 1 it is the mean over parties.
+def ratio(
+    points: np.ndarray, of: np.ndarray, generator: np.random.Generator
+) -> tuple[float, float | None, float | None]:
+    """sum points / sum of, each float64 (parties,), `of` positive, with both ends of its interval over parties; with
+    `of` all 1 it is the mean over parties.
 
     >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
     (0.5, 0.5, 0.5)
@@ -67,43 +67,23 @@ DISTANCES = {"hellinger": hellinger, "js": jensen_shannon}
 """By the name of the metric in the results."""
 
 
-def pairwise_hellinger(p: np.ndarray) -> np.ndarray:
-    """Distributions float64 (parties, classes) -> distances float64 (parties, parties)."""
-    return squareform(pdist(np.sqrt(p))) / np.sqrt(2)
-
-
-def effective_number(sizes: np.ndarray) -> float:
-    """Inverse Simpson index 1 / sum share^2 of sizes (parties,): so many equal parties would be as concentrated.
-
-    >>> effective_number(np.array([5, 5, 5])), effective_number(np.array([10, 0, 0]))
-    (3.0, 1.0)
-    """
-    return float(sizes.sum() ** 2 / (sizes.astype(np.float64) ** 2).sum())
+def pairwise_hellinger(p: np.ndarray) -> float:
+    """Mean over all pairs of distributions float64 (parties, classes), two or more."""
+    return float(pdist(np.sqrt(p)).mean() / np.sqrt(2))
 
 
 def gini(values: np.ndarray) -> float:
-    """Gini's index of float (n,), negative values among them; n at least 2, 0 where all are 0.
+    """Gini's index of sizes float (n,), none negative; n at least 2, 0 where all are 0.
 
-    sum_ij |v_i - v_j| / (2 (n - 1) sum |v|), as Raffinetti, Siletti, Vernizzi (2015, Statistical Methods and
-    Applications 24) normalise it: 0 where all are equal, 1 where one has all (or one all gains and another all losses).
-    Of values that are not negative it is the common index times n / (n - 1).
+    sum_ij |v_i - v_j| / (2 (n - 1) sum v): the common index times n / (n - 1), 0 where all are equal, 1 where one has
+    all (Raffinetti, Siletti, Vernizzi 2015, Statistical Methods and Applications 24).
 
-    >>> gini(np.array([1.0, 1.0])), gini(np.array([0.0, 4.0])), gini(np.array([-2.0, 0.0, 2.0]))
-    (0.0, 1.0, 1.0)
+    >>> gini(np.array([1.0, 1.0])), gini(np.array([0.0, 4.0]))
+    (0.0, 1.0)
     """
-    ordered, count = np.sort(values.astype(np.float64)), len(values)
-    total = np.abs(ordered).sum()
-    if total == 0:
-        return 0.0
+    ordered, count, total = np.sort(values.astype(np.float64)), len(values), float(values.sum())
     differences = 2 * ((2 * np.arange(count) - count + 1) * ordered).sum()
-    return float(differences / (2 * (count - 1) * total))
-
-
-def quarters(values: np.ndarray, parts: int = 4) -> list[np.ndarray]:
-    """Positions int64 of parties in groups of equally many (sizes differ by at most 1), from the least value up; fewer
-    groups where there are fewer parties. Equal values stand in the order of the parties.
-    """
-    return [part for part in np.array_split(np.argsort(values, kind="stable"), parts) if len(part)]
+    return float(differences / (2 * (count - 1) * total)) if total else 0.0
 
 
 @dataclass(frozen=True)
@@ -145,11 +125,6 @@ def label_counts(case: Case) -> np.ndarray:
     return counted(divided.party, case.dataset.y[divided.rows], len(case.parties), len(case.classes))
 
 
-def label_distances(counts: np.ndarray) -> np.ndarray:
-    """Hellinger distance float64 (parties,) of the labels of each party to those of all together, from `counts`."""
-    return hellinger(shares(counts), shares(counts.sum(axis=0)))
-
-
 QUANTILES = (10, 50, 90)
 """Percentiles that say how a figure is spread over parties or rows."""
 
@@ -164,11 +139,6 @@ class Figures:
     def run(self, metric: str, value: float, low: float | None = None, high: float | None = None) -> None:
         """Of the whole cell."""
         self.add("run", "", metric, value, low, high)
-
-    def estimate(self, metric: str, estimate: Estimate | None, scope: str = "run", name: str = "") -> None:
-        """With its interval; nothing where there is none."""
-        if estimate is not None:
-            self.add(scope, name, metric, *estimate)
 
     def spread(self, metric: str, values: np.ndarray) -> None:
         """Mean and `QUANTILES` of float (n,) as METRIC_mean, METRIC_p10 ...; nothing where there are no values."""

@@ -19,8 +19,8 @@ from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.metrics import wilson
-from consilium.simulations.study.measures.figures import Figures, label_counts, label_distances, quarters, ratio
+from consilium.simulations.metrics import brier_row_scores, wilson
+from consilium.simulations.study.measures.figures import Figures, ratio
 
 AGAINST = "local"
 """The method that gains are against: each party's own teachers."""
@@ -58,20 +58,18 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     party: NAME. run: NAME, over all rows (or pairs) of all parties, with parties drawn anew; NAME_parties;
     NAME_better, NAME_worse: how many parties gain and lose; NAME_better_share of those that do either, with Wilson's
     interval; NAME_worst_decile: mean over the tenth of the parties (rounded up) with the least gain, and its floor.
-    group: NAME, NAME_better and NAME_parties of "rows 1 of 4" to "rows 4 of 4" and "distance 1 of 4" to "distance 4 of
-    4", parties by their rows and by the Hellinger distance of their labels.
     """
     alone = mine.get(AGAINST)
     if alone is None or alone.home is None or not len(case.home_y):
         return []
-    counts, rows = label_counts(case), list[Row]()
+    rows: list[Row] = []
     for method, predicted in mine.items():
         if method == AGAINST or predicted.home is None:
             continue
         figures = Figures(method)
         for name, gains in _gains(case, alone.home, predicted.home).items():
             if len(gains.place):
-                _add(figures, case, name, gains, counts)
+                _add(figures, case, name, gains)
         rows += figures.rows
     return rows
 
@@ -80,7 +78,7 @@ def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains
     y, place = case.home_y, case.home_party
     scores = {
         "gain_accuracy": _by_rows(place, _right(method, y) - _right(alone, y)),
-        "gain_brier": _by_rows(place, _brier(alone, y) - _brier(method, y)),
+        "gain_brier": _by_rows(place, brier_row_scores(alone, y) - brier_row_scores(method, y)),
     }
     if len(case.classes) == 2:
         scores["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
@@ -89,12 +87,6 @@ def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains
 
 def _right(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (probabilities.argmax(axis=1) == y).astype(np.float64)
-
-
-def _brier(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """float64 (rows,), as `student.calibration` counts it."""
-    off = (probabilities.astype(np.float64) - np.eye(probabilities.shape[1])[y]) ** 2
-    return off[:, 1] if probabilities.shape[1] == 2 else off.sum(axis=1)
 
 
 def _by_rows(party: np.ndarray, points: np.ndarray) -> Gains:
@@ -117,10 +109,10 @@ def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method
     return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
 
 
-def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
+def _add(figures: Figures, case: Case, name: str, gains: Gains) -> None:
     by_party, generator = gains.by_party, np.random.default_rng([case.seed, _PURPOSE])
     figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
-    figures.estimate(name, ratio(gains.points, gains.of, generator))
+    figures.run(name, *ratio(gains.points, gains.of, generator))
     figures.run(f"{name}_parties", len(by_party))
     better, worse = int((by_party > _EQUAL).sum()), int((by_party < -_EQUAL).sum())
     figures.run(f"{name}_better", better)
@@ -132,13 +124,6 @@ def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarr
         starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
         dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
         figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
-    for by, values in {"rows": counts.sum(axis=1), "distance": label_distances(counts)}.items():
-        groups = quarters(values[gains.place])
-        for number, part in enumerate(groups, 1):
-            group = f"{by} {number} of {len(groups)}"
-            figures.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
-            figures.add("group", group, f"{name}_better", (by_party[part] > _EQUAL).sum())
-            figures.add("group", group, f"{name}_parties", len(part))
 
 
 def worst_decile(gains: np.ndarray) -> float:

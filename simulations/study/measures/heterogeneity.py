@@ -106,14 +106,18 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Q over owners, beside its lots. by_owner: float64 (owners,), what each has of Q. tau2: variance between owners,
-    of the log-odds (of a slope: of the calibration slope)."""
+    """Q over owners, beside its lots. by_owner: float64 (owners,), what each has of Q."""
 
     q: float
     lots: np.ndarray = field(repr=False)
     by_owner: np.ndarray = field(repr=False)
-    tau2: float
     p: float
+
+    @classmethod
+    def of(cls, q: np.ndarray) -> Heterogeneity:
+        """Of each owner and lot, float64 (owners, 1 + LOTS), the real one first."""
+        total = q.sum(axis=0)
+        return cls(float(total[0]), total[1:], q[:, 0], tail(float(total[0]), total[1:]))
 
     @property
     def i2(self) -> float:
@@ -134,27 +138,21 @@ def _residuals(rows: Labelled, p: np.ndarray, drawn: np.ndarray, label: int) -> 
     return targets - p[:, [label]].astype(np.float32)
 
 
-def levels(rows: Labelled, p: np.ndarray, generator: np.random.Generator) -> Heterogeneity:
-    """Whether a class is as frequent at each owner as features say."""
-    design, drawn = np.column_stack([np.ones(len(rows.y)), rows.design]), rows.draws(p, generator)
-    q, whole, spread, tau2 = np.zeros((len(rows.starts), 1 + LOTS)), 0.0, 0.0, 0.0
+def levels(rows: Labelled, p: np.ndarray, generator: np.random.Generator) -> tuple[Heterogeneity, float]:
+    """Whether a class is as frequent at each owner as features say; and tau^2, the variance between owners of the
+    log-odds (DerSimonian and Laird)."""
+    ones, drawn = np.ones(len(rows.y)), rows.draws(p, generator)
+    design = np.column_stack([ones, rows.design])
+    q, unit = np.zeros((len(rows.starts), 1 + LOTS)), 0.0
     for label in rows.modelled:
         weight = (p[:, label] * (1 - p[:, label])).astype(np.float32)
-        scores = rows.sums(_without(_residuals(rows, p, drawn, label), design, weight))
+        q += _of_direction(rows, _without(_residuals(rows, p, drawn, label), design, weight), ones, weight)
         information = rows.sums(weight)
-        judged = information >= LEAST_INFORMATION
-        q[judged] += scores[judged] ** 2 / information[judged, None]
-        spread += _room(information[judged])
-    total = q.sum(axis=0)
-    whole = float(total[1:].mean())
-    tau2 = max(0.0, (float(total[0]) - whole) / spread) if spread > 0 else 0.0
-    return Heterogeneity(float(total[0]), total[1:], q[:, 0], tau2, tail(float(total[0]), total[1:]))
-
-
-def _room(information: np.ndarray) -> float:
-    """What one unit of tau^2 adds to Q (DerSimonian and Laird)."""
-    total = information.sum()
-    return float(total - (information**2).sum() / total) if total > 0 else 0.0
+        judged = information[information >= LEAST_INFORMATION]
+        if total := float(judged.sum()):
+            unit += total - float((judged**2).sum()) / total  # what one unit of tau^2 adds to Q
+    found = Heterogeneity.of(q)
+    return found, max(0.0, (found.q - float(found.lots.mean())) / unit) if unit > 0 else 0.0
 
 
 def slopes(
@@ -164,9 +162,8 @@ def slopes(
 
     p: with what owners may differ in, such as levels; common: without, float64 (n, classes) both.
     """
-    drawn, count = rows.draws(p, generator), rows.directions.shape[1]
+    drawn = rows.draws(p, generator)
     slope, rest = np.zeros((2, len(rows.starts), 1 + LOTS))
-    room = 0.0
     for label in rows.modelled:
         weight = p[:, label] * (1 - p[:, label])
         information = np.maximum(rows.sums(weight), 1e-9)
@@ -178,25 +175,15 @@ def slopes(
         odds = centred(logit(common[:, [label]]))
         refit = np.column_stack([odds, centred(rows.design)])
         residual = _without(_residuals(rows, p, drawn, label), refit, weight.astype(np.float32))
-        part, gained = _of_direction(rows, residual, odds[:, 0], weight)
-        slope, room = slope + part, room + gained
-        for column in range(count):
-            along = centred(rows.directions[:, [column]])[:, 0]
-            rest += _of_direction(rows, residual, along, weight)[0]
-    results = []
-    for q, added in ((slope, room), (rest, 0.0)):
-        total = q.sum(axis=0)
-        tau2 = max(0.0, float(total[0] - total[1:].mean()) / added) if added > 0 else 0.0
-        results.append(Heterogeneity(float(total[0]), total[1:], q[:, 0], tau2, tail(float(total[0]), total[1:])))
-    return results[0], results[1]
+        slope += _of_direction(rows, residual, odds[:, 0], weight)
+        for column in range(rows.directions.shape[1]):
+            rest += _of_direction(rows, residual, centred(rows.directions[:, [column]])[:, 0], weight)
+    return Heterogeneity.of(slope), Heterogeneity.of(rest)
 
 
-def _of_direction(
-    rows: Labelled, residual: np.ndarray, along: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Q of each owner and lot, and `_room`."""
+def _of_direction(rows: Labelled, residual: np.ndarray, along: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Q of each owner and lot; 0 of owners with too little information."""
     information = rows.sums(weight * along**2)
-    judged = information >= LEAST_INFORMATION
     scores = rows.sums(residual * along.astype(np.float32)[:, None])
-    q = np.where(judged[:, None], scores**2 / np.maximum(information, 1e-9)[:, None], 0.0)
-    return q, _room(information[judged])
+    q = scores**2 / np.maximum(information, 1e-9)[:, None]
+    return np.where((information >= LEAST_INFORMATION)[:, None], q, 0.0)

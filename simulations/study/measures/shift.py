@@ -17,15 +17,14 @@ Holm's correction is over the kinds that can be judged, so that of divisions by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from consilium.report.words import many
 from consilium.simulations.divide import Case
+from consilium.simulations.metrics import holm
 from consilium.simulations.study.measures.between import (
     ERROR,
     MOST_INPUTS,
@@ -40,7 +39,7 @@ from consilium.simulations.study.measures.between import (
     ranks,
     shift_part,
 )
-from consilium.simulations.study.measures.figures import Divided, ends, gini, hellinger, shares
+from consilium.simulations.study.measures.figures import Divided, ends, gini
 from consilium.simulations.study.measures.heterogeneity import LOTS, Heterogeneity, Labelled, levels, slopes
 
 MOST_DIRECTIONS = 24
@@ -64,28 +63,6 @@ class WhichShift:
         """That kind; None where it could not be judged."""
         return next((part for part in self.parts if part.kind == kind), None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "owners": self.owners,
-            "rows": self.rows,
-            "named": list(self.named),
-            "parts": [
-                {**{name: getattr(part, name) for name in _NUMBERS}, "kind": part.kind, "named": part.named,
-                 "where": list(part.where), "figures": dict(part.figures)}
-                for part in self.parts
-            ],
-        }  # fmt: skip
-
-    def lines(self) -> Iterator[str]:
-        """For people: what is there, the strongest first, then what is not."""
-        yield f"{many(self.owners, 'owner')}, {many(self.rows, 'row')}: " + (", ".join(self.named) or "no shift") + "."
-        for part in sorted(self.parts, key=lambda part: (not part.named, part.p, -part.strength)):
-            yield part.text() + "."
-
-
-_NUMBERS = ("strength", "low", "high", "floor", "floor_high", "p")
-
 
 def shift_of(case: Case) -> WhichShift:
     """Of all rows that the parties have."""
@@ -103,26 +80,19 @@ def shift_of(case: Case) -> WhichShift:
         x[np.ix_(rows, shown)],
         dataset.y[rows],
         np.array(case.parties)[divided.party[order]],
-        columns=[name for name, there in zip(features, shown, strict=True) if there],
         unit=None if dataset.patient is None else dataset.patient[rows],
         seed=case.seed,
     )
 
 
 def which_shift(
-    x: np.ndarray,
-    y: np.ndarray,
-    owners: np.ndarray,
-    *,
-    columns: Sequence[str] = (),
-    unit: np.ndarray | None = None,
-    seed: int = 0,
+    x: np.ndarray, y: np.ndarray, owners: np.ndarray, *, unit: np.ndarray | None = None, seed: int = 0
 ) -> WhichShift:
     """Which kinds of difference there are between owners.
 
     x: float (rows, columns), NaN where a value is missing; categories as columns of 0 and 1. y: label of each row, and
-    owners: whose it is, (rows,) of anything that can be sorted. columns: names. unit: (rows,), whose rows belong
-    together (patients); one row of each at an owner is looked at.
+    owners: whose it is, (rows,) of anything that can be sorted. unit: (rows,), whose rows belong together (patients);
+    one row of each at an owner is looked at.
 
     400 owners with 20,000 rows of 30 columns take seconds.
 
@@ -137,8 +107,10 @@ def which_shift(
     >>> which_shift(x, y, owners).named
     ('label',)
     """
-    x, columns = _few(np.asarray(x, dtype=np.float64), tuple(columns))
-    rows = OwnerRows.of(x, y, owners, columns, unit, seed)
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim == 2 and x.shape[1] > _MOST_COLUMNS:
+        x = components(centred(ranks(x), np.zeros(len(x))))
+    rows = OwnerRows.of(x, y, owners, unit, seed)
     generator = np.random.default_rng([seed, PURPOSE])
     judged = [_quantity(rows, generator)]
     if len(np.unique(rows.y)) > 1:
@@ -150,13 +122,6 @@ def which_shift(
 
 _MOST_COLUMNS = 256
 """Beyond which columns are pixels, and principal components of their ranks are looked at in their place."""
-
-
-def _few(x: np.ndarray, columns: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """x and names, of columns or components."""
-    if x.ndim != 2 or x.shape[1] <= _MOST_COLUMNS:
-        return x, columns
-    return components(centred(ranks(x), np.zeros(len(x)))), ()
 
 
 def _quantity(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
@@ -175,44 +140,40 @@ def _covariate(rows: OwnerRows, scores: np.ndarray, generator: np.random.Generat
     """First and second moments of the features' ranks; and p of what differs within a class."""
     numbers = [place for place in range(scores.shape[1]) if len(np.unique(scores[:, place])) > 3]
     values = np.column_stack([scores, scores[:, numbers] ** 2])
-    names = [*rows.columns, *(rows.columns[place] for place in numbers)]
     none = np.zeros(len(rows.y), dtype=np.int64)
     within = between_owners(rows, centred(values, rows.y), rows.y, generator)
     over_all = between_owners(rows, centred(values, none), none, generator)
-    return shift_part("covariate", rows, within, max(within.p, over_all.p), generator, names), within.p
+    return shift_part("covariate", rows, within, max(within.p, over_all.p), generator), within.p
 
 
 def _explained(rows: OwnerRows, generator: np.random.Generator) -> list[ShiftPart]:
     """Label, covariate and concept, each beside what would explain it away. A column that an owner has no value of says
     nothing of concept: owners are not comparable there."""
     covariate, p_within = _covariate(rows, ranks(rows.x), generator)
-    label, p_label = _labels(rows, generator)
+    label = _labels(rows, generator)
+    p_label = label.p
     clear = np.flatnonzero(~np.isnan(np.fmin.reduceat(rows.x, rows.starts, axis=0)).any(axis=0))
     if not len(clear):
         return [covariate, replace(label, p=p_label)]
     labelled = _labelled(rows, rows.x[:, clear])
     p = labelled.fit()
-    level = levels(labelled, p, generator)
-    by_slope, by_rest = slopes(labelled, labelled.with_levels(p, level.tau2), p, generator)
+    level, tau2 = levels(labelled, p, generator)
+    by_slope, by_rest = slopes(labelled, labelled.with_levels(p, tau2), p, generator)
     p_rule = min(1.0, 2 * min(by_slope.p, by_rest.p))
     p_moved = _moves_with(rows, p, generator)
     if p_moved < (_STAYS if p_rule > ERROR else 2 * ERROR):
         p_rule, p_label = min(p_rule, max(level.p, p_moved)), 1.0
     elif p_within <= ERROR:
         p_label = max(p_label, level.p)
-    figures = {**label.figures, "level_tau2": level.tau2, "level_i2": level.i2, "level_p": level.p}
     concept = _concept(rows, (by_slope, by_rest), p_rule, generator)
-    return [covariate, replace(label, p=p_label, figures=figures), concept]
+    return [covariate, replace(label, p=p_label), concept]
 
 
-def _labels(rows: OwnerRows, generator: np.random.Generator) -> tuple[ShiftPart, float]:
+def _labels(rows: OwnerRows, generator: np.random.Generator) -> ShiftPart:
     none = np.zeros(len(rows.y), dtype=np.int64)
-    counts = np.eye(len(rows.classes))[rows.y]
+    counts = np.eye(rows.classes)[rows.y]
     between = between_owners(rows, centred(counts, none), none, generator)
-    distances = hellinger(shares(rows.sums(counts)), shares(counts.sum(axis=0)))
-    names = [str(name) for name in rows.classes] if len(rows.classes) > 2 else []
-    weighted = float(distances @ rows.sizes / rows.sizes.sum())
-    return shift_part("label", rows, between, between.p, generator, names, hellinger_weighted=weighted), between.p
+    return shift_part("label", rows, between, between.p, generator)
 
 
 def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
@@ -226,9 +187,9 @@ def _labelled(rows: OwnerRows, x: np.ndarray) -> Labelled:
     first = centred(scores, none)
     design = np.column_stack([first, centred(scores[:, numbers] ** 2, none), centred(holes, none)])
     design = components(design)[:, : max(1, min(MOST_INPUTS, count // 15))]
-    most = max(4, 2 * MOST_DIRECTIONS // len(rows.classes))
+    most = max(4, 2 * MOST_DIRECTIONS // rows.classes)
     directions = first if first.shape[1] <= most else components(first)[:, :most]
-    return Labelled(rows.y, len(rows.classes), rows.starts, design, directions)
+    return Labelled(rows.y, rows.classes, rows.starts, design, directions)
 
 
 def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) -> float:
@@ -238,7 +199,7 @@ def _moves_with(rows: OwnerRows, p: np.ndarray, generator: np.random.Generator) 
     With M the mean of the probabilities by true class, an owner with other frequencies has probabilities that differ by
     their change times M if features given the class are the same, and by 0 if features are.
     """
-    means = np.stack([p[rows.y == label].mean(axis=0) for label in range(len(rows.classes))])
+    means = np.stack([p[rows.y == label].mean(axis=0) for label in range(rows.classes)])
     expected, weight = means[rows.y], 1.0 / rows.sizes[:, None]
     wanted = rows.sums(expected - expected.mean(axis=0)) * weight
     excess = p - expected
@@ -263,26 +224,16 @@ def _concept(
     rows: OwnerRows, differences: tuple[Heterogeneity, Heterogeneity], p_rule: float, generator: np.random.Generator
 ) -> ShiftPart:
     by_slope, by_rest = differences
-    figures = {
-        "slope_tau2": by_slope.tau2, "slope_i2": by_slope.i2, "slope_p": by_slope.p,
-        "coefficients_i2": by_rest.i2, "coefficients_p": by_rest.p,
-    }  # fmt: skip
     best = by_slope if by_slope.p <= by_rest.p else by_rest
     floor = float(best.lots.mean())
     again = generator.multinomial(len(rows.sizes), np.full(len(rows.sizes), 1 / len(rows.sizes)), size=1000)
     drawn = again @ best.by_owner
     low, high = ends(np.maximum(0.0, 1 - floor / np.maximum(drawn, 1e-300)))
     by_chance = np.maximum(0.0, 1 - floor / np.maximum(best.lots, 1e-300))
-    names = tuple(str(rows.names[place]) for place in np.argsort(-best.by_owner)[:3])
     chance, top = float(by_chance.mean()), ends(by_chance)[1]
-    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule, names, figures)
+    return ShiftPart("concept", best.i2, low, high, chance, top, p_rule)
 
 
 def _corrected(parts: Sequence[ShiftPart]) -> tuple[ShiftPart, ...]:
-    """Holm's correction."""
-    corrected, largest = dict[ShiftKind, float](), 0.0
-    for place, part in enumerate(sorted(parts, key=lambda part: part.p)):
-        largest = max(largest, min(1.0, part.p * (len(parts) - place)))
-        corrected[part.kind] = largest
-    shown = [replace(part, p=corrected[part.kind]) for part in parts]
+    shown = [replace(part, p=p) for part, p in zip(parts, holm([part.p for part in parts]), strict=True)]
     return tuple(sorted(shown, key=lambda part: SHIFT_KINDS.index(part.kind)))

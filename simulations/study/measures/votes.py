@@ -1,4 +1,4 @@
-"""What the teachers of a division say: how good, and how alike."""
+"""What the teachers of a division say: how good, how alike, and what one party changes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def agreement(cast: TeacherVotes, classes: int, seed: int) -> VoteAgreement:
     return VoteAgreement(float(same[pairs].mean()), float(kappas.mean()) if len(kappas) else float("nan"))
 
 
-METHOD = "teachers"
+METHOD, FLIPPED = "teachers", "winners_flipped"
 AMBIGUOUS = {"ambiguity_02": 0.02, "ambiguity_10": 0.1, "ambiguity_20": 0.2}
 """Lead of the winner, as a share of all votes, below which a row counts as ambiguous, by the figure's name."""
 
@@ -114,3 +114,31 @@ def _add_votes(figures: Figures, prefix: str, votes: np.ndarray, y: np.ndarray, 
             figures.add("class", name, f"{prefix}plurality_right", both / so, *wilson(both, so))
         if called:
             figures.add("class", name, f"{prefix}plurality_wrong", 1 - both / called, *wilson(called - both, called))
+
+
+def influence_rows(case: Case, ensemble: Ensemble) -> list[Row]:
+    """What changes without each party, as method "teachers". Secret. Empty where there is one party.
+
+    party: winners_flipped, rows of the pool whose plurality is another without it. run: its mean and quantiles over
+    parties, and _most.
+    """
+    if len(case.parties) < 2:
+        return []
+    figures, values = Figures(METHOD), winners_flipped(ensemble.pool, len(case.classes))
+    figures.series("party", case.parties, FLIPPED, values)
+    figures.spread(FLIPPED, values)
+    figures.run(f"{FLIPPED}_most", values.max())
+    return figures.rows
+
+
+def winners_flipped(pool: TeacherVotes, classes: int) -> np.ndarray:
+    """Rows whose plurality is another without each party, int64 (parties,); of equal sums the first class is it."""
+    parties, _, rows = pool.cast.shape
+    most, winner = np.full((parties + 1, rows), -1.0), np.zeros((parties + 1, rows), dtype=np.int64)
+    for label in range(classes):
+        shares = shares_for(pool, label).sum(axis=1, dtype=np.float64)
+        total = shares.sum(axis=0)
+        votes = np.concatenate([total - shares, total[None]]).round(DIGITS)
+        more = votes > most
+        most[more], winner[more] = votes[more], label
+    return (winner[:-1] != winner[-1]).sum(axis=1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
-
 import polars as pl
 
 from consilium.protocol.errors import DataError
@@ -23,71 +20,33 @@ from consilium.report.words import (
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 
-
-class MetricKind(NamedTuple):
-    """words: for tables, made of the name where there are none. kind: "share" is between 0 and 1, where intervals end;
-    "count" counts something: intervals do not go below 0, and are said in whole numbers. less: is better."""
-
-    words: str = ""
-    kind: Literal["number", "share", "count"] = "number"
-    less: bool = False
-
-
-METRIC_KINDS = {
-    "auc": MetricKind("AUC", "share"),
-    "accuracy": MetricKind("accuracy", "share"),
-    "balanced_accuracy": MetricKind("balanced accuracy", "share"),
-    "brier": MetricKind("Brier score", less=True),
-    "ece": MetricKind("calibration error (ECE)", "share", less=True),
-    "log_loss": MetricKind(less=True),
-    "net_benefit": MetricKind("net benefit at the rate of the class"),
-    "calibration_level": MetricKind("calibration in the large"),
-    "ambiguity_02": MetricKind("gap below 2%"),
-    "ambiguity_10": MetricKind("gap below 10%"),
-    "ambiguity_20": MetricKind("gap below 20%"),
-    "teacher_right_mean": MetricKind("one party’s teachers right"),
-    "plurality_right": MetricKind("plurality right", "share"),
-    "c2st_auc_mean": MetricKind("AUC of telling a party from all"),
-    "hand_labels": MetricKind("labels by hand", "count"),
-    **dict.fromkeys(
-        ("consensus", "gini", "home_accuracy", "home_auc", "labels_right", "plurality_wrong", "recall"),
-        MetricKind(kind="share"),
-    ),
-    **dict.fromkeys(
-        (
-            "answered",
-            "asked",
-            "hand_labels_above",
-            "home_rows",
-            "labels",
-            "winners_flipped_mean",
-            "winners_flipped_most",
-        ),
-        MetricKind(kind="count"),
-    ),
-    **dict.fromkeys(
-        ("left_out", "parties", "reinforced", "rows", "rows_least", "rows_median", "rows_most", "teachers"),
-        MetricKind(kind="count"),
-    ),
+METRIC_WORDS = {
+    "auc": "AUC",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "net_benefit": "net benefit at the rate of the class",
+    "calibration_level": "calibration in the large",
+    "ambiguity_10": "gap below 10%",
+    "teacher_right_mean": "one party’s teachers right",
+    "c2st_auc_mean": "AUC of telling a party from all",
+    "hand_labels": "labels by hand",
 }
-"""What is known of metrics beyond their names; of others nothing is."""
+"""Where they are not made of the name."""
+SHARES = (
+    "auc", "accuracy", "balanced_accuracy", "ece", "plurality_right", "plurality_wrong", "consensus", "gini",
+    "home_accuracy", "home_auc", "labels_right", "recall",
+)  # fmt: skip
+"""Metrics between 0 and 1, where their intervals end."""
+COUNTS = (
+    "answered", "asked", "hand_labels", "hand_labels_above", "home_rows", "labels", "left_out", "parties", "reinforced",
+    "rows", "rows_least", "rows_median", "rows_most", "teachers", "winners_flipped_mean", "winners_flipped_most",
+)  # fmt: skip
+"""Metrics that count something: intervals do not go below 0, and are said in whole numbers."""
 JUDGED = ("auc", "accuracy", "balanced_accuracy", "brier", "ece")
 """By which models are judged."""
 AS_RISKS = ("net_benefit", "calibration_level", "calibration_slope")
 """By which their probabilities of the second class are judged as risks, at other places."""
-COUNTS = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "count")
-SHARES = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "share")
-
-
-def less_is_better(metric: str) -> bool:
-    """
-    >>> less_is_better("brier"), less_is_better("auc")
-    (True, False)
-    """
-    return METRIC_KINDS.get(metric, MetricKind()).less
-
-
-_HOME = "home_"
+LESS_IS_BETTER = ("brier", "ece")
 _WORDS = {
     "auc": "AUC",
     "hellinger": "Hellinger",
@@ -111,13 +70,10 @@ def short(axis: str) -> str:
 
 def metric_words(metric: str) -> str:
     """
-    >>> metric_words("auc"), metric_words("hellinger_mean"), metric_words("gap_p50"), metric_words("home_auc")
-    ('AUC', 'Hellinger mean', 'gap median', 'AUC at home')
+    >>> metric_words("auc"), metric_words("hellinger_mean"), metric_words("gap_p50")
+    ('AUC', 'Hellinger mean', 'gap median')
     """
-    if metric.startswith(_HOME):
-        return f"{metric_words(metric.removeprefix(_HOME))} at home"
-    words = METRIC_KINDS.get(metric, MetricKind()).words
-    return words or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
+    return METRIC_WORDS.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
 
 def figure_text(metric: str, value: float) -> str:
@@ -155,8 +111,7 @@ NATURAL = ("natural", "owners", "owner")
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     """The same with every figure once: one of several cells of a point is kept of what the cells share.
 
-    Figures that are no number, or that belong to no seed,
-    are left out. An epsilon may be infinite.
+    Figures that are no number are left out. An epsilon may be infinite.
 
     Raises
     ------
@@ -165,13 +120,9 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in (*FIELDS, *FACTS) if name not in frame.columns]
     if missing:
         raise DataError(f"a table of a study's results has no column {', '.join(missing)}", "Run: consilium study")
-    plain = frame.with_columns(pl.col("value", "low", "high").cast(pl.Float64), pl.col("seed").cast(pl.Int64))
     key = [*axis_names(frame), "seed", "method", "scope", "name", "metric"]
-    return (
-        plain.with_columns(pl.col(axis_names(frame)).cast(pl.String).fill_null(""), pl.col("name").fill_null(""))
-        .filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null() & pl.col("seed").is_not_null())
-        .unique(key, keep="first", maintain_order=True)
-    )
+    known = frame.filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
+    return known.unique(key, keep="first", maintain_order=True)
 
 
 def axis_names(frame: pl.DataFrame) -> list[str]:
@@ -196,21 +147,6 @@ def as_number(text: str) -> float | None:
     return number if abs(number) != float("inf") and number == number else None
 
 
-def ordered(points: Iterable[str], first: Sequence[str] = ()) -> list[str]:
-    """Points as the study's file names them (`first`), then numbers by size, then names, the natural division first.
-
-    >>> ordered(["10", "2"]), ordered(["iid", "natural"]), ordered(["b", "a", "c"], ["c", "b"])
-    (['2', '10'], ['natural', 'iid'], ['c', 'b', 'a'])
-    """
-    place = {point: index for index, point in enumerate(first)}
-
-    def key(point: str) -> tuple[int, float, bool, str]:
-        number = as_number(point)
-        return place.get(point, len(place)), float("inf") if number is None else number, point not in NATURAL, point
-
-    return sorted(set(points), key=key)
-
-
 def methods_of(frame: pl.DataFrame) -> list[str]:
     """Names of all that is compared, those without privacy first: see `title`."""
     names = set(frame["method"].to_list()) - set(MEASURED)
@@ -219,11 +155,9 @@ def methods_of(frame: pl.DataFrame) -> list[str]:
 
 def private_methods(frame: pl.DataFrame) -> list[str]:
     """Those that state a finite epsilon, PATE first."""
-    states = frame.filter((pl.col("scope") == "run") & (pl.col("metric") == "epsilon") & pl.col("value").is_finite())[
-        "method"
-    ].to_list()
-    private = [method for method in methods_of(frame) if method in set(states)]
-    return sorted(private, key=lambda method: _kind(method) != "pate")
+    states = (pl.col("scope") == "run") & (pl.col("metric") == "epsilon") & pl.col("value").is_finite()
+    private = set(frame.filter(states)["method"])
+    return sorted(filter(private.__contains__, methods_of(frame)), key=lambda method: _kind(method) != "pate")
 
 
 def lead(frame: pl.DataFrame) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,53 +20,37 @@ from consilium.simulations.study.summaries.tidy import (
     axis_names,
     lead,
     methods_of,
-    ordered,
     private_methods,
     short,
     tidy,
 )
 
 
-def over_seeds(
-    frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope: str = "run", row_scores: RowScores | None = None
-) -> pl.DataFrame:
-    """The mean over seeds of every metric of this scope, for each point of the axes.
+def over_seeds(frame: pl.DataFrame, row_scores: RowScores | None = None) -> pl.DataFrame:
+    """The mean over seeds of every metric of runs, for each point of the axes.
 
-    frame: `results.parquet`. metrics: all, where None. row_scores: of the same study.
+    frame: tidy. row_scores: of the same study.
 
-    Columns: the axes, method, name, metric, mean, low, high, deviation (over seeds, null for one), seeds, over. `over`
-    says what the interval is of. "seeds and rows": of figures with row scores, see `summaries.inference`; of others
-    that have an interval within their cells, this is added as if all seeds shared all that it is over, which is never
-    too narrow. "seeds": of others. "rows": of one seed, the cell's own. "none": low and high are null.
-
-    Raises
-    ------
-    DataError : a column is missing.
+    Columns: the axes, method, metric, mean, low, high, seeds, over. `over` says what the interval is of. "seeds and
+    rows": of figures with row scores, see `summaries.inference`; of others that have an interval within their cells,
+    this is added as if all seeds shared all that it is over, which is never too narrow. "seeds": of others. "rows": of
+    one seed, the cell's own. "none": low and high are null.
     """
-    plain = tidy(frame).filter(pl.col("scope") == scope)
-    if metrics is not None:
-        plain = plain.filter(pl.col("metric").is_in(list(metrics)))
-    by = [*axis_names(frame), "method", "name", "metric"]
-    grouped = plain.group_by(by).agg(
+    by = [*axis_names(frame), "method", "metric"]
+    runs = frame.filter(pl.col("scope") == "run").group_by(by)
+    grouped = runs.agg(
         "value",
         "cell",
         mean=pl.col("value").mean(),
-        deviation=pl.col("value").std(),
         seeds=pl.len().cast(pl.Int64),
         below=(pl.col("value") - pl.col("low")).mean(),
         above=(pl.col("high") - pl.col("value")).mean(),
     )
-    known = row_scores if scope == "run" else None
-    ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
-    columns = {
-        "low": pl.Series([end[0] for end in ends], dtype=pl.Float64),
-        "high": pl.Series([end[1] for end in ends], dtype=pl.Float64),
-        "over": pl.Series([end[2] for end in ends], dtype=pl.String),
-    }
-    counts = pl.col("metric").is_in(list(COUNTS))
-    low = pl.when(counts).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
-    means = grouped.with_columns(**columns).with_columns(low=low).sort(by)
-    return means.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
+    ends = [_ends(row, row_scores) for row in grouped.iter_rows(named=True)]
+    kinds = {"low": pl.Float64, "high": pl.Float64, "over": pl.String}
+    means = grouped.hstack(pl.DataFrame(ends, schema=kinds, orient="row"))
+    low = pl.when(pl.col("metric").is_in(COUNTS)).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
+    return means.with_columns(low=low).select(*by, "mean", "low", "high", "seeds", "over").sort(by)
 
 
 def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
@@ -97,7 +82,7 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. row_scores: None where nobody kept them.
+    row_scores: None where nobody kept them.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -110,7 +95,6 @@ class StudyView:
     reference: str | None
     seeds: tuple[int, ...]
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
-    logarithmic: frozenset[str] = frozenset()
     row_scores: RowScores | None = field(repr=False, default=None)
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
@@ -136,8 +120,7 @@ class StudyView:
         return tuple(axis for place, axis in enumerate(self.axes) if _changes(known, place))
 
     def distinct(self, method: str) -> tuple[list[Point], tuple[str, ...]]:
-        """The first of the points between which no figure of this method changes; and the axes that tell these"
-        " apart."""
+        """The first of the points between which no figure of this method changes; and the axes that tell them apart."""
         axes, known = self.telling(method), self._known(method)
         first: dict[Point, Point] = {}
         for point in [point for point in self.points if point in known]:
@@ -152,10 +135,6 @@ class StudyView:
             if of == method:
                 known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
         return known
-
-    def run_metrics(self, method: str) -> list[str]:
-        """What is known of runs of this method, in alphabetical order."""
-        return sorted({metric for _, of, metric in self.means if of == method})
 
     def numeric_axes(self, least: int) -> list[str]:
         """Axes whose points are numbers, at least so many."""
@@ -174,15 +153,11 @@ def _changes(known: Mapping[Point, object], place: int) -> bool:
 
 
 def study_view(
-    results: pl.DataFrame,
-    first: Mapping[str, Sequence[str]],
-    reference: str | None = None,
-    logarithmic: Collection[str] = (),
-    row_scores: RowScores | None = None,
+    results: pl.DataFrame, order: Mapping[str, Sequence[str]], row_scores: RowScores | None = None
 ) -> StudyView:
-    """results: `results.parquet`. first: of axes their points in the order of the study's file.
+    """results: `results.parquet`. order: of axes their points in the order of the study's file; of others as they come.
 
-    reference: None takes the first private method, else the last of all.
+    The reference is the first private method, else the last of all.
 
     Raises
     ------
@@ -190,27 +165,25 @@ def study_view(
     """
     frame = tidy(results)
     axes = tuple(axis_names(frame))
-    order = {axis: ordered(frame[axis].to_list(), first.get(axis, ())) for axis in axes}
-    place = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
+    found = {axis: frame[axis].unique(maintain_order=True).to_list() for axis in axes}
+    order = {axis: list(dict.fromkeys([*order.get(axis, ()), *there])) for axis, there in found.items()}
+    order = {axis: [point for point in points if point in found[axis]] for axis, points in order.items()}
     points = set(frame.select(axes).iter_rows()) if axes else {()}
-    methods, private = methods_of(frame), private_methods(frame)
-    if reference not in methods:
-        reference = next(iter([*private, *reversed(methods)]), None)
+    methods, private = tuple(methods_of(frame)), tuple(private_methods(frame))
     means = {
         (tuple(row[axis] for axis in axes), row["method"], row["metric"]): row
-        for row in over_seeds(frame, row_scores=row_scores).iter_rows(named=True)
+        for row in over_seeds(frame, row_scores).iter_rows(named=True)
     }
     return StudyView(
         frame,
         axes,
         order,
-        tuple(sorted(points, key=lambda point: [places[value] for places, value in zip(place, point, strict=True)])),
-        tuple(methods),
-        tuple(private),
+        tuple(point for point in product(*order.values()) if point in points),
+        methods,
+        private,
         lead(frame),
-        reference,
+        next(iter([*private, *reversed(methods)]), None),
         tuple(sorted(frame["seed"].unique().to_list())),
         means,
-        frozenset(logarithmic),
         row_scores,
     )

@@ -20,7 +20,7 @@ from consilium.models.teachers import RidgeTeacher
 from consilium.simulations.linear_teachers import DirectionSum, directions, linear_scores
 from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.noisy_average import NoisyAverages, noisy_averages, sensitivity, why_none
+from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity, why_none
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -50,7 +50,7 @@ def parties(count: int, teachers: int = 1, classes: int = 2) -> DirectionSum:
     return summed
 
 
-def auc(averages: NoisyAverages, x: np.ndarray, y: np.ndarray) -> float:
+def auc(averages: LinearDraws, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(y, probabilities[:, 1]) for probabilities in averages.probabilities(x)]))
 
 
@@ -84,7 +84,7 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring) -> 
         (Unit.RECORD, Neighbouring.ADD_OR_REMOVE): 0.5,
     }[unit, relation]
     expected = deviation_by_hand(epsilon, delta) * moved / 12
-    assert found.noise_deviation == pytest.approx(expected, rel=1e-6)
+    assert found.figures["noise_deviation"] == pytest.approx(expected, rel=1e-6)
 
 
 @given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5))
@@ -139,7 +139,7 @@ def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
     for _ in range(30):
         add(summed, signal[None])
     shrunk = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
-    assert shrunk.shrinkage > 0
+    assert shrunk.figures["shrinkage"] > 0
     on_test = x[1500:], y[1500:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noisy_average, "SHRINKAGES", (0.0,))

@@ -15,14 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.simulations.methods import private_gradient
 from consilium.simulations.methods.base import StatedGuarantee
-from consilium.simulations.methods.private_gradient import (
-    PrivateGradient,
-    Setting,
-    UnitRows,
-    descend,
-    noise_multiplier,
-    unit_of_rows,
-)
+from consilium.simulations.methods.private_gradient import PrivateGradient, Setting, UnitRows, descend, unit_of_rows
 from tests.simulations.methods.cases import taught
 
 INPUTS, CLASSES = 3, 3
@@ -86,7 +79,7 @@ def test_a_replaced_unit_moves_a_sum_by_twice_the_norm() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 8.0])
 def test_all_rounds_together_cost_epsilon(relation: Neighbouring, moved: int, rounds: int, epsilon: float) -> None:
     """The exact profile of so many Gaussian releases (Balle, Wang 2018, theorem 8; Dong, Roth, Su, corollary 1)."""
-    noise = noise_multiplier(StatedGuarantee(epsilon, 1e-5, Unit.RECORD, relation), rounds)
+    noise = StatedGuarantee(epsilon, 1e-5, Unit.RECORD, relation).noise_multiplier(rounds)
     mu = math.sqrt(rounds) * moved / noise
     delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
     assert delta == pytest.approx(1e-5, rel=1e-5)

@@ -10,13 +10,11 @@ import joblib
 import pytest
 
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import division_address, ensemble_address, teaching, without_mechanism
-from consilium.simulations.study.sources import source_digest
+from consilium.simulations.study.cells import ensemble_address, source_digest, teaching
 from consilium.simulations.study.spec import changed
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.tiny import SCENARIO, rows
@@ -28,7 +26,6 @@ OTHER_VOTES: dict[str, dict[str, Any]] = {
     "teacher's key": {"federation": {"teacher": {"C": 0.1}}},
     "teachers of a party": {"federation": {"teachers_per_party": 2}},
     "voting_rule": {"federation": {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}},
-    "pool without near rows": {"federation": {"collection": "secure"}},
     "own teachers": {"simulation": {"teachers": [{"share": 0.5, "teacher": {"model": "random_forest"}}]}},
     "fewest parties": {"federation": {"minimum_parties": 5}},
 }
@@ -39,6 +36,7 @@ SAME_VOTES: dict[str, dict[str, Any]] = {
     "privacy": {"federation": {"privacy": {"delta": 1e-6, "unit": "party", "neighbouring": "add_or_remove"}}},
     "student": {"student": {"trainer": {"C": 3.0}}},
     "name": {"federation": {"name": "another"}},
+    "collection": {"federation": {"collection": "secure"}},
     "words": {"description": "another", "data": {"title": "another", "label_cost": "a month"}},
     "labels by hand": {"simulation": {"hand_labels": "none"}},
     "time limits": {"federation": {"timeouts": {"train": 3}}},
@@ -51,8 +49,7 @@ def scenario(changes: dict[str, Any]) -> Scenario:
 
 
 def address(changes: dict[str, Any], seed: int = 0, home: float = 0.2, data: str = "d") -> str:
-    made = scenario(changes)
-    return ensemble_address(made, division_address(made, seed, home, data))
+    return ensemble_address(scenario(changes), seed, home, data)
 
 
 @pytest.mark.parametrize("name", OTHER_VOTES)
@@ -79,13 +76,6 @@ def test_an_ensemble_is_what_its_address_says(tmp_path: Path, name: str) -> None
     cases = [make_case(each, 1, 0.2) for each in (made, teaching(made))]
     one, other = (joblib.hash(train_ensemble(case)) for case in cases)
     assert one == other
-
-
-def test_a_scenario_is_checked_without_its_mechanism() -> None:
-    table = changed(SCENARIO, {"federation": {"privacy": {"epsilon": 1.0}}})
-    assert teaching(without_mechanism(table, "here")) == teaching(scenario({}))
-    with pytest.raises(ConfigError, match=r"here: federation\.minimum_partys: unknown key"):
-        without_mechanism(changed(table, {"federation": {"minimum_partys": 3}}), "here")
 
 
 def opened(folder: Path, change: Any = None) -> Any:

@@ -41,15 +41,15 @@ def test_from_a_dry_run_to_what_made_it(study: Path) -> None:
     assert (summary["found"], summary["failed"]) == (0, [])
     assert run(study, "--dry-run", "--format", "json").json()["trained"] == 1
     facts = json.loads((study.parent / "out/study.json").read_text())
-    assert facts["seeds"] == [0] and len(facts["data"][0]["sha256"]) == 64 and "numpy" in facts["versions"]
+    assert facts["seeds"] == [0] and len(facts["data"][0]["digest"]) == 40 and "numpy" in facts["versions"]
     assert facts["command"] == f"consilium study {study} --out {study.parent}/out"
 
 
 @pytest.mark.parametrize(
     ("federation", "key"),
     [
-        ({"mechanism": {"name": "confident"}}, "federation: mechanism.threshold"),
-        ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation: mechanism.sigmas"),
+        ({"mechanism": {"name": "confident"}}, "federation.mechanism.threshold"),
+        ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation.mechanism.sigmas"),
         ({"query_budget": {"queries": 0, "answers": 0}}, "query_budget.queries: must be at least 1"),
     ],
 )

@@ -22,12 +22,13 @@ from consilium.simulations.judge import judged
 from consilium.simulations.methods import kinds
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study import compute
-from consilium.simulations.study.cells import expand
+from consilium.simulations.study.cells import cell_id, compared, plots
 from consilium.simulations.study.results import CACHE, FACTS_FILE, MARK, PAGE, PLACE, RESULTS, mark_as_made_here
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import StudyInterrupted, in_workers, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
-from consilium.simulations.study.summaries.questions import paired
+from consilium.simulations.study.summaries.questions import compared as compared_with
+from consilium.simulations.study.summaries.view import study_view
 from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
@@ -96,11 +97,8 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     assert set(table["method"]) == {"local", "plurality", "pate", "division", "teachers"}
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
     told = json.loads((out / FACTS_FILE).read_text())
-    assert told["status"] == "complete" and len(told["cases"]) == 12
-    assert [axis["values"] for axis in told["axes"]] == [["2.0", "4.0"], ["natural", "iid"]]
-    assert [axis["numeric"] for axis in told["axes"]] == [True, False]
-    for case in told["cases"].values():
-        assert case["parties"] == (6 if case["axes"]["division"] == "iid" else 8)
+    assert told["status"] == "complete"
+    assert told["axes"] == {"federation.mechanism.sigma": ["2.0", "4.0"], "division": ["natural", "iid"]}
     assert (out / PAGE).is_file() and "over seeds and test rows together" in (out / PAGE).read_text()
     known = RowScores.read(out)
     judged_on_rows = table.filter((pl.col("scope") == "run") & pl.col("metric").is_in(["accuracy", "auc", "ece"]))
@@ -108,8 +106,9 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
     for cell, metric in judged_on_rows.select("cell", "metric").iter_rows():
         scores = known.of(cell, metric)
         assert (scores is None) == (metric == "ece")
-        assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["sha256"][:16])
-    assert set(paired(table, "accuracy", "pate", row_scores=known)["over"]) == {"seeds and rows"}
+        assert scores is None or (scores.unit, scores.space[:16]) == ("clinic", told["data"][0]["digest"][:16])
+    view = study_view(table, told["axes"], row_scores=known)
+    assert {contrast.over for contrast in compared_with(view, "accuracy", "pate").contrasts} == {"seeds and rows"}
     assert [
         path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
     ] == []
@@ -118,15 +117,17 @@ def test_what_is_in_the_folder(tmp_path: Path) -> None:
 def test_its_rows_are_those_of_each_method_by_hand(small: Path) -> None:
     """Without steps, cache or scenario in normal form: the case, its teachers and the method, one after the other."""
     table = pl.read_parquet(small / "out" / RESULTS)
-    for cell in expand(load_study(str(small / "tiny.toml"))):
-        case = make_case(validate(dict(cell.plot.table), Scenario, "cell"), cell.plot.seed, 0.2)
-        predicted = cell.compared.method.predict(case, train_ensemble(case))
-        expected = sorted(judged(cell.compared.label, case, predicted))
-        fields = ["method", "scope", "name", "metric", "value", "low", "high"]
-        own = (pl.col("cell") == cell.id) & (
-            pl.col("federation.mechanism.sigma") == cell.plot.axes["federation.mechanism.sigma"]
-        )
-        assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
+    spec = load_study(str(small / "tiny.toml"))
+    for plot in plots(spec):
+        case = make_case(validate(dict(plot.table), Scenario, "cell"), plot.seed, 0.2)
+        ensemble = train_ensemble(case)
+        for label, method in compared(spec).items():
+            expected = sorted(judged(label, case, method.predict(case, ensemble)))
+            fields = ["method", "scope", "name", "metric", "value", "low", "high"]
+            own = (pl.col("cell") == cell_id(plot, label)) & (
+                pl.col("federation.mechanism.sigma") == plot.axes["federation.mechanism.sigma"]
+            )
+            assert sorted(table.filter(own).select(fields).iter_rows()) == [tuple(row) for row in expected]
 
 
 def test_nothing_is_computed_twice(tmp_path: Path, made: list[str]) -> None:
@@ -177,7 +178,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path) -> None
         ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
         (
             {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
-            "federation: mechanism.threshold: unknown key",
+            "federation.mechanism.threshold: unknown key",
         ),
     ],
 )
@@ -336,11 +337,9 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
     assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
-    (case, *_) = [case for case in told["cases"].values() if case["axes"]["division"] == "skewed"]
-    assert (warning["made"], warning["too_small"]) == (20, case["left_out"]) and 0 < case["left_out"] < 20
-    assert case["parties"] == 20 - case["left_out"]
+    assert warning["made"] == 20 and 0 < warning["too_small"] < 20
     assert [point["division"] for point in warning["points"]] == ["skewed", "skewed"]
-    assert f"the division made 20 parties, and {case['parties']} of them take part" in warning["text"]
+    assert f"the division made 20 parties, and {20 - warning['too_small']} of them take part" in warning["text"]
     assert "data.least_rows = 6" in warning["text"] and "(the same at 1 further point)" in warning["text"]
     page = (tmp_path / "out" / PAGE).read_text()
     assert "Not everybody takes part." in page and warning["text"] in page

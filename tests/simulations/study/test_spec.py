@@ -10,7 +10,7 @@ import tomli_w
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.shipped import Shipped
-from consilium.simulations.study.cells import expand
+from consilium.simulations.study.cells import cell_id, compared, plots
 from consilium.simulations.study.spec import StudyAxis, changed, load_study, points_of
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
@@ -24,19 +24,18 @@ def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_cells_are_axes_times_seeds_times_methods(tmp_path: Path) -> None:
-    cells = expand(load_study(str(write_tiny(tmp_path))))
-    assert len(cells) == len({cell.id for cell in cells}) == 2 * 2 * 2 * 3
-    first = cells[0]
-    assert dict(first.plot.axes) == {"federation.mechanism.sigma": "2.0", "division": "natural"}
-    assert (first.plot.seed, first.compared.label) == (0, "local")
-    assert cells[-1].plot.table["data"]["parties"] == 6
-    assert cells[-1].plot.table["federation"]["mechanism"]["sigma"] == 4.0
-    assert cells[0].plot.table["data"]["path"] == str(tmp_path / "rows.csv"), "relative to the study's file"
+    spec = load_study(str(write_tiny(tmp_path)))
+    first, *_, last = found = plots(spec)
+    assert list(compared(spec)) == ["local", "plurality", "pate"]
+    assert len({cell_id(plot, method) for plot in found for method in compared(spec)}) == 2 * 2 * 2 * 3
+    assert dict(first.axes) == {"federation.mechanism.sigma": "2.0", "division": "natural"}
+    assert (first.seed, last.table["data"]["parties"], last.table["federation"]["mechanism"]["sigma"]) == (0, 6, 4.0)
+    assert first.table["data"]["path"] == str(tmp_path / "rows.csv"), "relative to the study's file"
 
 
 def test_ids_do_not_depend_on_where_files_lie(tmp_path: Path) -> None:
     here, there = (load_study(str(write_tiny(tmp_path / name))) for name in ("here", "there"))
-    assert [cell.id for cell in expand(here)] == [cell.id for cell in expand(there)]
+    assert [plot.id for plot in plots(here)] == [plot.id for plot in plots(there)]
     assert here.digest() == there.digest()
 
 
@@ -44,7 +43,7 @@ def test_exceptions_leave_out_combinations(tmp_path: Path) -> None:
     spec = load_study(
         str(write_tiny(tmp_path, **{"except": [{"division": ["iid"], "federation.mechanism.sigma": "4.0"}]}))
     )
-    points = {tuple(cell.plot.axes.values()) for cell in expand(spec)}
+    points = {tuple(plot.axes.values()) for plot in plots(spec)}
     assert points == {("2.0", "natural"), ("2.0", "iid"), ("4.0", "natural")}
 
 
@@ -52,14 +51,14 @@ def test_a_point_may_name_another_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(tomli_w.dumps(SCENARIO))
     axis = [{"name": "set", "points": {"mine": {"scenario": "mine.toml"}, "stroke": {"scenario": "stroke"}}}]
     spec = load_study(str(write_tiny(tmp_path, base={}, axis=axis)))
-    sets = {cell.plot.axes["set"]: cell.plot.teaching.data.set for cell in expand(spec)}
+    sets = {plot.axes["set"]: plot.teaching.data.set for plot in plots(spec)}
     assert sets == {"mine": "table", "stroke": "stroke"}
 
 
 def test_methods_that_differ_in_keys_have_names_of_their_own(tmp_path: Path) -> None:
     methods = ["local", {"name": "plurality", "label": "all votes"}, "pate"]
     spec = load_study(str(write_tiny(tmp_path, study={"methods": methods})))
-    assert [cell.compared.label for cell in expand(spec)][:3] == ["local", "all votes", "pate"]
+    assert list(compared(spec)) == ["local", "all votes", "pate"]
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
@@ -71,14 +70,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"study": {"methods": [{"name": "pate", "label": "pooled by vote"}]}},
         "the label 'pooled by vote' of pate begins like 'pooled'",
     ),
-    "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs one of values, range and points, has none"),
+    "axis of nothing": ({"axis": [{"key": "data.alpha"}]}, "needs either values or points, has none"),
     "points without name": ({"axis": [{"points": {"a": {}}}]}, "points need a name"),
     "axes twice": ({"axis": [STUDY["axis"][0], STUDY["axis"][0]]}, "two axes are called 'federation.mechanism.sigma'"),
     "value twice": ({"axis": [{"key": "data.alpha", "values": [1, 1]}]}, "axis data.alpha: 1 stands there twice"),
-    "log of zero": (
-        {"axis": [{"key": "a", "range": {"from": 0, "to": 1, "count": 2, "scale": "log"}}]},
-        "needs from and to above 0",
-    ),
     "unknown axis key": (
         {"axis": [{"key": "data.alpa", "values": [0.5]}]},
         "study tiny, data.alpa = 0.5: data.alpa: unknown key; did you mean data.alpha",
@@ -90,7 +85,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown exception": ({"except": [{"city": "x"}]}, "except 1 names 'city', and there is no such axis"),
     "nothing left": ({"except": [{"division": ["natural", "iid"]}]}, "its exceptions leave out every cell"),
     "too many": (
-        {"axis": [{"key": f"data.{at}", "range": {"from": 1, "to": 9999, "count": 9999}} for at in range(2)]},
+        {"axis": [{"key": f"data.{at}", "values": list(range(999))} for at in range(2)]},
         "cells, more than 100,000",
     ),
 }
@@ -100,7 +95,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
     changes, told = MISTAKES[name]
     with pytest.raises(ConfigError, match=told):
-        expand(load_study(str(write_tiny(tmp_path, **changes))))
+        spec = load_study(str(write_tiny(tmp_path, **changes)))
+        compared(spec)
+        plots(spec)
 
 
 def test_no_such_study_names_those_there_are() -> None:
@@ -110,20 +107,12 @@ def test_no_such_study_names_those_there_are() -> None:
 
 @pytest.mark.parametrize("name", Shipped.STUDY.files())
 def test_a_shipped_study_can_be_unfolded(name: str) -> None:
-    assert expand(load_study(name))
+    assert plots(load_study(name)) and compared(load_study(name))
 
 
-@pytest.mark.parametrize(
-    ("axis", "labels"),
-    [
-        ({"key": "a", "values": [True, "iid", 0.1, 3, [1], {"b": 1}]}, ["true", "iid", "0.1", "3", "[1]", '{"b":1}']),
-        ({"key": "a", "range": {"from": 1, "to": 1000, "count": 4, "scale": "log"}}, ["1", "10", "100", "1000"]),
-        ({"key": "a", "range": {"from": 0.05, "to": 5.0, "count": 3, "scale": "log"}}, ["0.05", "0.5", "5.0"]),
-        ({"key": "a", "range": {"from": 3, "to": 1, "count": 9}}, ["3", "2", "1"]),
-    ],
-)  # fmt: skip
-def test_labels_of_values(axis: dict[str, Any], labels: list[str]) -> None:
-    assert list(points_of(StudyAxis.model_validate(axis))) == labels
+def test_labels_of_values() -> None:
+    axis = StudyAxis.model_validate({"key": "a", "values": [True, "iid", 0.1, 3, [1], {"b": 1}]})
+    assert list(points_of(axis)) == ["true", "iid", "0.1", "3", "[1]", '{"b":1}']
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
@@ -162,7 +151,7 @@ def test_what_a_change_leaves(table: dict[str, Any], changes: dict[str, Any], ma
 def test_overrides_and_seeds_of_the_command_line(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, axis=[])
     spec = load_study(str(path), ["federation.mechanism.sigma=7.5", "data.partition=iid", "data.parties=5"], 3)
-    cells = expand(spec)
-    assert {cell.plot.seed for cell in cells} == {0, 1, 2}
-    assert cells[0].plot.table["federation"]["mechanism"]["sigma"] == 7.5
+    found = plots(spec)
+    assert {plot.seed for plot in found} == {0, 1, 2}
+    assert found[0].table["federation"]["mechanism"]["sigma"] == 7.5
     assert spec.digest() != load_study(str(path)).digest()

@@ -32,7 +32,6 @@ def test_sizes_and_classes_by_hand() -> None:
     assert found["parties"] == len(names)
     assert (found["rows"], found["rows_least"], found["rows_most"]) == (sum(sizes), sizes[0], sizes[-1])
     assert found["rows_median"] == np.median(sizes)
-    assert found["effective_parties"] == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
     classes = figures(division_rows(case), "class")
     mine = np.isin(case.dataset.owner, list(names))
     for index, name in enumerate(case.classes):

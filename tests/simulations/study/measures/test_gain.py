@@ -9,7 +9,6 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
-from consilium.simulations.study.measures.figures import label_counts, label_distances
 from consilium.simulations.study.measures.gain import gain_rows
 from tests.simulations.study.measures.made import made_case, made_rows
 
@@ -73,23 +72,6 @@ def test_areas_are_scikit_learns() -> None:
         else:
             assert (case.parties[at], "gain_auc") not in by_party
     assert told(rows)["", "gain_auc"].value == pytest.approx(ordered / of)
-
-
-def test_by_rows_and_by_distance() -> None:
-    case = made_case(made_rows(SIZES, skew=0.4))
-    rows = compared(case, probabilities(case, 0.1, 0), probabilities(case, 0.3, 1))
-    found, groups = told(rows), told(rows, "group")
-    by_party = {name: row.value for (name, metric), row in told(rows, "party").items() if metric == "gain_brier"}
-    counts, order = label_counts(case), [case.parties.index(name) for name in by_party]
-    values = {"rows": counts.sum(axis=1)[order], "distance": label_distances(counts)[order]}
-    gains = np.array(list(by_party.values()))
-    for by, value in values.items():
-        parts = [f"{by} {number} of 4" for number in range(1, 5)]
-        assert sum(groups[part, "gain_brier_parties"].value for part in parts) == len(gains)
-        fewest = gains[np.argsort(value, kind="stable")[: int(groups[parts[0], "gain_brier_parties"].value)]]
-        assert groups[parts[0], "gain_brier_better"].value == (fewest > 0).sum()
-        better = sum(groups[part, "gain_brier_better"].value for part in parts)
-        assert better == found["", "gain_brier_better"].value
 
 
 def test_small_parties_spread_by_chance_and_a_party_that_loses_stands_out() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.simulations.study.measures.influence import winners_flipped
+from consilium.simulations.study.measures.votes import winners_flipped
 from tests.simulations.study.measures.made import made_rows, taught
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.population.partition import deal_by_class
-from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
 from tests.simulations.study.measures.made import made_case, made_rows
@@ -126,18 +124,6 @@ def test_rows_of_one_patient_count_once() -> None:
     assert which_shift(**many, unit=again).named == ()
 
 
-def test_the_result_is_plain_data_and_sentences() -> None:
-    found = which_shift(**label(by_lot(), np.random.default_rng(1)))
-    told = json.loads(json.dumps(found.to_json()))
-    assert told["named"] == ["label"] and [part["kind"] for part in told["parts"]] == [
-        kind for kind in SHIFT_KINDS if found.of(kind) is not None
-    ]
-    first, second, *rest = found.lines()
-    assert first == f"20 owners, {found.rows:,} rows: label."
-    assert second.startswith("owners differ in how frequent the classes are: ") and "p < .001" in second
-    assert len(rest) == len(found.parts) - 1 and all(line.startswith("no ") for line in rest)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -161,5 +147,4 @@ def test_a_study_measures_it_of_all_rows_of_the_parties() -> None:
     assert (rows["shift_label"].value, rows["shift_label"].low) == (part.strength, part.low)
     assert rows["shift_label_floor"].value == part.floor and rows["shift_label_named"].value == 1
     assert rows["shift_label_p"].value == part.p
-    other = shift_of(replace(case, seed=case.seed))
-    assert other.to_json() == found.to_json()
+    assert shift_of(replace(case, seed=case.seed)) == found

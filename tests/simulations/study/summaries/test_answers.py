@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from consilium.simulations.study.summaries.sentences import answers_of
-from consilium.simulations.study.summaries.tidy import lead, methods_of, ordered, private_methods
+from consilium.simulations.study.summaries.tidy import lead, methods_of, private_methods
 from consilium.simulations.study.summaries.view import study_view
-from tests.simulations.study.made_up import METHODS, MadeUp, figures
+from tests.simulations.study.made_up import DIVISIONS, METHODS, MadeUp, figures
 
 ORDER = {"division": ["natural", "iid", "matched", "country"]}
 
@@ -102,8 +102,7 @@ def test_the_view_knows_what_is_private_and_what_leads() -> None:
     assert view.methods == tuple(methods_of(frame)) and set(view.methods) == set(METHODS)
     assert view.private == tuple(private_methods(frame)) == ("pate",)
     assert (view.metric, view.reference) == (lead(frame), "pate") == ("auc", "pate")
-    assert view.order["division"] == ["iid", "natural", "country", "matched"]
-    assert ordered(["0.5", "1e-3", "10"]) == ["1e-3", "0.5", "10"]
+    assert view.order["division"][0] == "iid" and set(view.order["division"]) == set(DIVISIONS)
 
 
 def test_axes_along_which_nothing_changes_are_known() -> None:
@@ -117,4 +116,4 @@ def test_axes_along_which_nothing_changes_are_known() -> None:
         ]
     )
     view = study_view(frame, {})
-    assert view.distinct("division") == ([("natural", "1"), ("iid", "1")], ("kind",))
+    assert view.distinct("division") == ([("iid", "1"), ("natural", "1")], ("kind",))

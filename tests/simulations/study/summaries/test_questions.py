@@ -10,20 +10,35 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from consilium.simulations.study.summaries.questions import Family, Likeness, holm, paired, questions
+from consilium.simulations.metrics import holm
+from consilium.simulations.study.summaries.questions import (
+    Family,
+    Likeness,
+    MeanContrast,
+    along_axis,
+    compared,
+    questions,
+)
 from consilium.simulations.study.summaries.view import StudyView, study_view
-from tests.simulations.study.made_up import NONE, ONE, UNKNOWN, MadeUp, Terms, figures
+from tests.simulations.study.made_up import NONE, ONE, MadeUp, Terms, figures
 
 FIVE = {"pate": [0.70, 0.71, 0.69, 0.72, 0.705], "pooled": [0.74, 0.76, 0.75, 0.75, 0.751]}
 
 
+ALIKE = {"pate": NONE, "pooled": NONE}
+
+
+def contrasts(frame: pl.DataFrame, metric: str = "auc", reference: str = "pate") -> tuple[MeanContrast, ...]:
+    return compared(study_view(frame, {}), metric, reference).contrasts
+
+
 def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
-    row = paired(figures(FIVE), "auc", "pate").row(0, named=True)
+    (found,) = contrasts(figures(FIVE, stated=ALIKE))
     steps = np.subtract(FIVE["pooled"], FIVE["pate"])
-    assert (row["method"], row["seeds"], row["over"], row["unit"], row["units"]) == ("pooled", 5, "seeds", "", 0)
-    assert row["difference"] == pytest.approx(steps.mean())
-    assert row["p"] == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
-    assert (row["low"], row["high"]) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
+    assert (found.method, found.seeds, found.over, found.unit, found.units) == ("pooled", 5, "seeds", "", 0)
+    assert found.difference == pytest.approx(steps.mean())
+    assert found.p == pytest.approx(stats.ttest_rel(FIVE["pooled"], FIVE["pate"]).pvalue)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 4, steps.mean(), stats.sem(steps)))
 
 
 @pytest.mark.parametrize(
@@ -37,41 +52,30 @@ def test_without_row_scores_it_is_the_paired_t_test_over_seeds() -> None:
 )
 def test_seeds_that_tell_no_spread_have_no_p(steps: list[float], low: float | None, over: str, p: float | None) -> None:
     values = {"pate": [0.5] * len(steps), "pooled": [0.5 + step for step in steps]}
-    row = paired(figures(values), "auc", "pate").row(0, named=True)
-    assert (row["low"], row["high"], row["over"], row["p"]) == (low, low, over, p)
+    (found,) = contrasts(figures(values, stated=ALIKE))
+    assert (found.low, found.high, found.over, found.p) == (low, low, over, p)
 
 
-def test_only_common_seeds_are_paired_and_the_same_lot_is_drawn() -> None:
-    fewer = {**FIVE, "local": FIVE["pooled"][:3]}
-    found = paired(figures(fewer), "auc", "pate")
-    assert dict(found.select("method", "seeds").iter_rows()) == {"local": 3, "pooled": 5}
-    assert paired(figures(fewer), "auc", "pate").equals(found)
+def test_only_common_seeds_are_paired() -> None:
+    found = contrasts(figures({**FIVE, "local": FIVE["pooled"][:3]}))
+    assert {contrast.method: contrast.seeds for contrast in found} == {"local": 3, "pooled": 5}
 
 
 def test_points_of_an_axis_are_compared_for_the_same_method() -> None:
-    frame = pl.concat(
-        [
-            figures(FIVE, axes={"division": "natural"}),
-            figures(
-                {name: [value + 0.02 for value in values] for name, values in FIVE.items()}, axes={"division": "iid"}
-            ),
-        ]
-    )
-    found = paired(frame, "auc", "natural", along="division")
-    assert found.select("method", "division").rows() == [("pate", "iid"), ("pooled", "iid")]
-    assert found["difference"].to_list() == pytest.approx([0.02, 0.02])
-    assert found["p"].to_list() == [None, None]  # the same at every seed
+    moved = {name: [value + 0.02 for value in values] for name, values in FIVE.items()}
+    parts = [figures(values, axes={"division": name}) for name, values in (("natural", FIVE), ("iid", moved))]
+    (found,) = along_axis(study_view(pl.concat(parts), {}), "auc", "natural", "division", "pate").contrasts
+    assert (found.point, found.difference, found.p) == (("iid",), pytest.approx(0.02), None)  # the same at every seed
 
 
 @pytest.mark.parametrize(("metric", "reference"), [("auc", "nobody"), ("joy", "pate")])
-def test_nothing_to_compare_is_an_empty_table(metric: str, reference: str) -> None:
-    found = paired(figures(FIVE), metric, reference)
-    assert found.height == 0 and {"difference", "low", "p"} <= set(found.columns)
+def test_nothing_to_compare_is_no_contrast(metric: str, reference: str) -> None:
+    assert contrasts(figures(FIVE), metric, reference) == ()
 
 
 def test_measures_are_no_methods() -> None:
     frame = pl.concat([figures(FIVE), figures({"teachers": [0.5] * 5})])
-    assert set(paired(frame, "auc", "pate")["method"]) == {"pooled"}
+    assert [contrast.method for contrast in contrasts(frame)] == ["pooled"]
 
 
 SEEDS = range(5)
@@ -94,11 +98,6 @@ def test_holm_is_the_closed_test(seed: int) -> None:
     generator = np.random.default_rng(seed)
     values = (generator.random(generator.integers(1, 8)) ** 3).tolist()
     assert holm(values) == pytest.approx(closed(values))
-
-
-def test_holm_leaves_out_what_has_no_p() -> None:
-    assert holm([None, 0.02, None]) == [None, 0.02, None]
-    assert holm([]) == []
 
 
 def values(level: float, luck: int = 0) -> list[float]:
@@ -137,7 +136,6 @@ TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
         (RECORD, Likeness.NOT_ALIKE),
         ((1.0, 1e-5, "party", "add_or_remove"), Likeness.NOT_ALIKE),
         (NONE, Likeness.NOT_ALIKE),
-        (UNKNOWN, Likeness.UNKNOWN),
     ],
     ids=str,
 )
@@ -194,7 +192,7 @@ def test_along_epsilon_nothing_is_tested() -> None:
 def test_each_family_is_corrected_by_itself() -> None:
     view = study_view(MadeUp(parties=3).frame(), {})
     for question in questions(view):
-        expected = holm([each.p for each in question.tested])
+        expected = holm([each.p or 0.0 for each in question.tested])
         assert [each.p_holm for each in question.tested] == pytest.approx(expected)
     assert [question.family for question in questions(view)] == [
         "student against methods of the same guarantee (4 comparisons)",

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from consilium.protocol.errors import DataError
+from consilium.simulations.study.summaries.tidy import tidy
 from consilium.simulations.study.summaries.view import over_seeds
 from tests.simulations.study.made_up import MadeUp, figures
 
@@ -68,19 +69,16 @@ def test_no_count_is_below_0(metric: str, half: float | None) -> None:
 def test_a_figure_that_several_cells_share_counts_once() -> None:
     once = figures({"division": [0.1, 0.2]}, metric="hellinger_mean")
     twice = pl.concat([once, once.with_columns(cell=pl.lit("other"))])
-    assert over_seeds(twice).to_dicts() == over_seeds(once).to_dicts()
+    assert over_seeds(tidy(twice)).to_dicts() == over_seeds(once).to_dicts()
 
 
 def test_scopes_do_not_mix_and_axes_are_kept() -> None:
-    frame = MadeUp(parties=4).frame()
-    found = over_seeds(frame, ["accuracy"])
-    assert found.height == 4 * 6 and set(found["metric"]) == {"accuracy"}
-    by_party = over_seeds(frame, ["accuracy"], scope="party")
-    assert by_party.height == 4 * 6 * 4 and set(by_party["name"]) == {f"party {index}" for index in range(4)}
+    found = over_seeds(MadeUp(parties=4).frame()).filter(pl.col("metric") == "accuracy")
+    assert found.height == 4 * 6 and set(found["seeds"]) == {5}
 
 
 def test_no_number_is_left_out_and_an_infinite_epsilon_is_not() -> None:
-    frame = figures({"pate": [0.5, math.nan]})
+    frame = tidy(figures({"pate": [0.5, math.nan]}))
     assert over_seeds(frame)["seeds"].to_list() == [1]
     row = over_seeds(figures({"pate": [math.inf, math.inf]}, metric="epsilon")).row(0, named=True)
     assert (row["mean"], row["low"], row["over"]) == (math.inf, None, "none")
@@ -89,4 +87,4 @@ def test_no_number_is_left_out_and_an_infinite_epsilon_is_not() -> None:
 @pytest.mark.parametrize("column", ["cell"])
 def test_a_table_of_something_else_is_refused(column: str) -> None:
     with pytest.raises(DataError, match=f"no column {column}"):
-        over_seeds(MadeUp(parties=2, seeds=[0]).frame().drop(column))
+        tidy(MadeUp(parties=2, seeds=[0]).frame().drop(column))
