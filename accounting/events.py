@@ -402,6 +402,8 @@ class ReleaseEvent:
     def _sum(self, one: Callable[[Step, object, Noise, int], np.ndarray], orders: object) -> np.ndarray:
         total = self.mechanism.other_rdp(orders, self.answered, self.votes_moved)
         for step in self.steps:
+            if not self.count(step):
+                continue
             each = one(step, orders, self.noise, self.votes_moved)
             total += self.count(step) * (each + slack_rdp(self._slack(step), self.votes_moved, orders))
         return total
