@@ -61,7 +61,7 @@ class Votes:
     def settle(self) -> None:
         pass
 
-    def collect(self, queries: Queries, sigma: float, progress: Any) -> Counts:
+    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
         ones = np.arange(len(queries.rows)) % (TEACHERS + 1)
         counts = np.column_stack([TEACHERS - ones, ones])
         return Counts(counts, tuple(f"p{at:02d}" for at in range(TEACHERS)), TEACHERS, sigma=self.held)

@@ -21,8 +21,8 @@ from consilium.party.voting import Latest
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import SaidRequest, said_reply
+from consilium.simulations.simulated import Population
 
 N = TypeVar("N")
 Node = PartyNode | AggregatorNode

@@ -20,15 +20,15 @@ from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import Heard
+from consilium.simulations.simulated import Population
 
 FOLDER, RUN_DIR = "folder", "run-dir"
 """Keys of the run configuration."""
 FEDERATION, HEARD = "federation.pickle", "heard.pickle"
 STORE, CONTENT = "store", "content"
 """Record of a node's context, and its key, with what a party remembers."""
-TRIES, FEW = 4, 16
+TRIES, FEW = 6, 16
 """Times that a message is sent, and messages that are sent together after some were lost."""
 server = ServerApp()
 

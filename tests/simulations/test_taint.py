@@ -23,11 +23,11 @@ from consilium.coordinator import label_service
 from consilium.coordinator.draw import Drawn
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, HOSPITALS, patients, table_keys, write_scenario
 from tests.simulations.test_what_is_secret import PUBLIC_FILES

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from consilium.party.home import PartySettings, Policy
 from consilium.party.node import PartyNode
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
+from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import SimulatedAggregators, identity_of, own_teachers
 from consilium.sums.roster import Roster, VerifiedRoster
-
-if TYPE_CHECKING:
-    from consilium.simulations.divide import Case
 
 FILE = "population.pickle"
 
