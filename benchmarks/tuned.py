@@ -269,7 +269,7 @@ def _labels_auc(
     rows = asked[: len(drawn.labels)][drawn.answered]
     step = math.sqrt(math.pi) / 2 * mechanism.sigma2 / parties
     told = Shares.of_labels(drawn.labels[drawn.answered], np.ones(len(rows), dtype=bool), step)
-    model = fit_softmax(inputs[rows], told).model  # pyright: ignore[reportArgumentType]
+    model = fit_softmax(inputs[rows], told)[0]  # pyright: ignore[reportArgumentType]
     return area_under_curve(model.predict_proba(inputs)[:, 1], truth == 1)
 
 

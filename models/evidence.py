@@ -225,16 +225,9 @@ _FAR_BELOW = 3.0
 """Log evidence below the best so far: wider priors have still less."""
 
 
-@dataclass(frozen=True)
-class SoftmaxFit:
-    """`model`, and the log `evidence` of it, which `Regression.evidence` may be compared with."""
-
-    model: Linear = field(repr=False)
-    evidence: float
-
-
-def fit_softmax(x: np.ndarray, told: Shares) -> SoftmaxFit:
-    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs)."""
+def fit_softmax(x: np.ndarray, told: Shares) -> tuple[Linear, float]:
+    """Fit `told` of n >= 1 rows on `x` float64 (n, inputs). Returned with its log evidence, which
+    `Regression.evidence` may be compared with."""
     basis = contrasts(told.classes)
     centre, columns = x.mean(axis=0), column_scales(x)
     turn = _leading((x - centre) * columns, _MOST_WEIGHTS // (told.classes - 1))
@@ -262,7 +255,7 @@ def fit_softmax(x: np.ndarray, told: Shares) -> SoftmaxFit:
             break
     scores = columns[:, None] * (turn @ best[1:]) @ basis.T  # (inputs, classes)
     intercept = best[0] @ basis.T - centre @ scores
-    return SoftmaxFit(Linear(scores.T.copy(), intercept, np.arange(told.classes), told.classes), evidence)
+    return Linear(scores.T.copy(), intercept, np.arange(told.classes), told.classes), evidence
 
 
 def most_probable(features: np.ndarray, told: Shares) -> np.ndarray:
@@ -388,4 +381,4 @@ class SoftmaxShares:
 
     def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Linear:
         """See `SharesTrainer.fit_shares`; no random part, so the seed is not used."""
-        return fit_softmax(x, told).model
+        return fit_softmax(x, told)[0]

@@ -71,29 +71,22 @@ _SAMPLE = 500
 _LITTLE_NOISE = 0.01
 
 
-@dataclass(frozen=True)
-class SmoothFit:
-    """`model`, and the log `evidence` of what it was made from (`Regression.evidence`)."""
-
-    model: KernelModel = field(repr=False)
-    evidence: float
-
-
-def fit_kernel(x: np.ndarray, told: Shares, widths: tuple[float, ...], seed: int) -> SmoothFit:
+def fit_kernel(x: np.ndarray, told: Shares, widths: tuple[float, ...], seed: int) -> tuple[KernelModel, float]:
     """Fit `told` of n >= 1 rows on `x` float (n, inputs); of `widths` and the usual ones the most evident is taken.
+    Returned with its log evidence (`Regression.evidence`).
 
     A width is the kernel's gamma. The penalty follows from the noise and the evidence.
     """
     rows = x.astype(np.float32)
     fits = [_around(rows, told, gamma, seed) for gamma in (*gammas(rows), *widths)]
-    return max(fits, key=lambda fit: fit.evidence)
+    return max(fits, key=lambda fit: fit[1])
 
 
-def _around(rows: np.ndarray, told: Shares, gamma: float, seed: int) -> SmoothFit:
+def _around(rows: np.ndarray, told: Shares, gamma: float, seed: int) -> tuple[KernelModel, float]:
     around = Landmarks.among(rows, gamma, seed)
     found = regress(around.features(rows), told)
     weights = around.weights(found.weights).astype(np.float32)
-    return SmoothFit(KernelModel(around.rows, weights, gamma, found.offset), found.evidence)
+    return KernelModel(around.rows, weights, gamma, found.offset), found.evidence
 
 
 @dataclass(frozen=True)
@@ -110,13 +103,13 @@ class GraphShares:
         """See `SharesTrainer.fit_shares`."""
         spec, rows = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         if len(rows) < _LEAST_ROWS:
-            return fit_kernel(x, told, (spec.gamma,), seed).model
+            return fit_kernel(x, told, (spec.gamma,), seed)[0]
         functions = graph_functions(rows, spec.neighbours, spec.spread)
         shares = regress(functions[: len(x)], told).shares(functions)
         shares = even(shares) if spec.even else shares
         some = np.random.default_rng([seed, len(rows)]).permutation(len(rows))[:_SAMPLE]
         nearly = Shares(shares[some], np.full(len(some), _LITTLE_NOISE))
-        gamma = fit_kernel(rows[some], nearly, (spec.gamma,), seed).model.gamma
+        gamma = fit_kernel(rows[some], nearly, (spec.gamma,), seed)[0].gamma
         return kernel_ridge(rows, shares.astype(np.float32), gamma, spec.alpha)
 
 
@@ -125,8 +118,7 @@ def denoise(x: np.ndarray, told: Shares, rows: np.ndarray, seed: int) -> np.ndar
 
     They are those of the linear student or of the one with a kernel, whichever has more evidence.
     """
-    linear, kernel = fit_softmax(x, told), fit_kernel(x, told, (), seed)
-    model = linear.model if linear.evidence >= kernel.evidence else kernel.model
+    model, _ = max([fit_softmax(x, told), fit_kernel(x, told, (), seed)], key=lambda fit: fit[1])
     return model.predict_proba(rows)
 
 

@@ -211,7 +211,7 @@ def _vat(spec: VatStudent, aids: Aids) -> Trainer:
 def _gan(spec: FeatureMatchingStudent, aids: Aids) -> Trainer:
     from consilium.models.images.feature_matching import ImprovedGanTrainer
 
-    return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.progress)
+    return ImprovedGanTrainer(spec, aids.unlabelled, aids.progress)
 
 
 def _own_student(spec: EstimatorStudent | TorchStudent | PickledStudent, aids: Aids) -> Trainer:

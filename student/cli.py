@@ -87,6 +87,7 @@ def run(
     from consilium.protocol.errors import ConfigError
     from consilium.student.channel import LabelChannel
     from consilium.student.deployed import open_channel
+    from consilium.student.pool import PoolFile
 
     if (kit is None) == (coordinator is None):
         raise ConfigError("who is to be asked is not given, or twice", "Give the student's kit, or --coordinator")
@@ -94,7 +95,8 @@ def run(
         raise ConfigError("there are no rows to ask about", "Give --public")
     node = None if kit is None else open_kit(kit, "student")
     path = pool or (Path() if node is None else node.folder) / "public.npz"
-    rows = _pool(path, label, test, public_label, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    csv = _csv_rule("student", separator, decimal_comma, encoding)
+    rows = PoolFile(path, csv, label, test, tuple(missing or ()), public_label)
     if node is None:
         address = str(coordinator)
         check_address("--coordinator", address)
@@ -142,14 +144,6 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
 
     mark = "\t" if separator in ("tab", "\\t") else separator
     return validate({"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}, CsvRule, command)
-
-
-def _pool(
-    path: Path, label: str | None, test: Path | None, known: str | None, missing: list[str] | None, csv: CsvRule
-) -> PoolFile:
-    from consilium.student.pool import PoolFile
-
-    return PoolFile(path, csv, label, test, tuple(missing or ()), known)
 
 
 def _check_out(out: Path, resume: bool) -> None:

@@ -163,33 +163,20 @@ def spread_over_noise(
     pairs = pairs_of_halves(spec, answered, len(schema.classes))
     if isinstance(pairs, str):
         return {"absent": pairs}
-    try:
-        return _spread(answered, spec, schema, seed, metrics or {}, test, pairs, progress)
-    except ConsiliumError as error:  # the student of the whole is there, and paid for
-        return {"absent": f"no student learns from half of what was released: {error.what}"}
-
-
-def _spread(
-    answered: AnsweredRows,
-    spec: StudentSpec,
-    schema: Schema,
-    seed: int,
-    metrics: Mapping[str, Any],
-    test: tuple[np.ndarray, np.ndarray] | None,
-    pairs: int,
-    progress: Progress,
-) -> dict[str, Any]:
     generator = np.random.default_rng([seed, _HALVES])
-    known = {name: value for name, value in metrics.items() if name in _SPREAD and value is not None}
+    known = {name: value for name, value in (metrics or {}).items() if name in _SPREAD and value is not None}
     halved: dict[str, list[list[float]]] = {name: [] for name in known}
     correlations, agreements = list[float](), list[float]()
-    for pair in range(pairs):
-        progress(TRAIN_AGAIN, pair, pairs)
-        first, second = (_Seen.by(half, spec, schema, seed, test) for half in answered.halves(generator))
-        correlations.append(rank_correlation(first.pool, second.pool))
-        agreements.append(float((first.pool.argmax(axis=1) == second.pool.argmax(axis=1)).mean()))
-        for name, values in halved.items():
-            values.append([first.metrics[name], second.metrics[name]])
+    try:
+        for pair in range(pairs):
+            progress(TRAIN_AGAIN, pair, pairs)
+            first, second = (_Seen.by(half, spec, schema, seed, test) for half in answered.halves(generator))
+            correlations.append(rank_correlation(first.pool, second.pool))
+            agreements.append(float((first.pool.argmax(axis=1) == second.pool.argmax(axis=1)).mean()))
+            for name, values in halved.items():
+                values.append([first.metrics[name], second.metrics[name]])
+    except ConsiliumError as error:  # the student of the whole is there, and paid for
+        return {"absent": f"no student learns from half of what was released: {error.what}"}
     progress(TRAIN_AGAIN, pairs, pairs)
     of_halves = max(0.0, float(np.mean(correlations)))
     alike = 2 * of_halves / (1 + of_halves)

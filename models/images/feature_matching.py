@@ -19,7 +19,7 @@ from torch.nn import functional
 from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.images.network import DenseModel
 from consilium.models.images.pixels import Pixels
-from consilium.models.keys import TrainerKind
+from consilium.models.keys import FeatureMatchingStudent
 from consilium.protocol.label_source import Progress, no_progress
 
 HIDDEN = (1000, 500, 250, 250, 250)
@@ -244,10 +244,9 @@ TOLD_EVERY = 200
 
 @dataclass(frozen=True)
 class ImprovedGanTrainer:
-    """Trains on labels and on `unlabelled` float (n, pixels) for so many epochs of both; that costs no privacy."""
+    """Trains on labels and on `unlabelled` float (n, pixels); that costs no privacy."""
 
-    spec: TrainerKind
-    epochs: int
+    spec: FeatureMatchingStudent
     unlabelled: np.ndarray = field(repr=False)
     progress: Progress = no_progress
 
@@ -261,7 +260,7 @@ class ImprovedGanTrainer:
         rows = np.concatenate([x, self.unlabelled])
         pixels, device = Pixels.of(rows), resolve_device()
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
-        steps, name = self.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
+        steps, name = self.spec.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
         with torch_on_one_thread():
             duel = Duel(images, labels, classes, torch.Generator().manual_seed(seed))
             duel.first_look()

@@ -17,6 +17,7 @@ noise away where teachers agree, if all rows were asked. Post-processing of what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,7 @@ class Sight:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Features as they travel (n, features) -> float32 (n, inputs and what all networks see)."""
-        parts = [self.represent(x), *[network.features(x) for network in self.networks]]
-        return np.concatenate(
-            [part.astype(np.float32) * np.float32(scale) for part, scale in zip(parts, self.scales, strict=True)],
-            axis=1,
-        )
+        return _beside(self.represent(x), [network.features(x) for network in self.networks], self)
 
 
 @dataclass(frozen=True)
@@ -153,10 +150,10 @@ class GraphCnnTrainer:
         return Sight(self.represent, networks, tuple(float(scale) for scale in scales))
 
 
-def _beside(places: np.ndarray, seen: tuple[np.ndarray, ...], sight: Sight) -> np.ndarray:
-    """As `Sight.__call__`, of float32 places, in fewer dimensions perhaps, and of what the networks see."""
+def _beside(places: np.ndarray, seen: Sequence[np.ndarray], sight: Sight) -> np.ndarray:
+    """As `Sight.__call__`, of places, in fewer dimensions perhaps, and of what the networks see."""
     parts = zip([places, *seen], sight.scales, strict=True)
-    return np.concatenate([part * np.float32(scale) for part, scale in parts], axis=1)
+    return np.concatenate([part.astype(np.float32) * np.float32(scale) for part, scale in parts], axis=1)
 
 
 def _total_variance(rows: np.ndarray) -> float:

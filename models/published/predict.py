@@ -66,8 +66,8 @@ def predict_file(
             f"{count} of {len(left_out)} rows have no prediction: the student does not know a category of theirs."
             " --judge-unknown judges them as if it were none"
         )
-    answers = _csv if output == "text" else _json
-    text = answers(published, _rows(published, probabilities, left_out), table)
+    answers = _rows(published, probabilities, left_out)
+    text = _csv(published, answers) if output == "text" else _json(published, answers, table)
     if out is not None:
         with writing(out, "Make room, or choose another with --out"):
             write_private(out, text.encode())
@@ -91,7 +91,7 @@ def _rows(published: Published, probabilities: np.ndarray, left_out: np.ndarray)
         yield {"row": number} | (dict.fromkeys(answer) if out else answer)
 
 
-def _csv(published: Published, rows: Iterable[dict[str, Any]], table: SchemaRows) -> str:
+def _csv(published: Published, rows: Iterable[dict[str, Any]]) -> str:
     """One line for each row; nothing for what is None."""
     text, classes = io.StringIO(), published.schema.classes
     writer = csv.writer(text, lineterminator="\n")

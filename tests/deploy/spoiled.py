@@ -187,12 +187,6 @@ def answered_elsewhere(kit: Path) -> None:
     account.charge(account.agreed(other.federation), "t", [f"{at:064x}" for at in range(40)], free)
 
 
-def unsafe_federation(kit: Path) -> None:
-    """The terms that were sent are of secure votes on any question."""
-    terms = json.loads((kit / "terms.json").read_text())
-    (kit / "terms.json").write_text(json.dumps({**terms, "public": ""}))
-
-
 def other_columns(kit: Path) -> None:
     x, y = make_rows(240, 0)
     np.savez(kit / "data.npz", x=x, y=y, features=np.array(("age", "weight", "drowsy")), classes=np.array(CLASSES))
@@ -238,4 +232,4 @@ def other_roster(kit: Path) -> None:
     """One of the same keys, with other terms than the federation asks for."""
     roster = VerifiedRoster.load(kit / "roster.json")
     table = roster.model_dump(mode="json")
-    replaced(kit, "roster.json", json.dumps({**table, "least_accepted": roster.least_accepted - 1}).encode())
+    replaced(kit, "roster.json", json.dumps({**table, "least": roster.least - 1}).encode())

@@ -175,5 +175,5 @@ def test_a_start_tells_what_is_promised(nodes: Path, monkeypatch: pytest.MonkeyP
     assert by_name["promise"] == found_by_doctor(nodes / node, "promise").what
     assert "one record (a single case at one party)" in by_name["promise"]
     warned = by_name["warning" if node == "coordinator" else "expectation"]
-    assert "above 5: an outcome may be 10^38 times as likely with it as without" in warned
+    assert "above 5: an outcome may be 10^40 times as likely with it as without" in warned
     assert "Ask fewer queries, add noise, or find more parties" in warned
