@@ -116,7 +116,6 @@ def row(folder: Path) -> None:
 
     import numpy as np
 
-    from consilium.data.private_rows import FileRows
     from consilium.models.table import fit_teachers
     from consilium.party import dry_run, home
 
@@ -126,7 +125,7 @@ def row(folder: Path) -> None:
     (folder / "rows.csv").write_text("age,pressure,outcome\n" + rows, encoding="utf-8")
     asked, party = dry_run.load_federation(folder / "federation.json"), home.open_home(folder)
     with followed("a CSV"):
-        table = FileRows(party.data_file, party.rules).read(asked.rows)
+        table = party.rows().read(asked.rows)
         fit_teachers(asked.teacher, table, [np.arange(40)], [0], 2)
 
 

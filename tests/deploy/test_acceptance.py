@@ -29,7 +29,6 @@ from consilium.party.deployed import PARTY
 from consilium.party.expectation import check_is_accepted
 from consilium.party.home import LIMITS as LIMITS_OF_PARTY
 from consilium.party.home import Policy, open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record
@@ -394,12 +393,12 @@ def _fields(kit: Path) -> dict[str, Any]:
 
 
 def answer_all(kit: Path) -> None:
-    home = open_home(kit)
-    terms, count = home.pinned_terms(), home.policy.most_queries
-    assert terms is not None
-    node = PartyNode(home)
+    node = node_at(kit)
     node.hello(HelloRequest(**_fields(kit)))
-    node.spend.charge(terms, "t", [f"{at:064x}" for at in range(count)], home.policy)
+    policy, pinned = node.settings.policy, node.settings.pinned
+    assert pinned is not None
+    ids = [f"{at:064x}" for at in range(policy.most_queries)]
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
 
 
 def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:
