@@ -152,7 +152,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         "neighbouring": neighbouring.value,
         "delta": delta,
         "most_queries": past.elsewhere + past.promised,
-        "least_parties": roster.least_sum - roster.c,
+        "least_parties": roster.least - roster.c,
         "allow_simulation": terms.simulation,
     }
     counted_by = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))

@@ -250,7 +250,7 @@ class FederationConfig(Federation):
     them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; plaintext votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
-    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's u_min
+    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's least
         less its colluders, 1 of two aggregators; 0 elsewhere.
     edition: above 0 where an earlier federation of the same kits was the same in all else: it is another one all the
         same, with a ledger of its own, and is charged as one.

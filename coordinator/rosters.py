@@ -29,16 +29,9 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.sums.roster import Roster, VerifiedRoster, least_sum
+from consilium.sums.roster import Roster, VerifiedRoster
 
 AnyRoster = Roster | VerifiedRoster
-
-
-def least_accepted(federation: Federation, parties: int) -> int:
-    """Parties of so many that must be in a verified sum: as the federation says, else as many as in a secure one."""
-    if federation.least_survivors is not None:
-        return federation.least_survivors
-    return least_sum(parties, federation.colluders)
 
 
 def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
@@ -60,9 +53,9 @@ def least_together(federation: Federation, least_sum: int) -> int:
 def least_parties(federation: Federation, roster: Roster | None) -> int:
     """The federation's minimum; as many as a secure sum needs; and as many as can pass every threshold at all.
 
-    roster: of secure and distributed votes, None for plaintext ones.
+    roster: of secure votes, None for plaintext ones.
     """
-    return least_together(federation, 0 if roster is None else roster.u_min)
+    return least_together(federation, 0 if roster is None else roster.least)
 
 
 REGISTERED = "registered.json"

@@ -207,7 +207,7 @@ class PartySession:
 
         Raises
         ------
-        InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
+        InconsistentView : U2 is not within U1, lacks this party or has too few parties, or the queries are not those of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
         BadShare : what a peer sealed for this party cannot be used.
@@ -236,7 +236,7 @@ class PartySession:
 
         Raises
         ------
-        InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
+        InconsistentView : U3 is not within U2, lacks this party, or has too few parties; or it is another U3 than
             the one that was signed, and then the session is aborted.
         AlreadyAnswered : a query was answered in another session meanwhile.
         StageOrder : not the stage that is due, or the session is over.

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -127,7 +127,12 @@ class Lot:
 
     def tail(self, query: int) -> bytes:
         """The rest, the same for all parties and teachers."""
-        return json.dumps(self.query_ids[query]).encode() + b"]"
+        return _tail(self.query_ids[query])
+
+
+@lru_cache(maxsize=4096)  # many simulated parties are asked the same
+def _tail(query_id: str) -> bytes:
+    return json.dumps(query_id).encode() + b"]"
 
 
 def draw_lots(

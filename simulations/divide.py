@@ -246,6 +246,6 @@ def federation_config(
         noise_seed=seed if scenario.simulation.noise == "seeded" else None,
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
-        noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
+        noise_shares=federation.sure_givers(identities.roster.least if identities else 0),
         reference=reference,
     )

@@ -73,11 +73,13 @@ def least_sum(parties: int, colluders: int) -> int:
 
 
 class SumRoster(Derived, Strict):
-    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude."""
+    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude. least:
+    parties that must be in a sum."""
 
     version: Literal[1] = 1
     parties: tuple[RosterEntry, ...]
     c: int = Field(ge=0)
+    least: int = Field(ge=2)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -88,6 +90,11 @@ class SumRoster(Derived, Strict):
             raise ValueError("two nodes have one key")
         if not all(map(is_sound_key, keys)):
             raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        if not self.c + 2 <= self.least <= self.n:
+            raise ValueError(
+                f"least {self.least} must be from c + 2 = {self.c + 2} to the number of parties, {self.n}: at least two"
+                " honest parties must be in every sum"
+            )
         return self
 
     def _other_keys(self) -> list[str]:
@@ -97,11 +104,6 @@ class SumRoster(Derived, Strict):
     @property
     def coordinator_key(self) -> bytes:
         """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
-        raise NotImplementedError
-
-    @property
-    def least_sum(self) -> int:
-        """Parties that must be in a sum."""
         raise NotImplementedError
 
     @property
@@ -117,7 +119,7 @@ class SumRoster(Derived, Strict):
     @property
     def sure(self) -> int:
         """Honest parties that are sure to be in a sum."""
-        return self.least_sum - self.c
+        return self.least - self.c
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -135,10 +137,12 @@ class SumRoster(Derived, Strict):
             raise ConfigError(f"{path}: {cls._faults(error)}", "Correct the roster at all nodes") from None
 
     @classmethod
-    def _make(cls, **content: Any) -> Self:
+    def _make(cls, identities: Mapping[str, str], colluders: int, least: int | None, **keys: Any) -> Self:
         """Raises ConfigError unless it is a safe roster."""
+        parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
+        least = least_sum(len(parties), colluders) if least is None else least
         try:
-            return cls(**content)
+            return cls(**{"parties": parties, "c": colluders, "least": least, **keys})
         except ValidationError as error:
             raise ConfigError(
                 f"roster: {cls._faults(error)}", "Enrol more parties, or assume fewer colluders"
@@ -192,27 +196,26 @@ def _parsed(kind: type[R], content: bytes) -> R:
 
 
 class Roster(SumRoster):
-    """The roster of sums under masks. t: shares that rebuild a secret. u_min: least parties in a sum.
-
-    2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
-    (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
-    unmasked: any two groups of t have an honest party in common.
-    """
+    """The roster of sums under masks."""
 
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]
     coordinator_pk: PublicKey
-    t: int = Field(ge=2)
-    u_min: int = Field(ge=2)
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
-        if not 2 * self.t > self.n + self.c:
-            raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {self.n + self.c}")
-        if not self.t <= self.u_min <= self.n:
-            raise ValueError(f"u_min {self.u_min} must be from t = {self.t} to the number of parties, {self.n}")
-        if self.sure < 2:
-            raise ValueError(f"u_min - c = {self.sure}: at least two honest parties must be in every sum")
+        if self.least < self.t:
+            raise ValueError(f"least {self.least} must be at least t = {self.t}, by whose shares a sum is unmasked")
         return self
+
+    @property
+    def t(self) -> int:
+        """Shares that rebuild a secret.
+
+        2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures
+        twice (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from
+        both being unmasked: any two groups of t have an honest party in common.
+        """
+        return least_rebuilders(self.n, self.c)
 
     def _other_keys(self) -> list[str]:
         return [self.coordinator_pk]
@@ -222,40 +225,28 @@ class Roster(SumRoster):
         """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
         return bytes.fromhex(self.coordinator_pk)
 
-    @property
-    def least_sum(self) -> int:
-        """Parties that must be in a sum."""
-        return self.u_min
-
     @classmethod
     def build(
-        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least_survivors: int | None = None
+        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least: int | None = None
     ) -> Roster:
-        """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
+        """A roster.
 
         Parameters
         ----------
         identities : public key (hex) by party name; the order is kept.
         coordinator_pk : hex.
         colluders : parties assumed to work with the coordinator.
-        least_survivors : u_min; None: the least that is safe.
+        least : parties in a sum; None: the least that is safe.
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        return cls._make(
-            parties=[{"id": name, "ed25519_pk": key} for name, key in identities.items()],
-            coordinator_pk=coordinator_pk,
-            t=least_rebuilders(len(identities), colluders),
-            u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
-            c=colluders,
-        )
+        return cls._make(identities, colluders, least, coordinator_pk=coordinator_pk)
 
 
 class VerifiedRoster(SumRoster):
-    """The roster of sums by two aggregators, with two keys each. least_accepted: parties in a sum. c: parties that may
-    collude with one of the aggregators.
+    """The roster of sums by two aggregators, with two keys each. c: parties that may collude with one of them.
 
     No shares are dealt among parties, so there is no threshold to rebuild anything, and a roster can be long.
     """
@@ -263,7 +254,6 @@ class VerifiedRoster(SumRoster):
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
     leader: AggregatorEntry
     helper: AggregatorEntry
-    least_accepted: int = Field(ge=2)
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
@@ -276,11 +266,6 @@ class VerifiedRoster(SumRoster):
                 raise ValueError(
                     "an aggregator's X25519 key is of low order: anyone could be the other end of its link"
                 ) from None
-        if not self.c + 2 <= self.least_accepted <= self.n:
-            raise ValueError(
-                f"least_accepted {self.least_accepted} must be from c + 2 = {self.c + 2} to the number of parties,"
-                f" {self.n}: at least two honest parties must be in every sum"
-            )
         return self
 
     def _other_keys(self) -> list[str]:
@@ -295,11 +280,6 @@ class VerifiedRoster(SumRoster):
         """The Ed25519 key by which the coordinator, which is the leader, signs terms, 32 bytes."""
         return bytes.fromhex(self.leader.ed25519_pk)
 
-    @property
-    def least_sum(self) -> int:
-        """Parties that must be in a sum."""
-        return self.least_accepted
-
     @classmethod
     def build(
         cls,
@@ -307,21 +287,15 @@ class VerifiedRoster(SumRoster):
         leader: AggregatorEntry,
         helper: AggregatorEntry,
         colluders: int = 0,
-        least_accepted: int | None = None,
+        least: int | None = None,
     ) -> VerifiedRoster:
-        """A roster; None stands for as many in a sum as under masks (`least_sum`). Others: see `Roster.build`.
+        """A roster; as many must be in a sum as under masks, unless it is stated. See `Roster.build`.
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
-        return cls._make(
-            parties=[{"id": name, "ed25519_pk": key} for name, key in identities.items()],
-            leader=leader,
-            helper=helper,
-            least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
-            c=colluders,
-        )
+        return cls._make(identities, colluders, least, leader=leader, helper=helper)
 
 
 ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {"secure": Roster, "verified": VerifiedRoster}

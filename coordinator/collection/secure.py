@@ -51,7 +51,7 @@ class SecureKeys:
     @property
     def least_sum(self) -> int:
         """Parties that must be in a sum."""
-        return self.roster.u_min
+        return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`: noise that fits the roster, too."""
@@ -81,12 +81,12 @@ def check_digest(config: FederationConfig, roster: SumRoster) -> None:
 
 def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     """Raise ConfigError unless the noise fits the roster."""
-    sure = roster.u_min - roster.c
+    sure = roster.least - roster.c
     noise = config.node_event(0, 0).party_noise(1)
     if noise is not None and noise.shares > sure:
         raise ConfigError(
-            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (u_min"
-            f" {roster.u_min} less {roster.c} colluders)",
+            f"noise_shares {noise.shares} is above the {sure} honest parties that are sure to be in a sum (least"
+            f" {roster.least} less {roster.c} colluders)",
             f"Set it to {sure}",
         )
 
@@ -180,7 +180,7 @@ class SecureCollector(SumCollector):
             self._history.leave_out(at_fault, type(error).__name__)
             for name in at_fault:
                 self._log.write("excluded", party=name, reason=type(error).__name__)
-        return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
+        return bool(at_fault) and len(self._invited()) >= self._keys.roster.least
 
     def _resume(self, path: Path, queries: np.ndarray, progress: Progress) -> SecureSum | None:
         """Go on where a coordinator stopped; None if the session cannot be brought to its end.

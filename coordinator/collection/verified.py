@@ -165,7 +165,7 @@ class VerifiedKeys:
     @property
     def least_sum(self) -> int:
         """Parties that must be in a sum."""
-        return self.roster.least_accepted
+        return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError unless they are those of the federation."""
@@ -286,7 +286,7 @@ class VerifiedCollector(SumCollector):
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
                 resumed = False
-        raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
+        raise ThresholdNotMet("votes", 0, self._keys.roster.least, ())
 
     def _sum(self, session: KeptSession, queries: Queries, progress: Progress) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
@@ -361,10 +361,10 @@ class VerifiedCollector(SumCollector):
     def _check_enough(self, there: list[int]) -> None:
         """Raise ThresholdNotMet where too few have answered."""
         roster = self._keys.roster
-        if len(there) < roster.least_accepted:
+        if len(there) < roster.least:
             present = {*there}
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
-            raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
+            raise ThresholdNotMet("votes", len(there), roster.least, missing)
 
     def _check(self, session: KeptSession, leader: Leader, progress: Progress) -> None:
         """Every upload, with the second aggregator; who is not accepted is left out by name."""

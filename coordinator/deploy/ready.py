@@ -129,7 +129,7 @@ def _pool(kit: Kit, run: KitRun) -> str:
 
 def _nodes(kit: Kit, run: KitRun) -> str:
     nodes, config, roster = load(kit / "nodes.json", NodesFile).nodes, run.config, roster_of(kit, run)
-    least = least_together(config, 0 if roster is None else roster.least_sum)
+    least = least_together(config, 0 if roster is None else roster.least)
     if len(nodes) < least:
         raise ConfigError(
             f"{len(nodes)} parties may connect, {least} are required",

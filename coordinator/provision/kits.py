@@ -156,7 +156,7 @@ def make(plan_file: Path, out: Path) -> Made:
         in_plain_words=promise_in_words(plan.federation),
         towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
         warnings=tuple(before_run(expected(config, len(plan.party)))),
-        least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
+        least=least_together(plan.federation, 0 if roster is None else roster.least),
     )
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
-from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
+from consilium.coordinator.rosters import AnyRoster, check_sums
 from consilium.node.keys import ENROLMENT, Enrolment, OwnKeys, read_enrolment
 from consilium.node.kit import THE_COORDINATOR, Coordinator, KeyKind, Port
 from consilium.protocol.config_files import load
@@ -146,7 +146,7 @@ class Registry(Frozen):
         """The coordinator's configuration with the present parties: no earlier one, which may be closed already, though
         the parties may be the same again. Raises ConfigError."""
         roster = self.roster()
-        shares = self.plan.federation.sure_givers(roster.least_sum if roster else 0)
+        shares = self.plan.federation.sure_givers(roster.least if roster else 0)
         config = self.plan.config(self.rows, roster.digest if roster else "", self.public, self.reference, shares)
         check_sums(config, roster)
         if len(self.parties) < config.minimum_parties:
@@ -199,7 +199,7 @@ def _verified(registry: Registry) -> VerifiedRoster:
         AggregatorEntry(ed25519_pk=registry.coordinator_identity, x25519_pk=registry.coordinator_sealing),
         AggregatorEntry(ed25519_pk=second.identity, x25519_pk=second.sealing),
         chosen.colluders,
-        least_accepted(chosen, len(registry.parties)),
+        chosen.least_survivors,
     )
 
 

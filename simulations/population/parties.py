@@ -14,7 +14,6 @@ from consilium.aggregator import SETTINGS
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
-from consilium.coordinator.rosters import least_accepted
 from consilium.models.keys import TeacherKind
 from consilium.models.table import check_teacher
 from consilium.protocol.errors import ConfigError
@@ -84,10 +83,7 @@ class SimulatedAggregators:
 
 
 def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
-    """Keys for these parties and both aggregators. Raises ConfigError where no safe roster of so many parties exists.
-
-    As many parties must be in a sum as `coordinator.rosters.least_accepted` says.
-    """
+    """Keys for these parties and both aggregators. Raises ConfigError where no roster of so many is safe."""
     parties = {name: identity_of(name, seed) for name in names}
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
     leads, helps = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
@@ -96,7 +92,7 @@ def simulated_aggregators(names: Sequence[str], federation: Federation, seed: in
         _entry(coordinator, leads),
         _entry(second, helps),
         federation.colluders,
-        least_accepted(federation, len(names)),
+        federation.least_survivors,
     )
     return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
 

@@ -161,9 +161,9 @@ class VoteAggregator:
     def _check_enough(self) -> None:
         """Raise ThresholdNotMet where too few parties are accepted."""
         places = frozenset(self._places())
-        if len(places) < self.roster.least_accepted:
+        if len(places) < self.roster.least:
             missing = (entry.id for place, entry in enumerate(self.roster.parties) if place not in places)
-            raise ThresholdNotMet("sum", len(places), self.roster.least_accepted, missing)
+            raise ThresholdNotMet("sum", len(places), self.roster.least, missing)
 
     def _close(self) -> Half:
         """The total as it is given, with this aggregator's noise; the same each time."""

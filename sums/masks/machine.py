@@ -358,7 +358,7 @@ class Aggregation:
                 del state.held[stage][index]
                 reasons[self._roster.name(index)] = "session key is used twice"
         present = sorted(state.held[stage])
-        need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.u_min
+        need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.least
         if len(present) < need:
             raise ThresholdNotMet(stage, len(present), need, reasons)
         if stage is Stage.MASKED:

@@ -73,14 +73,14 @@ def checked_queries(request: MaskedRequest, terms: MaskedTerms) -> np.ndarray:
 
 
 def check_subset(roster: Roster, me: int, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
-    """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has at least u_min parties, two
+    """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two
     of them honest."""
     if not np.isin(inner, outer).all():
         raise InconsistentView(f"{small} names parties that are not in {large}")
     if me not in inner:
         raise InconsistentView(f"{small} lacks the party that is asked")
-    if len(inner) < roster.u_min:
-        raise InconsistentView(f"{small} has {len(inner)} parties, u_min is {roster.u_min}")
+    if len(inner) < roster.least:
+        raise InconsistentView(f"{small} has {len(inner)} parties, {roster.least} are needed")
     if len(inner) - roster.c < 2:
         raise InconsistentView(f"{small} has {len(inner)} parties, two more than c = {roster.c} are needed")
 

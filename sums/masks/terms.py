@@ -42,14 +42,14 @@ class MaskedTerms(SessionTerms):
 
         Raises
         ------
-        UnsafeSession : more noise shares than honest parties that are sure to be in the sum (u_min - c), a share of
+        UnsafeSession : more noise shares than honest parties that are sure to be in the sum (least - c), a share of
             variance below 1, too.
         OverflowRisk : the ring is too small.
         """
         super().check(roster)
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
-                f"noise in {self.noise_shares} shares, but only u_min - c = {roster.sure} honest parties"
+                f"noise in {self.noise_shares} shares, but only least - c = {roster.sure} honest parties"
                 " are sure to be in the sum"
             )
         if self.sigma**2 < self.noise_shares:

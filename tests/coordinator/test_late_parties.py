@@ -178,7 +178,7 @@ def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
     homes = make_homes(tmp_path / "homes", 5)
     keys = make_secure(homes, tmp_path)
     config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2)
-    assert (least_parties(config, keys.roster), keys.roster.u_min) == (4, 4)
+    assert (least_parties(config, keys.roster), keys.roster.least) == (4, 4)
 
 
 @pytest.mark.parametrize(

@@ -232,4 +232,4 @@ def other_roster(kit: Path) -> None:
     """One of the same keys, with other terms than the federation asks for."""
     roster = VerifiedRoster.load(kit / "roster.json")
     table = roster.model_dump(mode="json")
-    replaced(kit, "roster.json", json.dumps({**table, "least_accepted": roster.least_accepted - 1}).encode())
+    replaced(kit, "roster.json", json.dumps({**table, "least": roster.least - 1}).encode())

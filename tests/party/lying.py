@@ -159,7 +159,7 @@ class Game:
         """JSON of a release event, mostly one that could be."""
         asked = int(self.pick([1, 5, 20, 40, 2000]))
         answered = int(self.pick([asked, max(1, asked // 2)]))
-        sigma, shares = float(self.pick([3.0, 3.75, 20.0, 150.0])), self.roster.u_min - self.roster.c
+        sigma, shares = float(self.pick([3.0, 3.75, 20.0, 150.0])), self.roster.least - self.roster.c
         table: dict[str, Any] = {
             "type": self.number(kind, ("free", "gnmax", "")),
             "asked": self.number(asked),
@@ -310,7 +310,7 @@ class Game:
             self.pick([self.teachers] * 9 + [1, 2, 3]),
             position=self.position(),
             sigma=sigma,
-            noise_shares=self.pick([self.roster.u_min - self.roster.c] * 9 + [1, 2, 3]),
+            noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
             phase=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
@@ -354,7 +354,7 @@ class Game:
         charged = epsilon((self.terms.promise,), policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)
         if self.terms.collection == "secure":
-            sure = self.roster.u_min - self.roster.c
+            sure = self.roster.least - self.roster.c
             scales = {scale for scale, _ in self.drawn}
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)
             if 0.0 in scales:

@@ -40,7 +40,7 @@ def test_who_drops_after_the_masked_stage_is_still_counted(tmp_path: Path, stage
 @pytest.mark.parametrize("stage", STAGES)
 def test_exactly_t_are_enough(tmp_path: Path, stage: Stage) -> None:
     federation = Federation(tmp_path, 10)
-    assert federation.roster.t == federation.roster.u_min == 7
+    assert federation.roster.t == federation.roster.least == 7
     result = drive(federation.machine(), Network(federation, lost={stage: federation.names[7:]}).send)
     assert np.array_equal(result.sums, federation.total(result.survivors))
 
@@ -60,7 +60,7 @@ def test_one_less_than_t_gives_nothing(tmp_path: Path, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stage", UP_TO_MASKED)
-def test_u_min_above_t_is_enforced_until_the_set_is_fixed(tmp_path: Path, stage: Stage) -> None:
+def test_least_above_t_is_enforced_until_the_set_is_fixed(tmp_path: Path, stage: Stage) -> None:
     federation = Federation(tmp_path, 10, least_survivors=9)
     with pytest.raises(ThresholdNotMet) as caught:
         drive(federation.machine(), Network(federation, lost={stage: federation.names[8:]}).send)

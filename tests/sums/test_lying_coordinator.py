@@ -59,7 +59,7 @@ VICTIM = "party-000"
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Federation:
-    """Five parties: t = u_min = 4."""
+    """Five parties: t = least = 4."""
     return Federation(tmp_path, 5)
 
 
@@ -123,20 +123,20 @@ class TestTerms:
 
     def test_an_old_roster(self, federation: Federation) -> None:
         """The coordinator still goes by a roster with another threshold."""
-        old = federation.roster.model_copy(update={"u_min": 5})
+        old = federation.roster.model_copy(update={"least": 5})
         terms = MaskedTerms.create(old, "f" * 64, federation.queries, 3, 2, sigma=3.0, noise_shares=2)
         refused(federation, Stage.ADVERTISE, advertise(federation, terms), RosterMismatch)
 
     def test_a_roster_that_changes_within_a_session(self, federation: Federation) -> None:
         machine = run_until(federation, Stage.SHARE)
         request = machine.requests()[VICTIM]
-        federation.roster = federation.roster.model_copy(update={"u_min": 5})
+        federation.roster = federation.roster.model_copy(update={"least": 5})
         refused(federation, Stage.SHARE, request, RosterMismatch)
 
     @pytest.mark.parametrize(
         ("change", "error", "match"),
         [
-            ({"sigma": 10.0, "noise_shares": 5}, UnsafeSession, "5 shares, but only u_min - c = 4"),
+            ({"sigma": 10.0, "noise_shares": 5}, UnsafeSession, "5 shares, but only least - c = 4"),
             ({"sigma": 1.0, "noise_shares": 2}, UnsafeSession, "variance 0.5"),
             ({"sigma": 5000.0, "noise_shares": 2}, OverflowRisk, "ring holds less than 32768"),
             ({"teachers": 1000, "sigma": 2500.0, "noise_shares": 2}, OverflowRisk, None),
@@ -299,7 +299,7 @@ class TestMasked:
     def test_too_few_sharers(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
         few = altered(request, sharers=request.sharers[:3], ciphertexts=request.ciphertexts[:2])
-        refused(federation, Stage.MASKED, few, InconsistentView, "U2 has 3 parties, u_min is 4")
+        refused(federation, Stage.MASKED, few, InconsistentView, "U2 has 3 parties, 4 are needed")
         still_honest(federation, machine)
 
     def test_sharers_that_did_not_advertise(self, federation: Federation) -> None:
@@ -457,7 +457,7 @@ class TestViews:
     @pytest.mark.parametrize(
         ("survivors", "match"),
         [
-            ([0, 1, 2], "U3 has 3 parties, u_min is 4"),
+            ([0, 1, 2], "U3 has 3 parties, 4 are needed"),
             ([1, 2, 3, 4], "lacks the party"),
             ([0, 1, 2, 3, 9], "not in U2"),
         ],

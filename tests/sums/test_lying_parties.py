@@ -29,7 +29,7 @@ def from_bad(stage: Stage, change: Callable[[WireModel], WireModel | str | None]
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Federation:
-    """Six parties: t = u_min = 5, so one may fail."""
+    """Six parties: t = least = 5, so one may fail."""
     return Federation(tmp_path, 6)
 
 

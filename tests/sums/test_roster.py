@@ -20,24 +20,24 @@ COORDINATOR = Identity.generate().public.hex()
 
 
 @pytest.mark.parametrize(
-    ("n", "colluders", "t", "u_min"),
+    ("n", "colluders", "t", "least"),
     [(2, 0, 2, 2), (3, 0, 3, 3), (3, 1, 3, 3), (10, 0, 7, 7), (10, 5, 8, 8), (50, 0, 34, 34), (250, 80, 167, 167)],
 )
-def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
+def test_defaults(n: int, colluders: int, t: int, least: int) -> None:
     roster = Roster.build(publics(n), COORDINATOR, colluders)
-    assert (roster.t, roster.u_min, roster.c, roster.n) == (t, u_min, colluders, n)
+    assert (roster.t, roster.least, roster.c, roster.n) == (t, least, colluders, n)
     assert 2 * roster.t > n + colluders
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"t": 5}, "2t = 10 must be above"),
-        ({"u_min": 6}, "u_min 6 must be from"),
-        ({"u_min": 11}, "u_min 11 must be from"),
-        ({"c": 4}, "2t = 14 must be above"),
+        ({"t": 5}, "an unknown key"),
+        ({"least": 6}, "least 6 must be at least t = 7"),
+        ({"least": 11}, "least 11 must be from"),
+        ({"c": 9}, "least 7 must be from c [+] 2 = 11"),
         ({"version": 2}, "version"),
-        ({"t": "7"}, "t: must be a whole number"),
+        ({"c": "0"}, "c: must be a whole number"),
         ({"more": 1}, "an unknown key"),
         ({"parties": []}, "at least 2"),
     ],
@@ -51,9 +51,8 @@ def test_unsafe_rosters(tmp_path: Path, change: dict, match: str) -> None:
 
 
 def test_at_least_two_honest_survivors() -> None:
-    """2t > n + c and t <= u_min <= n leave u_min - c = 1 possible: n = 2, c = 1 does."""
     with pytest.raises(ConfigError, match="at least two honest"):
-        Roster.build(publics(2), COORDINATOR, 1, least_survivors=2)
+        Roster.build(publics(2), COORDINATOR, 1, least=2)
 
 
 PRIME = 2**255 - 19

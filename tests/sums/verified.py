@@ -71,7 +71,7 @@ class VerifiedFederation:
     queries: int = 12
     classes: int = 3
     teachers: int = 1
-    least_accepted: int = 2
+    least: int = 2
     terms: dict = field(default_factory=dict)
     no_votes: bool = False
 
@@ -85,7 +85,7 @@ class VerifiedFederation:
             {name: identity.public.hex() for name, identity in self.identities.items()},
             AggregatorEntry(ed25519_pk=self.leader_identity.public.hex(), x25519_pk=public_of(self.leader_key).hex()),
             AggregatorEntry(ed25519_pk=self.helper_identity.public.hex(), x25519_pk=public_of(self.helper_key).hex()),
-            least_accepted=self.least_accepted,
+            least=self.least,
         )
         self.session = self.new_session()
         self.votes = {

@@ -49,7 +49,7 @@ QUERIES = queries_of(12)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VerifiedSmall:
     """Sums of two parties at least, without noise."""
     without_noise(monkeypatch)
-    return made(tmp_path, second={"roster_terms": {"least_accepted": 2}})
+    return made(tmp_path, second={"roster_terms": {"least": 2}})
 
 
 def as_liar(monkeypatch: pytest.MonkeyPatch, name: str, matrix_of, **changes) -> None:
@@ -237,7 +237,7 @@ def test_who_is_silent_is_left_out_by_name(small: VerifiedSmall) -> None:
 
 
 def test_too_few_are_no_sum_and_cost_nothing(tmp_path: Path) -> None:
-    small = made(tmp_path, parties=3, second={"roster_terms": {"least_accepted": 3}})
+    small = made(tmp_path, parties=3, second={"roster_terms": {"least": 3}})
     small.transport.faults[(1, "query.va_upload")] = drop
     with pytest.raises(ThresholdNotMet, match="2 parties are left, 3 are needed; missing: p01"):
         small.ask(QUERIES)
@@ -254,7 +254,7 @@ def ask_three(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -> None:
     small = made(tmp_path, parties=10)
-    assert small.keys.roster.least_accepted == least_sum(10, 0) == 7
+    assert small.keys.roster.least == least_sum(10, 0) == 7
     with pytest.raises(AggregatorRefuses, match="threshold"):
         ask_three(small, monkeypatch)
     assert small.given() == 0

@@ -57,7 +57,7 @@ def test_a_roster_that_the_policy_does_not_allow(tmp_path: Path) -> None:
 
 def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> None:
     """A session that gives no sum may be tried again, and not without end."""
-    small = made(tmp_path, parties=3, second={"roster_terms": {"least_accepted": 3}})
+    small = made(tmp_path, parties=3, second={"roster_terms": {"least": 3}})
     small.transport.faults[(1, "query.va_upload")] = federation.drop
     monkeypatch.setattr(hidden_votes, "MOST_SESSIONS", 3)
     for _ in range(3):

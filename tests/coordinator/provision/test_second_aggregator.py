@@ -82,7 +82,7 @@ def test_its_kit_is_all_that_it_needs_and_nothing_of_another(made: Path) -> None
     assert registry.aggregator is not None
     assert registry.aggregator.made_by == "operator"
     assert home.policy.most_queries == registry.federation().query_budget.queries
-    assert roster.least_accepted == least_sum(roster.n, 0)
+    assert roster.least == least_sum(roster.n, 0)
     coordinator = OwnKeys.load("aggregator", made / KIT)
     assert (roster.helper.ed25519_pk, roster.helper.x25519_pk) == (coordinator.identity, coordinator.sealing)
     assert roster.leader.ed25519_pk == Identity.load(made / "coordinator" / "identity.pem").public.hex()
@@ -120,7 +120,7 @@ def plan_of(folder: Path, **changes: Any) -> Path:
         ({"aggregator": {"name": PARTIES[0]}}, "name of another node"),
         ({"aggregator": {"name": SECOND, "keys": "nobody.enrol.json"}}, "nobody.enrol.json"),
         ({"least_survivors": 1}, "least_survivors"),
-        ({"colluders": 2, "minimum_parties": 2}, "least_accepted"),
+        ({"colluders": 2, "minimum_parties": 2}, "least"),
     ],
 )
 def test_a_wrong_plan_says_what_to_do(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
