@@ -207,7 +207,7 @@ def measure(place: Place, wanted: list[str], trainers: list[str], kept: Kept) ->
 
 def queries(place: Place, row: Row) -> np.ndarray:
     """Rows of the pool that a student of the scenario would ask in its first round."""
-    seen = place.inputs(place.pool) if row.selection in BY_ROWS else place.pool
+    seen = place.inputs(place.pool) if row.selection == BY_ROWS else place.pool
     candidates, none = np.arange(len(place.pool)), np.empty(0, dtype=np.int64)
     generator = np.random.default_rng([place.seed, 0x617368, 0])
     return choose(row.selection, candidates, row.queries, seen, none, None, generator, np.arange(len(seen)))

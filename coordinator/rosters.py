@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import datetime
 import logging
+import math
 from base64 import b64decode
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -53,7 +54,7 @@ def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
 def least_together(federation: Federation, least_sum: int) -> int:
     """`least_parties` where so many must be in a sum, 0 for plaintext votes."""
     needed = federation.mechanism.votes_needed
-    return max(federation.minimum_parties, least_sum, -(-needed // federation.teachers_per_party))
+    return max(federation.minimum_parties, least_sum, math.ceil(needed / federation.teachers_per_party))
 
 
 def least_parties(federation: Federation, roster: Roster | None) -> int:

@@ -1,11 +1,10 @@
 """Flower ServerApp of the coordinator: Grid and Context in, one call of `FederationRun`.
 
-run_config: `federation-file` (configuration), `run-dir` (where ledger and events go); for all but plaintext votes
-`roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key of
-the link to the second aggregator); `public-file` (all rows that may be asked, where they were fixed beforehand); `kit`
-(the coordinator's kit: the label service then
-uses mutual TLS, and serves one student after another until the file `close` is in the run folder; its list of nodes
-says who is waited for).
+run_config: `kit` (the coordinator's: its list of nodes says who is waited for, and its label service uses mutual TLS
+and serves one student after another until the file `close` is in the run folder); `federation-file` (configuration),
+`run-dir` (where ledger and events go); for all but plaintext votes `roster-file` and `identity-file` (the coordinator's
+signing key), for verified ones `sealing-file` as well (its key of the link to the second aggregator); `public-file`
+(all rows that may be asked, where they were fixed beforehand).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
-from consilium.coordinator.door import OPEN_DOOR, Door
+from consilium.coordinator.door import Door
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.rosters import RegisteredNodes
@@ -71,12 +70,6 @@ def pool_tree(context: Context) -> PoolTree | None:
     return PoolTree.load(Path(name)) if name else None
 
 
-def kit_of(context: Context) -> Kit | None:
-    """The coordinator's kit that the run config names; None in a simulation. Raises ConfigError."""
-    folder = str(context.run_config.get("kit") or "")
-    return open_kit(Path(folder), "coordinator") if folder else None
-
-
 def door_of(kit: Kit, run_dir: Path) -> Door:
     """Where students come in: at the port that kit.json says now, whatever it was when the kits were made."""
     place = kit.coordinator
@@ -92,26 +85,20 @@ def main(grid: Grid, context: Context) -> None:
 
 def serve(transport: Transport, context: Context) -> None:
     """One run."""
-    run_dir = Path(str(context.run_config.get("run-dir") or ""))
-    federation_file = str(context.run_config.get("federation-file") or "")
-    if not federation_file or run_dir == Path():
+    given = {key: str(context.run_config.get(key) or "") for key in ("kit", "federation-file", "run-dir")}
+    if missing := [key for key, value in given.items() if not value]:
         raise ConfigError(
-            "run_config has no federation-file or run-dir",
-            "Start it with `consilium node start` in the coordinator's kit",
+            f"run_config has no {' or '.join(missing)}", "Start it with `consilium node start` in the coordinator's kit"
         )
+    run_dir = Path(given["run-dir"])
     run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = EventLog(run_dir / "events.jsonl")
     with contextlib.closing(log), telling_failure(run_dir, log):
-        config = load(Path(federation_file), FederationConfig)
-        keys = keys_of(context, config.collection)
-        kit = kit_of(context)
-        door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
-        nodes = None if kit is None else RegisteredNodes(kit.folder)
-        spent = frozenset[str]()
-        if kit is not None:
-            spent = asked_before(kit, KitRun(run_dir, config))
-        pool = pool_tree(context)
-        FederationRun(transport, config, run_dir, log, None, keys, door, pool, nodes, spent).run()
+        config = load(Path(given["federation-file"]), FederationConfig)
+        keys, kit = keys_of(context, config.collection), open_kit(Path(given["kit"]), "coordinator")
+        spent = asked_before(kit, KitRun(run_dir, config))
+        pool, nodes = pool_tree(context), RegisteredNodes(kit.folder)
+        FederationRun(transport, config, run_dir, log, None, keys, door_of(kit, run_dir), pool, nodes, spent).run()
 
 
 @contextlib.contextmanager

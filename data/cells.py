@@ -79,7 +79,8 @@ class Column:
     """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`.
 
     keys: float64 (rows,), what tells rows apart where that is not `values`: of a category a hash of each text, of known
-        ones and others, equal where the texts are; of numbers that lost a center, the numbers.
+        ones and others, equal where the texts are; of numbers that lost a center, the numbers, and of whole ones with
+        more digits than float64 holds a hash.
     """
 
     values: np.ndarray = field(repr=False)
@@ -102,11 +103,11 @@ class Column:
     @classmethod
     def joined(cls, parts: Sequence[Column]) -> Column:
         """Several parts, one below the other."""
-        keys = [part.keys for part in parts if part.keys is not None]
+        keys = [part.values if part.keys is None else part.keys for part in parts]
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.states for part in parts]),
-            np.concatenate(keys) if keys else None,
+            np.concatenate(keys) if any(part.keys is not None for part in parts) else None,
         )
 
 
@@ -128,7 +129,7 @@ def from_numbers(series: pl.Series, wanted: Wanted) -> Column:
             coded[_equal(numbers, [text])] = number
         if not wanted.numbers_too:
             states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
-    return _in_unit(values, coded, _less(numbers, wanted.center), states, wanted)
+    return _in_unit(values, coded, numbers, states, wanted)
 
 
 def _exact(series: pl.Series) -> pl.Series:
@@ -154,31 +155,42 @@ def _equal(numbers: pl.Series, texts: Sequence[str]) -> np.ndarray:
     return same.fill_null(False).to_numpy()
 
 
-def _less(numbers: pl.Series, center: float) -> np.ndarray:
-    """Numbers as `_exact` gives them less a center, float64 (rows,), NaN where missing."""
+def _less(values: np.ndarray, exact: pl.Series, center: float) -> np.ndarray:
+    """Numbers less a center, float64 (rows,): of `exact`, as `_exact` gives them, else of values float64 (rows,)."""
     import polars as pl
 
-    if center and center.is_integer() and not numbers.dtype.is_float():
-        numbers, center = numbers - pl.Series([int(center)], dtype=pl.Int128).cast(numbers.dtype), 0.0
-    return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy() - center
+    if not center or not center.is_integer() or exact.dtype.is_float():
+        return values - center
+    less = (exact - pl.Series([int(center)], dtype=pl.Int128).cast(exact.dtype)).cast(pl.Float64)
+    return np.where(less.is_null().to_numpy(), values - center, less.fill_null(0.0).to_numpy())
 
 
 def _in_unit(
-    values: np.ndarray, coded: np.ndarray | None, centred: np.ndarray, states: np.ndarray, wanted: Wanted
+    values: np.ndarray, coded: np.ndarray | None, exact: pl.Series, states: np.ndarray, wanted: Wanted
 ) -> Column:
     """The column in the federation's unit, less its center, without the values that are not good. values: float64
-    (rows,), and where codes say another one, coded; centred: values less the center. Arrays may be changed."""
-    if coded is not None:
-        values = np.where(np.isnan(coded), values, coded)
-    if wanted.changes_unit:
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = values * wanted.factor + wanted.offset
-        states[(states == ValueState.GOOD) & ~np.isfinite(values)] = ValueState.INFINITE
-    values[states != ValueState.GOOD] = np.nan
-    if not wanted.center:
-        return Column(values, states)
-    exact = (states == ValueState.GOOD) & (np.isnan(coded) if coded is not None else True) & (not wanted.changes_unit)
-    return Column(np.where(exact, centred, values - wanted.center), states, values)
+    (rows,), and where codes say another one, coded; exact: those with all digits. Arrays may be changed."""
+    import polars as pl
+
+    bad, same = states != ValueState.GOOD, wanted.factor == 1
+    large = np.abs(values) >= _EXACT
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = _less(values, exact, -wanted.offset) if same else values * wanted.factor + wanted.offset
+        centred = _less(values, exact, wanted.center - wanted.offset) if same else whole - wanted.center
+        if coded is not None:
+            of_codes = ~np.isnan(coded)
+            whole[of_codes] = coded[of_codes] * wanted.factor + wanted.offset
+            centred[of_codes] = whole[of_codes] - wanted.center
+            large &= ~of_codes
+    states[~bad & ~np.isfinite(whole)] = ValueState.INFINITE
+    bad = states != ValueState.GOOD
+    whole[bad] = centred[bad] = np.nan
+    keys = whole if wanted.center else None
+    large &= ~bad & exact.is_not_null().to_numpy()
+    if large.any() and not exact.dtype.is_float():
+        keys = whole.copy()
+        keys[large] = [_key(f"{Decimal(str(number)).normalize():f}") for number in exact.filter(pl.Series(large))]
+    return Column(centred, states, keys)
 
 
 def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
@@ -229,8 +241,7 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
     read = {"number": number, "exact": pl.when(large).then(exact), "coded": coded, "state": state}
     frame = cells.select(**read)
     values, of_codes = (frame[name].fill_null(np.nan).to_numpy(writable=True) for name in ("number", "coded"))
-    centred = np.where(frame["exact"].is_null(), values - wanted.center, _less(frame["exact"], wanted.center))
-    return _in_unit(values, of_codes, centred, frame["state"].to_numpy(writable=True), wanted)
+    return _in_unit(values, of_codes, frame["exact"], frame["state"].to_numpy(writable=True), wanted)
 
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -188,11 +188,12 @@ class Read(NamedTuple):
 
 
 class TableFile(Protocol):
-    """An open file. `names` of its columns, in order; one may be there twice.
+    """An open file. `names` of its columns, in order; one may be there twice. path: what messages call it.
 
     decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
     """
 
+    path: Path
     names: tuple[str, ...]
     decimal_comma: bool
     form: str
@@ -250,7 +251,7 @@ class CsvTable(_Named):
     """
 
     def __init__(self, path: Path, rule: CsvRule, hints: Hints) -> None:
-        self._path, self._rule, self._hints = path, rule, hints
+        self.path, self._rule, self._hints = path, rule, hints
         self.decimal_comma = rule.decimal_comma
         kind = foreign_kind(path)
         if kind is not None:
@@ -292,22 +293,22 @@ class CsvTable(_Named):
                 columns = list(zip(*(record.fields for record in whole), strict=True)) or [()] * width
                 for part, place in zip(parts, places, strict=True):
                     part.append(pl.Series(columns[place], dtype=pl.String))
-        rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
-        fault = BadTable(self._path, *why_torn(self.names, torn, len(rows) + len(torn))) if torn else None
+        rows = Lines(((self.path.name, "line", np.concatenate(numbers)),))
+        fault = BadTable(self.path, *why_torn(self.names, torn, len(rows) + len(torn))) if torn else None
         if not len(rows):
-            raise fault or BadTable(self._path, "has a header and no rows", "Export the data again")
+            raise fault or BadTable(self.path, "has a header and no rows", "Export the data again")
         return Read([pl.concat(part) for part in parts], rows, fault)
 
     @contextmanager
     def _lines(self) -> Iterator[Iterator[Record]]:
         try:
-            with open(self._path, encoding=self._rule.codec, newline="") as file:
+            with open(self.path, encoding=self._rule.codec, newline="") as file:
                 yield records(file, self._rule.separator)
         except UnicodeDecodeError:
             keys = {"csv": {"encoding": "cp1252" if self._rule.encoding == "utf-8" else "latin-1"}}
-            raise BadTable(self._path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
+            raise BadTable(self.path, f"is not {self._rule.encoding} text", self._hints.encoding, keys=keys) from None
         except OpenQuote as error:
-            raise BadTable(self._path, error.what, error.action) from None
+            raise BadTable(self.path, error.what, error.action) from None
 
 
 class Record(NamedTuple):
@@ -377,7 +378,7 @@ class ParquetTable(_Named):
     def __init__(self, path: Path) -> None:
         import polars as pl
 
-        self._path = path
+        self.path = path
         with open(path, "rb"):  # the system's own error: not there, a folder, no rights
             pass
         with self._whole():
@@ -403,11 +404,11 @@ class ParquetTable(_Named):
         columns: list[pl.Series | np.ndarray | Coded] = []
         with self._whole():
             for name in [self.names[place] for place in places]:
-                series = pl.read_parquet(self._path, columns=[name]).to_series()
+                series = pl.read_parquet(self.path, columns=[name]).to_series()
                 declared = name in self._categories and not isinstance(series.dtype, pl.Categorical)
                 columns.append(series.cast(pl.String).cast(pl.Categorical) if declared else series)
-            rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
-        return Read(columns, Lines.of_rows(self._path.name, rows))
+            rows = pl.scan_parquet(self.path).select(pl.len()).collect().item()
+        return Read(columns, Lines.of_rows(self.path.name, rows))
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -417,7 +418,7 @@ class ParquetTable(_Named):
             yield
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
             action = "Write it again, without encryption"
-            raise BadTable(self._path, "is not a readable Parquet file", action) from None
+            raise BadTable(self.path, "is not a readable Parquet file", action) from None
 
 
 class ArrayTable(_Named):
@@ -434,7 +435,7 @@ class ArrayTable(_Named):
     form = NPZ_FORM
 
     def __init__(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-        self._path, self._arrays, self._others = path, arrays, tuple(arrays)
+        self.path, self._arrays, self._others = path, arrays, tuple(arrays)
         x, y = self._x, self._y = self._array("x"), self._array("y")
         self.names = tuple(map(str, self._array("features")))
         self._classes = tuple(map(str, self._array("classes")))
@@ -475,7 +476,7 @@ class ArrayTable(_Named):
                 columns.append(self._x[:, place])
             else:
                 columns.append(Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
-        return Read(columns, Lines.of_rows(self._path.name, len(self._y)))
+        return Read(columns, Lines.of_rows(self.path.name, len(self._y)))
 
     def _other(self, place: int) -> np.ndarray:
         return self._array(self._others[place - len(self.names) - 1])
@@ -485,34 +486,20 @@ class ArrayTable(_Named):
             return self._arrays[name]
         except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             # the text of the error may quote the file
-            raise BadTable(self._path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
+            raise BadTable(self.path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
 
 
-class NpzArrays(Mapping[str, np.ndarray]):
-    """Arrays of an .npz, each read when it is asked for. Nothing is ever unpickled.
+def open_arrays(path: Path) -> ArrayTable:
+    """Open an .npz, whose arrays are read when they are asked for. Nothing is ever unpickled.
 
     Raises
     ------
-    BadTable : it is none. OSError
+    BadTable : it is none, see `ArrayTable`, too. OSError
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                self._names = tuple(file.files)
-        except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
-            raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        with np.load(self._path, allow_pickle=False) as file:
-            return file[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+    try:
+        return ArrayTable(path, np.load(path, allow_pickle=False))
+    except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
+        raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
 
 
 def foreign_kind(path: Path) -> str | None:

@@ -87,6 +87,9 @@ class PatientRule(Frozen):
         return self.column is not None or self.rows_are_patients
 
 
+_NO_RULE = ColumnRule()
+
+
 class DataRules(Frozen):
     """All of them. The defaults are a file with the federation's own names and no missing value.
 
@@ -115,8 +118,9 @@ class DataRules(Frozen):
 
     def wanted(self, name: str, encoding: ColumnEncoding | None) -> Wanted:
         """What to read for a column of the schema, or without `encoding` for a feature."""
-        rule, column = self.columns.get(name, ColumnRule()), encoding or ColumnEncoding(column=name, kind="number")
-        return rule.wanted(name, rule.column or name, self.missing.codes, column.values, column.offset)
+        rule = self.columns.get(name, _NO_RULE)
+        known, center = ((), 0.0) if encoding is None else (encoding.values, encoding.offset)
+        return rule.wanted(name, rule.column or name, self.missing.codes, known, center)
 
     def missing_of(self, name: str) -> Missing:
         """What happens to a missing value of a column or feature."""

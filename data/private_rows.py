@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from consilium.data.files import (
     BadTable,
     Coded,
     Lines,
-    NpzArrays,
     Role,
     TableFile,
     in_file,
     is_pattern,
+    open_arrays,
     open_table,
 )
 from consilium.data.mapping import (
@@ -184,16 +184,16 @@ class FileColumns(NamedTuple):
 
 
 def read_columns(
-    tables: Sequence[tuple[Path, TableFile]], features: Sequence[Wanted], label: Wanted, patient: str | None
+    tables: Sequence[TableFile], features: Sequence[Wanted], label: Wanted, patient: str | None
 ) -> FileColumns:
     """The wanted columns of one table, or of several one below the other, and nothing else; the texts of column
-    `patient`. tables: with what messages call each.
+    `patient`.
 
     Raises
     ------
     BadTable : a file is no table. OSError
     """
-    parts = [_read(path, table, features, label, patient) for path, table in tables]
+    parts = [_read(table, features, label, patient) for table in tables]
     if len(parts) == 1:
         return parts[0]
     columns: list[Column | None] = []
@@ -204,8 +204,8 @@ def read_columns(
     return FileColumns(
         columns,
         [
-            Problem(f"{path.name}, {problem.where}", problem.fault, problem.action, problem.rule)
-            for (path, _), part in zip(tables, parts, strict=True)
+            replace(problem, where=f"{table.path.name}, {problem.where}")
+            for table, part in zip(tables, parts, strict=True)
             for problem in part.problems
         ],
         [name for names in whose for name in names] if len(whose) == len(parts) else None,
@@ -213,7 +213,7 @@ def read_columns(
     )
 
 
-def _read(path: Path, file: TableFile, features: Sequence[Wanted], label: Wanted, patient: str | None) -> FileColumns:
+def _read(file: TableFile, features: Sequence[Wanted], label: Wanted, patient: str | None) -> FileColumns:
     whose = None if patient is None else Wanted("patient", patient.strip())
     columns: list[tuple[Wanted, Role]] = [*((wanted, COLUMNS) for wanted in features), (label, LABEL)]
     if whose:
@@ -229,7 +229,7 @@ def _read(path: Path, file: TableFile, features: Sequence[Wanted], label: Wanted
             places[index] = where[0]
     read = file.read(list(places.values()))
     if read.torn is not None:
-        problems.append(Problem(str(path), read.torn.fault, read.torn.action))
+        problems.append(Problem(str(file.path), read.torn.fault, read.torn.action))
     cells = dict(zip(places, read.columns, strict=True))
     found: list[Column | None] = [
         read_cells(cells.pop(index), wanted, file.decimal_comma) if index in cells else None
@@ -249,8 +249,21 @@ def _texts(cells: pl.Series | np.ndarray | Coded) -> list[str]:
     return texts_of(cells).fill_null("").to_list()
 
 
-class RowSource(Protocol):
-    """Where a party's rows come from."""
+class PrivateRows(ABC):
+    """Where a party's rows come from, and how they are read. path: what messages call it. arrays: it has numbers, and
+    so features; its label is y."""
+
+    path: Path
+    rules: DataRules
+    arrays: bool
+
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256, hex, of all that is there; empty where it cannot be read."""
+
+    @abstractmethod
+    def _open(self) -> list[TableFile]:
+        """Its parts. Raises BadTable, OSError."""
 
     def read(self, schema: Schema) -> Rows:
         """All of them, standardised with the schema's public statistics.
@@ -266,27 +279,6 @@ class RowSource(Protocol):
         ------
         Refused : SCHEMA where the table is sound and does not fit, DATA otherwise. What is wrong in detail stays here.
         """
-        ...
-
-    def digest(self) -> str:
-        """SHA-256, hex, of all that is there; empty where it cannot be read."""
-        ...
-
-
-class _Source(ABC):
-    """What is the same of a table in files and in memory. path: what messages call it. arrays: it has numbers, and so
-    features; its label is y."""
-
-    path: Path
-    rules: DataRules
-    arrays: bool
-
-    @abstractmethod
-    def _open(self) -> list[tuple[Path, TableFile]]:
-        """Its parts, and what messages call each. Raises BadTable, OSError."""
-
-    def read(self, schema: Schema) -> Rows:
-        """See `RowSource`."""
         rows, report = self.report(schema, remarked=remarks.isEnabledFor(logging.WARNING))
         if rows is None:
             raise report.refusal()
@@ -311,7 +303,7 @@ class _Source(ABC):
         problems = lacks(schema, rules)
         try:
             tables = self._open()
-            raw = not self.arrays and takes_columns(schema, rules, tables[0][1].names)
+            raw = not self.arrays and takes_columns(schema, rules, tables[0].names)
             fields = fields_of(schema, rules, raw)
             problems += mapping_faults(fields, label, set(named.values()) - set(index), rules)
             # what the party's mapping leaves out is not even looked for
@@ -334,7 +326,7 @@ class _Source(ABC):
 
 
 @dataclass(frozen=True)
-class FileRows(_Source):
+class FileRows(PrivateRows):
     """Rows in a file, or in several that `path` is a pattern of. Without `rules` it has the federation's names and no
     missing value."""
 
@@ -343,11 +335,11 @@ class FileRows(_Source):
 
     @property
     def arrays(self) -> bool:
-        """See `_Source`."""
+        """See `PrivateRows`."""
         return self.path.suffix.lower() == ".npz"
 
     def digest(self) -> str:
-        """See `RowSource`: of the file, or of the digests of several."""
+        """See `PrivateRows`: of the file, or of the digests of several."""
         try:
             digests = []
             for part in data_files(self.path):
@@ -357,14 +349,14 @@ class FileRows(_Source):
             return ""  # reading it says what is wrong
         return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
-    def _open(self) -> list[tuple[Path, TableFile]]:
+    def _open(self) -> list[TableFile]:
         if self.arrays:
-            return [(path, ArrayTable(path, NpzArrays(path))) for path in data_files(self.path)]
-        return [(path, open_table(path, self.rules.csv, HINTS)) for path in data_files(self.path)]
+            return [open_arrays(path) for path in data_files(self.path)]
+        return [open_table(path, self.rules.csv, HINTS) for path in data_files(self.path)]
 
 
 @dataclass(frozen=True)
-class MemoryRows(_Source):
+class MemoryRows(PrivateRows):
     """Rows in memory. table: arrays of a party's data.npz, see `ArrayTable`."""
 
     table: Mapping[str, np.ndarray] = field(repr=False)
@@ -373,23 +365,21 @@ class MemoryRows(_Source):
     arrays = True
 
     def read(self, schema: Schema) -> Rows:
-        """See `RowSource`."""
+        """See `PrivateRows`."""
         rows = None if remarks.isEnabledFor(logging.WARNING) else self._plain(schema)
         return super().read(schema) if rows is None else rows
 
     def _plain(self, schema: Schema) -> Rows | None:
         """The same rows at a fraction of the time, of a table in which nothing is mapped, missing or wrong; else None.
         Of thousands of simulated parties nearly all have one."""
-        rules, known = self.rules, {name: place for place, name in enumerate(schema.classes)}
-        if rules.columns or rules.lacks or rules.label.classes or rules.patient.column:
+        rules, table = self.rules, self.table
+        mapped = rules.columns or rules.lacks or rules.label.classes or rules.patient.column
+        if mapped or rules.missing.codes or rules.label.missing_codes or {"x", "y", "features", "classes"} - {*table}:
             return None
-        if rules.missing.codes or rules.label.missing_codes or {"x", "y", "features", "classes"} - self.table.keys():
-            return None
-        x, labels = self.table["x"], self.table["y"]
-        places = np.array([known.get(str(name), -1) for name in self.table["classes"]])
-        if x.dtype.kind not in "fiu" or x.ndim != 2 or labels.dtype.kind not in "iu" or labels.shape != x.shape[:1]:
-            return None
-        if tuple(self.table["features"]) != schema.features or not len(x) or not np.isfinite(x).all():
+        x, labels, known = table["x"], table["y"], {name: place for place, name in enumerate(schema.classes)}
+        places = np.array([known.get(str(name), -1) for name in table["classes"]])
+        numbers = x.dtype.kind in "fiu" and labels.dtype.kind in "iu" and labels.shape == x.shape[:1] and len(x)
+        if not numbers or tuple(table["features"]) != schema.features or not np.isfinite(x).all():
             return None
         if labels.min() < 0 or labels.max() >= len(places) or (y := places[labels]).min() < 0:
             return None
@@ -399,14 +389,14 @@ class MemoryRows(_Source):
         return Rows(x, y, whose, schema)
 
     def digest(self) -> str:
-        """See `RowSource`."""
+        """See `PrivateRows`."""
         digest = hashlib.sha256()
         for name, array in sorted(self.table.items()):
             digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
         return digest.hexdigest()
 
-    def _open(self) -> list[tuple[Path, TableFile]]:
-        return [(self.path, ArrayTable(self.path, self.table))]
+    def _open(self) -> list[TableFile]:
+        return [ArrayTable(self.path, self.table)]
 
 
 class _Fit:

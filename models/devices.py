@@ -18,27 +18,16 @@ VARIABLE = "CONSILIUM_DEVICE"
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 
 
-def asked_device() -> Device:
-    """What `CONSILIUM_DEVICE` asks for, "auto" where it is not set.
+def resolve_device(name: Device | None = None) -> Literal["cpu", "cuda"]:
+    """The device that is used where `name` is asked; None: where `CONSILIUM_DEVICE` says, "auto" where it is not set.
 
     Raises
     ------
-    ConfigError : it is set to something else.
+    ConfigError : there is no such device, or "cuda" is asked, and torch finds no GPU that it can use.
     """
-    value = os.environ.get(VARIABLE, "auto")
-    for known in get_args(Device):
-        if value == known:
-            return known
-    raise ConfigError(f"{VARIABLE} is {value!r}", f"Use one of {', '.join(get_args(Device))}")
-
-
-def resolve_device(name: Device) -> Literal["cpu", "cuda"]:
-    """The device that is used where `name` is asked.
-
-    Raises
-    ------
-    ConfigError : "cuda" is asked, and torch finds no GPU that it can use.
-    """
+    name = name or os.environ.get(VARIABLE, "auto")  # pyright: ignore[reportAssignmentType]
+    if name not in get_args(Device):
+        raise ConfigError(f"device is {name!r}", f"Use one of {', '.join(get_args(Device))}")
     if name == "cpu":
         return "cpu"
     if name == "auto" and not _driver():

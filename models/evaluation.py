@@ -151,9 +151,6 @@ BY_PREVALENCE = "prevalence"
 EVEN = 0.5
 """The threshold where nobody has declared how frequent the classes are."""
 
-SPECIFICITIES = (0.8, 0.9)
-"""At which the recall is reported: for the reader to compare with other models, nothing is chosen by it."""
-
 
 def threshold_for(scores: np.ndarray, share: float) -> float:
     """The threshold above which the share of `scores` float64 (n,) in [0, 1] is as close to `share` as ties allow.
@@ -184,21 +181,6 @@ def at_threshold(scores: np.ndarray, positive: np.ndarray, threshold: float) -> 
     }
 
 
-def recall_at_specificity(scores: np.ndarray, positive: np.ndarray, least: float) -> float | None:
-    """The largest recall of any threshold that leaves a share of `least` of the others unflagged.
-
-    None where one of the two kinds does not occur.
-
-    >>> recall_at_specificity(np.array([0.1, 0.2, 0.3, 0.4, 0.9]), np.array([False, False, False, True, True]), 0.9)
-    1.0
-    """
-    if positive.all() or not positive.any():
-        return None
-    others = np.sort(scores[~positive])[::-1]
-    may_be_flagged = int((1 - least) * len(others) + 1e-9)
-    return 1.0 if may_be_flagged == len(others) else float((scores[positive] > others[may_be_flagged]).mean())
-
-
 def operating_point(
     probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...], threshold: float | None
 ) -> dict[str, Any] | None:
@@ -214,7 +196,6 @@ def operating_point(
         "threshold": used,
         "by": "one half" if threshold is None else BY_PREVALENCE,
         **at_threshold(scores, positive, used),
-        "recall_at_specificity": {f"{at:g}": recall_at_specificity(scores, positive, at) for at in SPECIFICITIES},
     }
 
 

@@ -237,8 +237,8 @@ def _numbers(answer: Any) -> np.ndarray:
     return np.asarray(answer).astype(np.float64)
 
 
-_SIZES = 100, 1000
-"""Rows that are made up: few, and where that fails more, for an estimator that needs many."""
+_ROWS = 300
+"""That are made up: enough for an estimator that asks many neighbours."""
 _OF_A_CLASS = 10
 _ALONE, _FURTHEST_ALONE = 8, 1e-3
 """Rows that are asked once more, one by one, and how far their probabilities may be from those before: rounding."""
@@ -252,22 +252,19 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
 
     Raises
     ------
-    UnusableModel : it cannot be built, or trained on any of them, or does not stand by its answers.
+    UnusableModel : it cannot be built, or trained on them, or does not stand by its answers.
     """
-    last: BaseException | None = None
-    for size in _SIZES:
-        x, y = made_up(schema, max(size, _OF_A_CLASS * len(schema.classes)), keep_missing)
-        try:
-            trained = GuardedClassifier.trained(make(), x, y, schema=schema)
-            _check_answers(trained, x)
-            return trained
-        except (Exception, SystemExit) as error:
-            unless_signalled(error)
-            last = error
-    if isinstance(last, UnusableModel):
-        raise UnusableModel(f"{title}: {last.what}", last.action)
-    said = "it fails" if last is None else quoted(last)
-    raise UnusableModel(f"{title} cannot be trained on made-up rows: {said}", "Correct it, or its parameters")
+    x, y = made_up(schema, max(_ROWS, _OF_A_CLASS * len(schema.classes)), keep_missing)
+    try:
+        trained = GuardedClassifier.trained(make(), x, y, schema=schema)
+        _check_answers(trained, x)
+        return trained
+    except UnusableModel as error:
+        raise UnusableModel(f"{title}: {error.what}", error.action) from None
+    except (Exception, SystemExit) as error:
+        unless_signalled(error)
+        what = f"{title} cannot be trained on made-up rows: {told(error)}"
+        raise UnusableModel(what, "Correct it, or its parameters") from None
 
 
 def _check_answers(trained: GuardedClassifier, x: np.ndarray) -> None:

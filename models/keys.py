@@ -241,15 +241,8 @@ class TorchKeys(FactoryKeys):
         """See `OwnCodeKeys.build`."""
         from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
 
-        shared = ("epochs", "steps", "batch", "learning_rate", "weight_decay", "optimiser", "images")
-        return TorchClassifier(
-            resolve(self.factory),
-            name=self.factory,
-            parameters=self.parameters,
-            loss=None if self.loss == CROSS_ENTROPY else resolve(self.loss),
-            **{name: getattr(self, name) for name in shared},
-            random_state=seed % 2**32,
-        )
+        loss = None if self.loss == CROSS_ENTROPY else resolve(self.loss)
+        return TorchClassifier(self, resolve(self.factory), loss, seed % 2**32)
 
 
 class PickleKeys(OwnCodeKeys):

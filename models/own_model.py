@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,11 @@ import numpy as np
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
 from consilium.models.naming import UnusableModel
-from consilium.models.tabular import among, linear_arrays, weighted_labels
+from consilium.models.tabular import among, weighted_labels
 from consilium.protocol.schema import Schema
 
 COPIES = 10
 """Of a row, divided among its classes, for an estimator that takes no weights."""
-
-_SAME = 1e-6
 
 
 @dataclass
@@ -114,24 +112,26 @@ class OwnTrainer:
         except (Exception, SystemExit) as error:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
-        return in_arrays(OwnModel(trained, classes, self.title), x)
+        return OwnModel(trained, classes, self.title)
 
     def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
         """Train on `x` float64 (n, inputs) and `shares` float64 (n, classes), probabilities without noise: each row
         once for each class, with its share as its weight.
 
-        An estimator that takes no weights, or fails with them, gets `COPIES` of each row. Raises UnusableModel.
+        An estimator that takes no weights, or fails with them, gets about `COPIES` of each row. Raises UnusableModel.
         """
-        estimator = self.make(seed)
+        estimator, classes = self.make(seed), shares.shape[1]
+        rows, labels, weights = weighted_labels(x, shares)
         if weight_key(estimator) is not None:
-            rows, labels, weights = weighted_labels(x, shares)
             try:
                 trained = GuardedClassifier.trained(estimator, rows, labels, weights, self.schema)
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:
-                return in_arrays(OwnModel(trained, shares.shape[1], self.title), x)
-        return self.fit(*copied_labels(x, shares), shares.shape[1], seed)
+                return OwnModel(trained, classes, self.title)
+        copies = np.rint(COPIES * weights).astype(np.int64)
+        copies[:classes] = np.maximum(copies[:classes], 1)  # of the first row: a classifier of one class is none
+        return self.fit(np.repeat(rows, copies, axis=0), np.repeat(labels, copies), classes, seed)
 
     def _failed(self, error: BaseException, rows: int) -> UnusableModel:
         if isinstance(error, UnusableModel):
@@ -140,47 +140,3 @@ class OwnTrainer:
         return UnusableModel(
             what, "Correct it, or its parameters; what was answered is in the ledger and costs nothing"
         )
-
-
-def copied_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each row `COPIES` times, its labels in proportion to its `shares` (n, classes): rows, labels int64.
-
-    By largest remainders, so without a random part. Where all copies have one class, one is of another: a classifier
-    of one class is none.
-
-    >>> copied_labels(np.array([[7.0]]), np.array([[0.26, 0.74]]))[1].tolist()
-    [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
-    """
-    wanted = shares * COPIES
-    counts = np.floor(wanted).astype(np.int64)
-    order = np.argsort(counts - wanted, axis=1, kind="stable")
-    lacking = COPIES - counts.sum(axis=1)
-    np.put_along_axis(
-        counts, order, np.take_along_axis(counts, order, 1) + (np.arange(shares.shape[1]) < lacking[:, None]), 1
-    )
-    if np.count_nonzero(counts.sum(axis=0)) < 2:
-        usual, second = np.argsort(-shares[0], kind="stable")[:2]
-        counts[0, usual] -= 1
-        counts[0, second] += 1
-    rows, labels = (
-        np.repeat(np.arange(len(x)), COPIES),
-        np.repeat(np.tile(np.arange(shares.shape[1]), len(x)), counts.ravel()),
-    )
-    return x[rows], labels.astype(np.int64)
-
-
-def in_arrays(model: OwnModel, x: np.ndarray) -> Model:
-    """The same model as plain arrays, where it is scikit-learn's logistic regression; else as it is.
-
-    A file of numbers can be checked as a whole, and read without the library. Held against the library's own
-    probabilities for rows `x` float64 (n, inputs).
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    estimator, seen = model.classifier.estimator, model.classifier.seen
-    if type(estimator) is not LogisticRegression:
-        return model
-    arrays = linear_arrays(estimator, len(seen))
-    if np.abs(arrays.predict_proba(x) - model.classifier.probabilities(x)).max() > _SAME:
-        return model  # another link than the default one's
-    return replace(arrays, seen=seen, classes=model.classes)

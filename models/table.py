@@ -16,7 +16,7 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.models.base import Aids, Model, Trainer
-from consilium.models.guard import GuardedClassifier, made_up, quoted, rehearse, unless_signalled
+from consilium.models.guard import GuardedClassifier, quoted, rehearse, unless_signalled
 from consilium.models.keys import (
     CnnSpec,
     CnnStudent,
@@ -43,8 +43,8 @@ from consilium.models.keys import (
     VatStudent,
     WeightedTeacher,
 )
-from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer, in_arrays
-from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
+from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
+from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema, why_no_images
@@ -123,7 +123,7 @@ of a federation is its parties."""
 def fit_teachers(
     spec: TeacherKind, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> list[Teacher]:
-    """One teacher for each part of row indices, networks in one go. `classes`: of the federation, the labels' range.
+    """One teacher for each part of row indices. `classes`: of the federation, the labels' range.
 
     A teacher is a function of its own part, its seed and the number of parts, to the last bit: one row changes one
     vote. A part without two classes gives a teacher that says its most frequent class, one without rows a class that
@@ -133,21 +133,12 @@ def fit_teachers(
     ------
     Refused : an estimator of the party's own cannot be built, which no row has a part in (POLICY).
     """
-    plural = [len(np.unique(rows.y[part])) > 1 for part in parts]
-    trained: Sequence[Teacher | None]
-    if isinstance(spec, NetworkSpec):
-        trained = train_many(spec, rows.x, rows.y, parts, seeds, classes)
-    else:
-        fit = TEACHERS[type(spec)]
-        trained = [
-            fit(spec, Rows(rows.x[part], rows.y[part], schema=rows.schema), seed) if both else None
-            for part, seed, both in zip(parts, seeds, plural, strict=True)
-        ]
+    fit = TEACHERS[type(spec)]
     return [
-        teacher
-        if teacher is not None and both
+        fit(spec, Rows(rows.x[part], rows.y[part], schema=rows.schema), seed)
+        if len(np.unique(rows.y[part])) > 1
         else ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
-        for teacher, part, seed, both in zip(trained, parts, seeds, plural, strict=True)
+        for part, seed in zip(parts, seeds, strict=True)
     ]
 
 
@@ -255,4 +246,4 @@ def rehearsed(spec: TrainerKind, schema: Schema) -> Model | None:
     if not isinstance(spec, OwnCodeKeys):
         return None
     trained = rehearse(f"the student {spec.title}", lambda: spec.build(0), schema)
-    return in_arrays(OwnModel(trained, len(schema.classes), spec.title), made_up(schema, 20)[0])
+    return OwnModel(trained, len(schema.classes), spec.title)

@@ -10,8 +10,6 @@ import numpy as np
 from consilium.models.base import Model, softmax
 
 if TYPE_CHECKING:
-    from sklearn.linear_model import LogisticRegression
-
     from consilium.models.linear import LogisticTeacher
 
 
@@ -66,7 +64,7 @@ def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.n
     return x[rows], labels.astype(np.int64), shares[rows, labels]
 
 
-def linear_arrays(fitted: LogisticRegression | LogisticTeacher, classes: int) -> Linear:
+def linear_arrays(fitted: LogisticTeacher, classes: int) -> Linear:
     """The same probabilities; of two classes the first one's scores are 0."""
     weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
     if len(fitted.classes_) == 2:

@@ -8,7 +8,6 @@ none, and a perceptron votes without torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -135,8 +134,9 @@ class NetworkTeacher:
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> NetworkTeacher:
         """`x` float (n, inputs), `y` int64 (n,). On the CPU the same seed gives the same weights."""
-        (trained,) = train_many(self.spec, x, y, [np.arange(len(y))], [self.seed], int(y.max()) + 1)
-        self.classes_, self.weights = trained.classes_, trained.weights
+        from consilium.models.network_training import train_network  # torch takes two seconds to import
+
+        self.classes_, self.weights = train_network(self.spec, x, y, self.seed)
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -161,22 +161,3 @@ class NetworkTeacher:
         w = self.weights
         hidden = np.maximum(x.astype(np.float32) @ w["hidden.weight"].T + w["hidden.bias"], 0)
         return hidden @ w["out.weight"].T + w["out.bias"]
-
-
-def train_many(
-    spec: NetworkSpec,
-    x: np.ndarray,
-    y: np.ndarray,
-    parts: Sequence[np.ndarray],
-    seeds: Sequence[int],
-    classes: int,
-    stacked: bool | None = None,
-) -> list[NetworkTeacher]:
-    """One teacher for each part of the rows; arguments and errors are those of `network_training.train_networks`."""
-    from consilium.models.network_training import train_networks  # torch takes two seconds to import
-
-    trained = train_networks(spec, x, y, parts, seeds, classes, stacked)
-    return [
-        NetworkTeacher(spec, seed, network.classes, network.weights)
-        for seed, network in zip(seeds, trained, strict=True)
-    ]

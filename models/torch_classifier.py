@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, one_thread, resolve_device
+from consilium.models.devices import one_thread, resolve_device
 from consilium.models.naming import UnusableModel
 from consilium.protocol.images import ImageShape, image_shape
 
@@ -26,46 +25,18 @@ _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-class TorchClassifier(ClassifierMixin, BaseEstimator):
-    """A module that `factory` makes, trained on labels.
+class TorchClassifier:
+    """A module that a factory makes, trained on labels. On the CPU the same seed gives the same weights.
 
-    factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (1, side,
-        side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
+    keys : those of `keys.TorchKeys`, which say how.
+    factory : called as factory(inputs=..., classes=..., **parameters), `inputs` the number of inputs, or (channels,
+        side, side) for images, `classes` how many its rows have; gives a module from float32 (n, inputs) to logits (n,
         outputs), at least one output for each class. Only what requires a gradient is trained.
-    name : by which others find the factory; its module and name where None.
     loss : (logits, labels int64 (n,)) -> scalar; None for cross-entropy.
-    optimiser : "adamw", "adam" or "sgd". Others : see `keys.TorchKeys`.
-    random_state : on the CPU the same one gives the same weights.
     """
 
-    def __init__(
-        self,
-        factory: Callable[..., nn.Module],
-        *,
-        name: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        loss: Loss | None = None,
-        epochs: int = 20,
-        steps: int = 0,
-        batch: int = 32,
-        learning_rate: float = 0.003,
-        weight_decay: float = 0.01,
-        optimiser: str = "adamw",
-        images: bool = False,
-        random_state: int | None = None,
-    ) -> None:
-        self.factory = factory
-        self.name = name
-        self.parameters = parameters
-        self.loss = loss
-        self.epochs = epochs
-        self.steps = steps
-        self.batch = batch
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.optimiser = optimiser
-        self.images = images
-        self.random_state = random_state
+    def __init__(self, keys: Any, factory: Callable[..., nn.Module], loss: Loss | None = None, seed: int = 0) -> None:
+        self.keys, self.factory, self.loss, self.seed = keys, factory, loss, seed
 
     def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> TorchClassifier:
         """`x` float (n, inputs), `y` (n,) labels of any type, `sample_weight` float (n,) for cross-entropy only."""
@@ -74,10 +45,10 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = x.shape[1]
         weights = np.ones(len(y)) if sample_weight is None else sample_weight / np.mean(sample_weight)
-        device = resolve_device(asked_device())
+        device = resolve_device()
         with one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device == "cuda" else []):
-            torch.manual_seed(self.random_state or 0)
-            self.module_ = module_of(self.factory, self.shape(x.shape[1]), len(self.classes_), self.parameters or {})
+            torch.manual_seed(self.seed)
+            self.module_ = self.untrained(x.shape[1], len(self.classes_))
             self.module_.to(device)
             labels = torch.from_numpy(codes.astype(np.int64)).to(device)
             counts = torch.from_numpy(weights.astype(np.float32)).to(device)
@@ -87,7 +58,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, classes), the softmax of the logits of the classes that were seen."""
-        device = resolve_device(asked_device())
+        device = resolve_device()
         with one_thread(), torch.no_grad():
             self.module_.to(device).eval()
             logits = [self.module_(part.to(device)).cpu() for part in self._rows(x).split(_BLOCK)]
@@ -99,22 +70,22 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """The most probable class of each row."""
         return self.classes_[self.predict_proba(x).argmax(axis=1)]
 
-    def shape(self, inputs: int) -> int | tuple[int, int, int]:
-        """What the factory is told of a row of so many numbers. Raises UnusableModel if that is no square image."""
+    def untrained(self, inputs: int, classes: int) -> nn.Module:
+        """What the factory makes for rows of so many numbers. Raises UnusableModel if that is no module, or they are no
+        square image, and whatever the factory raises."""
         image = self._image(inputs)
-        return inputs if image is None else (image.channels, image.side, image.side)
-
-    def public_name(self) -> str:
-        """What a published student calls the factory."""
-        path = getattr(self.factory, "__qualname__", type(self.factory).__name__).replace("<locals>.", "")
-        return self.name or f"{getattr(self.factory, '__module__', '__main__')}:{path.replace('<lambda>', 'factory')}"
+        shape = inputs if image is None else (image.channels, image.side, image.side)
+        made = self.factory(inputs=shape, classes=classes, **self.keys.parameters)
+        if not isinstance(made, nn.Module):
+            raise UnusableModel(f"the factory gives {type(made).__name__}, no torch.nn.Module", "Return a module")
+        return made
 
     def _rows(self, x: np.ndarray) -> torch.Tensor:
         rows, image = np.ascontiguousarray(x, dtype=np.float32), self._image(x.shape[1])
         return torch.from_numpy(rows if image is None else image.planes(rows))
 
     def _image(self, inputs: int) -> ImageShape | None:
-        if not self.images:
+        if not self.keys.images:
             return None
         image = image_shape(inputs, least=2)  # of one pixel there is nothing to see, in colour neither
         if image is None:
@@ -122,19 +93,19 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         return image
 
     def _train(self, rows: torch.Tensor, labels: torch.Tensor, counts: torch.Tensor) -> None:
-        module = self.module_
+        module, keys = self.module_, self.keys
         parameters = [each for each in module.parameters() if each.requires_grad]
         if not parameters:
             raise UnusableModel("the module has nothing that is trained", "Let some parameters require a gradient")
-        optimiser = _OPTIMISERS[self.optimiser](parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        each = math.ceil(len(rows) / self.batch)
-        total = self.steps or self.epochs * each
+        optimiser = _OPTIMISERS[keys.optimiser](parameters, lr=keys.learning_rate, weight_decay=keys.weight_decay)
+        each = math.ceil(len(rows) / keys.batch)
+        total = keys.steps or keys.epochs * each
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, total)
         module.train()
         for step in range(total):
             if step % each == 0:
                 order = torch.randperm(len(rows)).to(rows.device)
-            part = order[step % each * self.batch :][: self.batch]  # pyright: ignore[reportPossiblyUnbound]
+            part = order[step % each * keys.batch :][: keys.batch]  # pyright: ignore[reportPossiblyUnbound]
             if len(part) == 1 and len(rows) > 1:
                 part = order[-2:]  # a batch norm cannot be computed of one row
             optimiser.zero_grad()
@@ -149,11 +120,3 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         if self.loss is not None:
             return self.loss(logits, labels)
         return (functional.cross_entropy(logits, labels, reduction="none") * counts).mean()
-
-
-def module_of(factory: Callable[..., Any], inputs: Any, classes: int, parameters: Mapping[str, Any]) -> nn.Module:
-    """What the factory makes. Raises UnusableModel if that is no module, and whatever the factory raises."""
-    made = factory(inputs=inputs, classes=classes, **parameters)
-    if not isinstance(made, nn.Module):
-        raise UnusableModel(f"the factory gives {type(made).__name__}, no torch.nn.Module", "Return a module")
-    return made

@@ -85,12 +85,9 @@ def thread_pools() -> ThreadpoolController:
 
 
 def home_folder(context: Context) -> Path:
-    """The folder that node_config names, or the simulated node's folder under the run's `party-root`."""
+    """The folder that node_config names. Raises ConfigError."""
     if "home" in context.node_config:
         return Path(str(context.node_config["home"]))
-    root = str(context.run_config.get("party-root", ""))
-    if "partition-id" in context.node_config and root:
-        return Path(root) / f"{int(context.node_config['partition-id']):05d}"
     raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from consilium.node.answering import pool_of
 from consilium.party.home import Policy
 from consilium.party.promise import Promise, check_within, epsilon, promise_of
-from consilium.party.store import Federation, Store
+from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.refusals import Refused, Rule
@@ -52,7 +52,7 @@ class Account:
     store: Store
 
     def enrol(self, request: HelloRequest, policy: Policy) -> int:
-        """Keep terms and ledger of a federation, if the policy allows its promise. `Federation.asked` of it.
+        """Keep terms and ledger of a federation, if the policy allows its promise. `KnownFederation.asked` of it.
 
         Raises
         ------
@@ -176,7 +176,7 @@ def _separate(together: bytes) -> frozenset[bytes]:
     return frozenset(together[place : place + 32] for place in range(0, len(together), 32))
 
 
-def _followed(known: Federation, position: LedgerPosition, start: str) -> Federation:
+def _followed(known: KnownFederation, position: LedgerPosition, start: str) -> KnownFederation:
     """See `Account.follow`."""
     _check_position(known, position)
     if start and known.enrolled_token and start != known.enrolled_token:
@@ -185,13 +185,13 @@ def _followed(known: Federation, position: LedgerPosition, start: str) -> Federa
     return replace(moved, voted=known.enrolled, voted_token=known.enrolled_token) if known.enrolled else moved
 
 
-def _check_start(known: Federation, tokens: Sequence[str]) -> None:
+def _check_start(known: KnownFederation, tokens: Sequence[str]) -> None:
     """Refused (SECOND_COORDINATOR) where the last of these starts does not go on from the one that votes went to."""
     if known.voted > len(tokens) or (known.voted and tokens[known.voted - 1] != known.voted_token):
         raise Refused(Rule.SECOND_COORDINATOR, limit=known.voted, requested=len(tokens))
 
 
-def _check_position(known: Federation, position: LedgerPosition) -> None:
+def _check_position(known: KnownFederation, position: LedgerPosition) -> None:
     """Refused (LEDGER) for another ledger than before, or one that stands before where it stood."""
     if known.ledger != position.ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")

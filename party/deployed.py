@@ -105,8 +105,7 @@ class Party(MemberKind):
         return standing_of(_last_answers(home), "" if terms is None else terms.federation)[0]
 
     def status(self, kit: Kit) -> NodeStatus:
-        home = open_home(kit.folder)
-        terms = self.terms_of(home)
+        home, terms = self._opened(kit)
         standing, since = standing_of(_last_answers(home), terms.federation)
         epsilon, problem, student, towards = None, "", None, ""
         try:
@@ -123,47 +122,47 @@ class Party(MemberKind):
             epsilon=epsilon, epsilon_student=student, towards=towards,
         )  # fmt: skip
 
-    def _terms(self, kit: Kit) -> Terms:
-        return self.terms_of(open_home(kit.folder))
+    def _opened(self, kit: Kit) -> tuple[Home, Terms]:
+        home = open_home(kit.folder)
+        return home, self.terms_of(home)
 
     def _promise(self, kit: Kit) -> str:
-        return promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._own_epsilon(kit))
-
-    def _own_epsilon(self, kit: Kit) -> float:
-        return refused_is_wrong(lambda: own_epsilon(open_home(kit.folder), self._terms(kit)), POLICY)
+        home, terms = self._opened(kit)
+        charged = refused_is_wrong(lambda: own_epsilon(home, terms), POLICY)
+        return promise_in_words(terms, home.policy, charged)
 
     def _policy(self, kit: Kit) -> str:
-        home, terms = open_home(kit.folder), self._terms(kit)
+        home, terms = self._opened(kit)
         refused_is_wrong(
             lambda: (check_terms(home.policy, terms), check_promised_unit(terms, home.file.rules)),
             POLICY,
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
-        epsilon, policy = self._own_epsilon(kit), home.policy
+        policy, epsilon = home.policy, refused_is_wrong(lambda: own_epsilon(home, terms), POLICY)
         return (
             f"allows this federation: {terms.collection} votes, epsilon at most"
             f" {epsilon_text(epsilon)} at delta {policy.delta:g} for a {policy.unit}"
         )
 
     def _roster(self, kit: Kit) -> str:
-        terms = self._terms(kit)
+        home, terms = self._opened(kit)
         if not terms.roster:
             return "none: votes are clear"
         roster = self.roster_of(kit)
         if roster is None:
             raise ConfigError("there is no roster for these votes", "Unpack the kit again")
         sentence = check_roster(kit, roster, terms.roster, roster.keys.get(kit.name))
-        refused_is_wrong(lambda: check_own_roster(open_home(kit.folder).settings(), terms), POLICY)
+        refused_is_wrong(lambda: check_own_roster(home.settings(), terms), POLICY)
         return sentence
 
     def _expectation(self, kit: Kit) -> str:
-        home, terms = open_home(kit.folder), self._terms(kit)
+        home, terms = self._opened(kit)
         warnings = refused_is_wrong(lambda: party_warnings(terms, home.policy), "terms", "Unpack the kit again")
         return expectation(warnings)
 
     def _queries(self, kit: Kit) -> str:
         """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
-        home, terms = open_home(kit.folder), self._terms(kit)
+        home, terms = self._opened(kit)
         with closing(home.remembered()) as store:
             before, most = store.answered(but=terms.federation), home.policy.most_queries
         in_this_one = promise_of(terms).queries

@@ -148,21 +148,12 @@ def check_terms(policy: Policy, terms: Terms) -> None:
     policy.check_simulation(terms)
     if sorted(terms.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
-    check_teachers(policy, terms.teachers)
-    check_votes_mode(policy, terms.collection)
+    if terms.teachers > policy.most_teachers:
+        raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=terms.teachers)
+    if terms.collection not in ALLOWED_VOTES[policy.collection]:
+        detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
+        raise Refused(Rule.VOTES, detail=detail)
     pool_of(terms)
-
-
-def check_votes_mode(policy: Policy, collection: CollectionMode) -> None:
-    """Raise Refused if votes would be less secret than the policy asks, or rest on whom it does not name."""
-    if collection not in ALLOWED_VOTES[policy.collection]:
-        raise Refused(Rule.VOTES, detail=f"{collection} votes asked, the policy asks for {policy.collection}")
-
-
-def check_teachers(policy: Policy, teachers: int) -> None:
-    """Raise Refused if more teachers are asked for than the policy allows."""
-    if teachers > policy.most_teachers:
-        raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=teachers)
 
 
 def check_shards(policy: Policy, smallest_shard: int) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.data.private_rows import RowSource
+from consilium.data.private_rows import PrivateRows
 from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol
@@ -49,7 +49,7 @@ class PartyNode:
     account: what it may give, and has given.
     """
 
-    def __init__(self, settings: PartySettings, rows: RowSource, store: Store) -> None:
+    def __init__(self, settings: PartySettings, rows: PrivateRows, store: Store) -> None:
         self.settings, self.rows, self.store = settings, rows, store
         self.account = Account(store)
         self._agreed: dict[str, Agreed] = {}

@@ -24,7 +24,6 @@ from consilium.node.limits import events_of
 from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.releases import AT_MOST, ReleaseKind
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,6 @@ class Promise:
     def events(self) -> tuple[ReleaseEvent, ...]:
         """All that is charged."""
         return (self.release,) if self.closing is None else (self.release, self.closing)
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What leaves for a query at most, by the events alone: what the party is charged for."""
-        return AT_MOST[self.release.mechanism.name]
-
-    @property
-    def answered(self) -> int:
-        """Most labels that may be given."""
-        return self.release.answered
 
     @property
     def queries(self) -> int:

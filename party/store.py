@@ -52,7 +52,7 @@ further ones for the party (`party.account`)."""
 
 
 @dataclass(frozen=True)
-class Federation:
+class KnownFederation:
     """What is known of one. terms, promise: as text, empty where there is none yet. ledger, batch, head: where its
     ledger last stood. asked: one more than the batch at which votes were asked for last; 0: never. enrolled,
     enrolled_token: number and token of the coordinator's start that enrolled the party last. voted, voted_token: of the
@@ -179,14 +179,14 @@ class Store:
         rows = self.execute(statement, *values)
         return rows[0] if rows else None
 
-    def federation(self, federation: str) -> Federation:
+    def federation(self, federation: str) -> KnownFederation:
         """By its digest; an empty one where nothing is known of it."""
         rows = self.execute(f"SELECT {_COLUMNS} FROM federations WHERE federation = ?", federation)
-        return Federation(*rows[0]) if rows else Federation(federation)
+        return KnownFederation(*rows[0]) if rows else KnownFederation(federation)
 
-    def keep_federation(self, federation: Federation) -> None:
+    def keep_federation(self, federation: KnownFederation) -> None:
         """In place of what was known."""
-        marks = ", ".join("?" * len(fields(Federation)))
+        marks = ", ".join("?" * len(fields(KnownFederation)))
         self.execute(f"INSERT OR REPLACE INTO federations ({_COLUMNS}) VALUES ({marks})", *vars(federation).values())
 
     def other_promises(self, federation: str) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ class Store:
         return {kind: LastAnswer(*answer, late=bool(late)) for kind, *answer, late in rows}
 
 
-_COLUMNS = ", ".join(field.name for field in fields(Federation))
+_COLUMNS = ", ".join(field.name for field in fields(KnownFederation))
 
 
 @cache

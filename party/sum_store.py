@@ -151,13 +151,11 @@ class Sessions:
         """
         ids, rounds = matrix(memory, "queries"), rounds_of(terms)
         self.check_unanswered(terms, ids)
-        for query in ids:
-            self.store.execute(
-                "INSERT INTO released VALUES (?, ?)"
-                " ON CONFLICT (query) DO UPDATE SET rounds = rounds | excluded.rounds",
-                query.tobytes(),
-                rounds,
-            )
+        for start in range(0, len(ids), MOST_VARIABLES // 2):
+            rows = [value for query in ids[start : start + MOST_VARIABLES // 2] for value in (query.tobytes(), rounds)]
+            marks = ",".join(["(?, ?)"] * (len(rows) // 2))
+            update = "ON CONFLICT (query) DO UPDATE SET rounds = rounds | excluded.rounds"
+            self.store.execute(f"INSERT INTO released VALUES {marks} {update}", *rows)
 
 
 def rounds_of(terms: MaskedTerms) -> int:

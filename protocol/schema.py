@@ -161,7 +161,7 @@ class Schema(Frozen):
             representation=representation,
         )
 
-    @property
+    @cached_property
     def table(self) -> tuple[ColumnEncoding, ...]:
         """Its columns; a schema that has features alone has a column of numbers for each."""
         return self.columns or tuple(ColumnEncoding(column=name, kind="number") for name in self.features)

@@ -1,8 +1,8 @@
-"""Charts as HTML and as files, of the same marks: no scripts, no network, nothing that scales letters.
+"""Charts as HTML: no scripts, no network, nothing that scales letters.
 
 Positions are shares of the width, letters and marks are in pixels: a chart is as wide as its place, and its text is as
 large on a telephone as on a screen. Colours are names that the
-page's style gives for light, dark and print, and `FILE_STYLE` for files. Colour never carries a difference alone:
+page's style gives for light, dark and print. Colour never carries a difference alone:
 shape, dash, position or a written label says the same. Long series are thinned.
 """
 
@@ -18,10 +18,8 @@ from markupsafe import Markup, escape
 
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 10, 46
 """Pixels around a panel, for the labels of its axes."""
-WIDTH, LINE = 760, 20
-"""Pixels of a file: its width, and the height of a line of text."""
-ROW, FOOT, NAMES, NUMBERS = 24, 20, 190, 190
-"""Pixels of a row of values: its height, that of the ticks below, and in files the widths of names and numbers."""
+ROW, FOOT = 24, 20
+"""Pixels of a row of values: its height, and that of the ticks below."""
 LOG_FROM = 20
 """An axis of positive numbers is logarithmic where the greatest is so many times the least."""
 MOST_POINTS = 500
@@ -31,20 +29,8 @@ LOOKS = (
 )  # fmt: skip
 """Of series in a panel: no two are told apart by colour alone."""
 _STEPS = 3
-_LETTER = 6.6
-FILE_STYLE = """
-svg { overflow: visible; font-family: "Helvetica Neue", Arial, sans-serif; }
-text { fill: #1d2733; font-size: 12.5px; } .title, .axis { fill: #4e5a68; font-size: 13px; }
-.head { font-size: 15px; font-weight: 650; } .name { font-size: 12.5px; } .number { font-size: 12.5px; }
-.grid { stroke: #e3e8ed; } .zero { stroke: #1d2733; stroke-width: 1.5; } .mark { fill: none; stroke-width: 2; }
-.blue { stroke: #1f6391; } .sky { stroke: #4a89b8; } .orange { stroke: #b34700; } .secret { stroke: #9c2a4f; }
-.ink { stroke: #1d2733; } .grey { stroke: #78858f; } .wide { stroke-width: 4; }
-.dashed { stroke-dasharray: 7 4; } .dotted { stroke-dasharray: 2 4; } .mark.interval { stroke-width: 2.5; }
-.mark.fill { stroke: none; } .fill.blue { fill: #1f6391; } .fill.sky { fill: #4a89b8; } .fill.orange { fill: #b34700; }
-.fill.secret { fill: #9c2a4f; } .fill.ink { fill: #1d2733; } .fill.grey { fill: #78858f; }
-.mark.ring { fill: #ffffff; } .mark.points { stroke-width: 6; stroke-linecap: round; stroke-opacity: .75; }
-"""
-"""Of files, which are light: the colours of the page by day."""
+Drawing = Markup
+"""A chart: fits any width."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +59,6 @@ class Key:
     look: str
     text: str
     shape: Literal["line", "square", "dot"] = "line"
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """html: fits any width. inside, height: elements of a file that is `WIDTH` wide, and so many pixels high."""
-
-    html: Markup
-    inside: tuple[Markup, ...] = field(repr=False)
-    height: int
 
 
 @dataclass(frozen=True)
@@ -289,23 +266,14 @@ def _listed(
     keys: Sequence[Key],
     look: str = "dots",
 ) -> Drawing:
-    """Lines with name, marks and number, for the page and for a file."""
+    """Lines with name, marks and number."""
     lines = [
         _line(row.label, drawn, ROW, row.text, "faint" if row.faint else "student" if row.marked else "")
         for row, drawn in zip(rows, marks, strict=True)
     ]
     foot = [_line("", ticks, FOOT, "", "")] if ticks else []
     head = [_above(title, keys)] if title or keys else []
-    heading = [element("text", title, class_="axis", x=0, y=14)] if title else []
-    key_marks, top = _placed(keys, 22)
-    inside, track = [*heading, *key_marks], WIDTH - NAMES - NUMBERS
-    for row, drawn in zip(rows, marks, strict=True):
-        inside.append(element("text", row.label, class_="name", x=NAMES - 12, y=top + 16, text_anchor="end"))
-        inside.append(element("svg", *drawn, x=NAMES, y=top, width=track, height=ROW))
-        inside.append(element("text", row.text, class_="number", x=NAMES + track + 12, y=top + 16))
-        top += ROW
-    inside.append(element("svg", *ticks, x=NAMES, y=top, width=track, height=FOOT))
-    return Drawing(element("div", *head, *lines, *foot, class_=look), tuple(inside), top + FOOT)
+    return element("div", *head, *lines, *foot, class_=look)
 
 
 def _line(label: str, marks: Sequence[Markup], height: int, text: str, look: str) -> Markup:
@@ -440,13 +408,9 @@ def thin(curve: np.ndarray) -> list[int]:
 
 def _panel(x: Axis, y: Axis, height: int, marks: Sequence[Markup], keys: Sequence[Key]) -> Drawing:
     """A plot with two axes. The title of the vertical one stands above, where it is read like any other text."""
-    drawn = [*_grid(x, y), *marks]
-    svg = element("svg", *drawn, width="100%", height=height)
+    svg = element("svg", *_grid(x, y), *marks, width="100%", height=height)
     place = element("div", svg, class_="panel", style=f"padding:{TOP}px {RIGHT}px {BOTTOM}px {LEFT}px;--h:{height}px")
-    key_marks, under = _placed(keys, LINE + 8)
-    inside = element("svg", *drawn, x=LEFT, y=under + TOP, width=WIDTH - LEFT - RIGHT, height=height)
-    title = element("text", y.title, class_="axis", x=0, y=LINE - 6)
-    return Drawing(_above(y.title, keys) + place, (title, *key_marks, inside), under + TOP + height + BOTTOM)
+    return _above(y.title, keys) + place
 
 
 def _grid(x: Axis, y: Axis) -> list[Markup]:
@@ -472,19 +436,6 @@ def _above(title: str, keys: Sequence[Key]) -> Markup:
         for key in keys
     ]  # fmt: skip
     return element("div", element("span", title, class_="axis"), *samples, class_="above")
-
-
-def _placed(keys: Sequence[Key], top: int) -> tuple[list[Markup], int]:
-    """The keys of a file from this height on, in as many lines as they need, and where these end."""
-    drawn, left = [], 0.0
-    for key in keys:
-        wide = 40 + _LETTER * len(key.text)
-        if left and left + wide > WIDTH:
-            left, top = 0.0, top + LINE
-        drawn.append(element("svg", _sample(key), x=round(left), y=top, width=28, height=14))
-        drawn.append(element("text", key.text, x=round(left + (34 if key.shape == "line" else 20)), y=top + 11))
-        left += wide + 10
-    return drawn, top + (LINE if keys else 0)
 
 
 def _sample(key: Key) -> Markup:
@@ -520,28 +471,3 @@ def _whisker(left: float, ends: Sequence[float], colour: str) -> Markup:
     place, (low, high) = percent(left), ends
     box = {"x1": place, "x2": place, "y1": percent(1 - low), "y2": percent(1 - high)}
     return element("line", class_=f"mark interval {colour}", **box)
-
-
-def svg_file(title: str, parts: Sequence[tuple[str, Drawing]]) -> str:
-    """One SVG file of drawings below each other, each with its own title where it has one."""
-    top, drawn = LINE + 16, [element("text", title, class_="head", x=0, y=LINE - 4)]
-    for name, part in parts:
-        if name:
-            drawn.append(element("text", name, class_="name", x=0, y=top + LINE - 6, font_weight=600))
-            top += LINE + 4
-        drawn.append(element("svg", *part.inside, x=0, y=top, width=WIDTH, height=part.height))
-        top += part.height + 18
-    edge = 16
-    wide, high = WIDTH + 2 * edge, top + 2 * edge
-    whole = element(
-        "svg",
-        element("title", title),
-        element("style", Markup(FILE_STYLE)),
-        element("rect", width=wide, height=high, fill="#ffffff"),
-        element("svg", *drawn, x=edge, y=edge, width=WIDTH, height=top),
-        xmlns="http://www.w3.org/2000/svg",
-        width=wide,
-        height=high,
-        viewBox=f"0 0 {wide} {high}",
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'

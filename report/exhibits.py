@@ -9,11 +9,11 @@ import base64
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup
 
-from consilium.report.charts import Drawing, svg_file
+from consilium.report.charts import Drawing
 
 NOT_COVERED = "not covered by the guarantee"
 """The badge of what is secret."""
@@ -103,12 +103,7 @@ class Exhibit:
     @property
     def csv(self) -> str:
         """A data: address of the numbers as CSV."""
-        return _address("text/csv;charset=utf-8", self.data.write_csv().encode())
-
-    @property
-    def svg(self) -> str:
-        """A data: address of the picture as an SVG file."""
-        return _address("image/svg+xml", svg_file(str(self.title), self.chart.parts if self.chart else ()).encode())
+        return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(self.data.write_csv().encode()).decode()}"
 
 
 @dataclass(frozen=True)
@@ -192,7 +187,3 @@ def _wrapped(words: Words, width: int, indent: str) -> str:
 
 def _plain(words: Words) -> str:
     return words.striptags() if isinstance(words, Markup) else words
-
-
-def _address(kind: Literal["text/csv;charset=utf-8", "image/svg+xml"], content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

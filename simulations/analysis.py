@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -60,14 +59,12 @@ class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
     float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
     rivals: of private baselines, by name, row scores float64 (draws, test) of the leading metric.
-    votes: query id -> int64 (classes,), of all parties; empty where the run recorded them.
     failures: why teachers tell no rows apart, or had no answer -> how many, errors first."""
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
-    alone: dict[str, np.ndarray] = field(repr=False)
+    alone: dict[Metric, np.ndarray] = field(repr=False)
     rivals: dict[str, np.ndarray] = field(repr=False)
-    votes: dict[str, np.ndarray] = field(repr=False)
     failures: dict[str, int]
 
 
@@ -82,12 +79,7 @@ _QUIET = (ONE_CLASS, ALIKE)
 
 
 def baselines(
-    run_dir: Path,
-    case: Case,
-    heard: Heard,
-    epsilon: float,
-    progress: Progress = no_progress,
-    descending: Pending | None = None,
+    case: Case, heard: Heard, epsilon: float, progress: Progress = no_progress, descending: Pending | None = None
 ) -> Compared:
     """All that a student is compared with. heard: what its teachers said.
 
@@ -98,7 +90,7 @@ def baselines(
     teachers vote, without noise.
     pooled: one model on the rows of all.
 
-    descending: private gradient descent over the parties that the coordinator names, where it was begun already.
+    descending: private gradient descent over the parties that trained; None where none is.
     """
     config, names, test_y = case.config, case.classes, case.test_y
     parties = [party for party in case.parties if party in heard.quality]
@@ -116,12 +108,7 @@ def baselines(
     drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
         drawn = draws_of("noisy_average", averages, case)
-        if not parties:
-            drawn["private_gradient"] = "no party has a teacher"
-        elif descending is not None and sorted(parties) == sorted(_coordinators_word(run_dir)["parties"]):
-            drawn |= descending.result(progress)
-        else:
-            drawn |= descended(case, parties, progress)
+        drawn |= {"private_gradient": "no party has a teacher"} if descending is None else descending.result(progress)
     rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
     of_rivals = {
         name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
@@ -141,7 +128,6 @@ def baselines(
         "plurality": _judged(vote_shares(heard.votes["test"]), test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
-    votes = dict(zip(case.pool_ids, heard.votes["pool"], strict=True)) if len(heard.votes["pool"]) else {}
     metric = leading_metric(test_y, len(names))
     scores = {
         name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
@@ -150,7 +136,7 @@ def baselines(
     for of_party in heard.quality.values():
         reasons.update(of_party.failures)
     failures = counted_failures(reasons, len(parties) * config.teachers_per_party)
-    return Compared(measured, quality, alone, scores, votes, failures)
+    return Compared(measured, quality, alone, scores, failures)
 
 
 Draws = dict[str, Sequence[np.ndarray] | str]
@@ -261,23 +247,21 @@ def analyse(
     judged, asked = _judge(run_dir, case), _answers(run_dir, config, batches)
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
+    sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
+    # the longest first: who finds no process is done here
+    learning = None if judged is None else _begin_learning(case, judged, asked, sums, begin)
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
-    enrolled = _coordinators_word(run_dir)["parties"]
-    descending = begin(descended, case, enrolled) if enrolled and len(case.test_y) else None
-    sums = recorded_votes(run_dir)
-    learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
+    trained = [party for party in case.parties if party in heard.quality]
+    descending = begin(descended, case, trained) if trained and len(case.test_y) else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    compared = baselines(run_dir, case, heard, promised(config).epsilon, progress, descending)
-    sums = sums or compared.votes
+    compared = baselines(case, heard, promised(config).epsilon, progress, descending)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     against = {} if judged is None else _against_student(judged, compared)
-    if judged is not None:
-        learning = learning or _begin_learning(case, judged, asked, sums, begin)
+    if judged is not None and learning is not None:
         by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
-        trained = [item.party for item in compared.quality]
         open_figures = {**_open_figures(run_dir, case, judged), "by_labels": by_labels}
         secret_figures = {
             "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
@@ -454,7 +438,3 @@ def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str
 def _label_accuracy(run_dir: Path, case: Case) -> float | None:
     rows, labels = _released(run_dir, case.classes)
     return float((case.pool_y[rows] == labels).mean()) if len(rows) else None
-
-
-def _coordinators_word(run_dir: Path) -> dict[str, Any]:
-    return json.loads((run_dir / "coordinator.json").read_text(encoding="utf-8"))

@@ -42,10 +42,10 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     if not is_simulated(path):
         run = verify_run(path, students)
         if run.recorded is not None and not students:
-            run.checks.check("student", _no_student)
+            run.check("student", _no_student)
         return run
     run = verify_run(path, students, (path / checksums.FILE).exists() or _complete(path))
-    check, recorded = run.checks.check, run.recorded
+    check, recorded = run.check, run.recorded
     check(f"{checksums.FILE}: every file", lambda: checksums.check_sums(path, run.finished))
     check(f"{MANIFEST}: status", lambda: _status(run.files))
     run.look_at_student(run.files)

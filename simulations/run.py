@@ -34,11 +34,11 @@ from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.manifest import FORMAT, PRIVATE, WORK, working_in
 from consilium.simulations.population.parties import check_own_teachers, teachers_named, why_untrainable
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.said import Heard
 from consilium.simulations.scenario import Scenario, scenario_json
+from consilium.simulations.simulated import Population
 from consilium.simulations.summary import (
     data_facts,
     report_data,

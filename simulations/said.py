@@ -109,15 +109,11 @@ class Said:
     parts: dict[Metric, np.ndarray] = field(repr=False)
 
 
+LotOf = Callable[[Sequence[str]], Decides]
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
-def said(
-    questions: Questions,
-    trained: TeacherSet,
-    lot: Callable[[Sequence[str]], Decides] = TieLog,
-    own: np.ndarray = NOBODY,
-) -> Said:
+def said(questions: Questions, trained: TeacherSet, lot: LotOf = TieLog, own: np.ndarray = NOBODY) -> Said:
     """Of one party's teachers. lot: of the ids of a set's rows. own: which of the rows `home` are the party's."""
     classes, inputs, teachers = len(questions.schema.classes), questions.inputs, trained.teachers
     cast, kind = dict[str, np.ndarray](), choice_dtype(classes)

@@ -11,7 +11,7 @@ from consilium.party.voting import TeacherSet
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import check_own_teachers
-from consilium.simulations.population.simulated import Population, unremarked
+from consilium.simulations.simulated import Population, unremarked
 
 NO_LEDGER = "0" * 64
 

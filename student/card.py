@@ -1,5 +1,5 @@
-"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in the sections of Mitchell
-et al. 2019 ("Model cards for model reporting") under the head that Hugging Face reads.
+"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in sections of Mitchell et
+al. 2019 ("Model cards for model reporting").
 
 Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
 that was promised before anything was asked, never one that depends on the votes."""
@@ -20,12 +20,14 @@ from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOP
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.releases import ReleaseKind
+from consilium.protocol.schema import ColumnEncoding
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
 from consilium.report.student_warnings import InPlace, StudentFacts, after_run
 from consilium.report.warnings import RunWarning, listed
+from consilium.report.words import many
 from consilium.student.config import StudentSpec
 
 
@@ -70,7 +72,7 @@ def student_warnings(
     return [*after_run(reached), *before_run(expected)]
 
 
-_MOST_FEATURES_SHOWN = 60
+_MOST_COLUMNS_SHOWN = 60
 _MOST_VALUES_SHOWN = 20
 _Z = 1.959963984540054
 _SHARES_OF_VOTES = (
@@ -131,9 +133,8 @@ def make_card(
         "center": list(schema.center),
         "scale": list(schema.scale),
         "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
-        **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
+        "columns": [column.model_dump(mode="json") for column in schema.table],
         "representation": schema.representation,
-        "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json"),
         "mechanism": terms.mechanism,
         "release": terms.release,
@@ -227,30 +228,19 @@ def for_people(card: dict[str, Any]) -> str:
     for title in ("Warnings", *SECTIONS):
         if lines := list(filter(None, (*words.get(title, ()), "\n".join(below.get(title, ()))))):
             blocks += [f"## {title}", *lines]
-    return _head(card) + "\n\n".join(blocks) + "\n"
-
-
-def _head(card: dict[str, Any]) -> str:
-    """What Hugging Face reads of a card: fixed words alone, since a name from others could be anything in YAML. The
-    licence is for its publisher to add."""
-    of_images = card["model"]["kind"] in ("network", "graph_cnn")
-    task = "image-classification" if of_images else "tabular-classification"
-    tags = "".join(f"- {tag}\n" for tag in ("pate", "differential-privacy", "consilium"))
-    return f"---\nlibrary_name: consilium\npipeline_tag: {task}\ntags:\n{tags}metrics:\n- accuracy\n- roc_auc\n---\n\n"
+    return "\n\n".join(blocks) + "\n"
 
 
 SECTIONS = (
     "Model details",
     "Intended use",
-    "Factors",
-    "Metrics",
     "Evaluation data",
     "Training data",
     "Quantitative analyses",
     "Ethical considerations",
     "Caveats and recommendations",
 )
-"""Of a model card (Mitchell et al. 2019), in their order."""
+"""Of those that Mitchell et al. 2019 have, in their order."""
 
 
 def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict[str, tuple[str, ...]]:
@@ -273,17 +263,7 @@ def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict
             "Out of scope: decisions about a person, which nobody has validated it for; rows from elsewhere that nobody"
             " has measured it on; conclusions about anybody whose rows are public.",
         ),
-        "Factors": (
-            "It may serve groups and places differently: other devices, coding, years, case mix. This card has no"
-            " figures by group.",
-        ),
-        "Metrics": (
-            "Accuracy takes the likelier class. AUC is how often, of two cases of different classes, the right one is"
-            " ranked higher. Calibration error and Brier score say how far probabilities are risks. Intervals are of"
-            " 95 %.",
-            *([operating_words(point, safe)] if point else []),
-        ),
-        "Evaluation data": (_tested(card),),
+        "Evaluation data": (_tested(card), *([operating_words(point, safe)] if point else [])),
         "Training data": (
             f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
             f" public rows, and on nothing else of theirs. Of {card['asked']} that were asked,"
@@ -322,33 +302,25 @@ def _trained(trainer: dict[str, Any]) -> str:
 
 
 def _data(card: dict[str, Any]) -> list[str]:
-    count = len(card["features"])
-    statistics = "The public statistics of a column are those that the model standardises with, inside."
-    if card["representation"] != "none" or card["inputs"] == "features":
-        statistics = "The model computes its representation of a row itself."
-    lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {statistics}"]
-    if columns := card.get("columns"):
-        raw = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
-        lines = [f"{raw}. They become {count} numbers, inside. {statistics}", "", *_columns(columns)]
-    if count > _MOST_FEATURES_SHOWN:
-        return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
+    """What a row is: its columns as they are written, and what public rows say of each."""
+    columns = [ColumnEncoding.model_validate(column) for column in card["columns"]]
+    lines = [
+        f"A row has {many(len(columns), 'column')}, as they are written: numbers as measured, categories by name."
+        " Nothing must be standardised before."
+    ]
+    if len(columns) > _MOST_COLUMNS_SHOWN:
+        return [*lines, "", f"They are named in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
-    lines += ["", "| column | public mean | public standard deviation | range |", "|---|---|---|---|"]
-    for name, center, scale in zip(card["features"], card["center"], card["scale"], strict=True):
-        allowed = ranges.get(name)
-        span = f"{allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else "not stated"
-        lines.append(f"| {_plain(name)} | {center:.6g} | {scale:.6g} | {span} |")
-    return lines
-
-
-def _columns(columns: list[dict[str, Any]]) -> list[str]:
-    """A table of raw columns."""
-    lines = ["| column | values | may be missing |", "|---|---|---|"]
+    mean, deviation = (dict(zip(card["features"], card[key], strict=True)) for key in ("center", "scale"))
+    lines += ["", "| column | values | may be missing |", "|---|---|---|"]
     for column in columns:
-        shown = ", ".join(map(_plain, column["values"][:_MOST_VALUES_SHOWN]))
-        more = len(column["values"]) - _MOST_VALUES_SHOWN
-        values = f"{shown} and {more} more" if more > 0 else shown or "a number"
-        lines.append(f"| {_plain(column['column'])} | {values} | {'yes' if column['missing'] else 'no'} |")
+        name, more = column.column, len(column.values) - _MOST_VALUES_SHOWN
+        values = ", ".join(map(_plain, column.values[:_MOST_VALUES_SHOWN])) + (f" and {more} more" if more > 0 else "")
+        if column.kind == "number":
+            allowed = ranges.get(name)
+            span = f", {allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else ""
+            values = f"a number, of public rows {mean[name]:.6g} ± {deviation[name]:.6g}{span}"
+        lines.append(f"| {_plain(name)} | {values} | {'yes' if column.missing else 'no'} |")
     return lines
 
 

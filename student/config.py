@@ -28,8 +28,8 @@ class StudentSpec(Frozen):
     )
     selection: Strategy = Field(
         default="random",
-        description="`k_centre` and `typical` look at the public rows alone and choose the first queries too; `typical`"
-        " (the densest row of each cluster) suits a few queries for each class",
+        description="`margin`: rows on which the model is least sure; `typical`: the densest row of each cluster of"
+        " public rows, which suits a few queries for each class, and chooses the first queries too",
     )
     prevalence: tuple[FiniteFloat, ...] = Field(
         default=(),

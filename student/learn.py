@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from consilium.models.adapted import adapt
 from consilium.models.base import Aids, Model, Shares, SharesTrainer, constant
-from consilium.models.devices import asked_device, resolve_device
+from consilium.models.devices import resolve_device
 from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
 from consilium.models.keys import GraphStudent, LogisticRegressionStudent, TorchStudent, TrainerKind
@@ -271,7 +271,7 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
     check_trainer(spec.trainer, terms.schema)
     if spec.inputs == "features":
         shape_of(len(terms.schema.features))
-        resolve_device(asked_device())
+        resolve_device()
 
 
 def check_prevalence(spec: StudentSpec, terms: LabelTerms) -> None:

@@ -187,8 +187,8 @@ class _Rounds:
         spec = self.asking.spec
         earlier = np.array(self.asked.rows, dtype=np.int64)
         candidates = self.rows.free([earlier])
-        strategy = "random" if self.model is None and spec.selection not in BY_ROWS else spec.selection
-        places = self.rows.schema.inputs(self.rows.queries) if strategy in BY_ROWS else seen
+        strategy = "random" if self.model is None and spec.selection != BY_ROWS else spec.selection
+        places = self.rows.schema.inputs(self.rows.queries) if strategy == BY_ROWS else seen
         probabilities = None if self.model is None else self.model.predict_proba(seen)
         generator = np.random.default_rng([self.seed, 0x617368, self.number])
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)

@@ -1,12 +1,9 @@
 """Which queries to ask: at random, or where the student's present model says that a label would teach it most.
 
-A choice is a function of labels that were released and of public rows, so it costs no privacy. Of Papernot et al. 2017
-one strategy alone is taken, `least_confident` (arXiv:1610.05755, first version, appendix C.2: "Identifying unconfident
-points using the student"); it is older (Lewis, Gale, A sequential algorithm for training text classifiers, SIGIR 1994).
-`margin` is of Scheffer, Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; `entropy`
-as in Settles, Active learning literature survey, 2009; `k_centre` of Sener, Savarese, Active learning for convolutional
-neural networks, ICLR 2018, arXiv:1708.00489; `typical` has its own module. What each of them brought:
-docs/laboratory/papers.md.
+A choice is a function of labels that were released and of public rows, so it costs no privacy. `margin` is of Scheffer,
+Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; of two classes it is the strategy of
+Papernot et al. 2017 (first version, appendix C.2). `typical` is of Hacohen, Dekel, Weinshall, Active learning on a
+budget, ICML 2022.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ import scipy.sparse as sparse
 
 from consilium.models.kernel import nearest_rows, neighbour_graph, smoothest
 
-Strategy = Literal["random", "least_confident", "margin", "entropy", "k_centre", "typical"]
+Strategy = Literal["random", "margin", "typical"]
 
-BY_ROWS: tuple[Strategy, ...] = ("k_centre", "typical")
-"""Strategies that look at the rows and need no model, so that they can choose the first queries too."""
+BY_ROWS: Strategy = "typical"
+"""It looks at the rows and needs no model, so that it can choose the first queries too."""
 
 
 def choose(
@@ -38,50 +35,23 @@ def choose(
 
     Parameters
     ----------
-    rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` use them.
+    rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` uses them.
     earlier : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
     equal : int64 (rows,), see `protocol.queries.first_equal`. Equal rows are one query: a second one has its
         answer already. At random, a row that occurs twice is twice as likely to be asked.
 
-    least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy. With
-    two classes these three choose the same rows. k_centre: greedily the row farthest from all rows asked so far.
-    typical: the densest of each cluster (`student.asking.typical`), for few queries.
+    margin: smallest lead over the second class. typical: the densest of each cluster, for few queries.
     """
     shuffled = generator.permutation(candidates)
     shuffled = shuffled[np.sort(np.unique(equal[shuffled], return_index=True)[1])]
     count = min(count, len(shuffled))
-    if strategy == "k_centre":
-        return _k_centre(shuffled, count, rows, earlier)
-    if strategy == "typical":
+    if strategy == BY_ROWS:
         return typical_rows(rows, shuffled, earlier, count, generator)
     if strategy == "random" or probabilities is None:
         return shuffled[:count]
-    p = probabilities[shuffled]
-    match strategy:
-        case "least_confident":
-            doubt = -p.max(axis=1)
-        case "margin":
-            top = np.sort(p, axis=1)[:, -2:]
-            doubt = top[:, 0] - top[:, 1]
-        case "entropy":
-            doubt = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
-    return shuffled[np.argsort(-doubt, kind="stable")][:count]
-
-
-def _k_centre(candidates: np.ndarray, count: int, rows: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-    x = rows[candidates]
-    if len(earlier):
-        distance = np.min([((x - rows[index]) ** 2).sum(axis=1) for index in earlier], axis=0)
-    else:
-        distance = ((x - x.mean(axis=0)) ** 2).sum(axis=1)
-    chosen = []
-    for _ in range(count):
-        best = int(distance.argmax())
-        chosen.append(best)
-        distance = np.minimum(distance, ((x - x[best]) ** 2).sum(axis=1))
-        distance[best] = -1.0
-    return candidates[chosen]
+    top = np.sort(probabilities[shuffled], axis=1)[:, -2:]
+    return shuffled[np.argsort(top[:, 1] - top[:, 0], kind="stable")][:count]
 
 
 _NEIGHBOURS = 10

@@ -43,7 +43,7 @@ TAKEN = {"nonces", "ciphertexts", "challenges", "values", "choices"}
 peer, and of choices, which may be other classes."""
 LONG = "x" * 20_000
 CLEAR_REPLIES: dict[str, type[WireModel]] = {model.kind: model for model in (HelloReply, TrainReply, VoteReply)}
-"""Replies of secure sums are damaged in `tests.coordinator.secagg`, at every stage."""
+"""Replies of secure sums are damaged in `tests.sums`, at every stage."""
 
 
 def damaged(record: RecordDict, generator: np.random.Generator) -> RecordDict:

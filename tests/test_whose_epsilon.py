@@ -64,7 +64,8 @@ def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[Feder
         part = 1 / 2 if collection == "verified" else 2 / 3
         sigmas = [value for name, value in own.parameters().items() if name.startswith("sigma")]
         drawn = [round_up(math.sqrt(part) * sigma) for sigma in sigmas]
-        shown = Distributed(*drawn, 1) if len(drawn) == 1 else DistributedTwoPhase(*drawn, 1)
+        kind = Distributed if len(drawn) == 1 else DistributedTwoPhase
+        shown = kind(*drawn, noise_shares=1)
         sums = replace(event, mechanism=shown, asked=30, answered=30, towards=Towards.COORDINATOR)
         found[Bound.NODES] = worst_case([sums], config.privacy.delta).epsilon
     return config, found

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.coordinator.events import EventLog, is_step
+from consilium.coordinator.events import EventLog, EventWriter, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
@@ -176,7 +176,7 @@ class QuietSteps(Steps):
         """Nothing is told."""
 
 
-def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
+def tell_left_out(log: EventWriter, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, and why."""
     for party, failure in sorted(failures.items()):
         log.write(

@@ -3,23 +3,25 @@ What is held is the sum, however many parties there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, require, stream, tell_left_out
-from consilium.coordinator.collection.kept_votes import VotesSink, keeping
+from consilium.coordinator.collection.kept_votes import Keep, VotesSink, keeping
 from consilium.coordinator.collection.means import Collecting, Standing
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
+from consilium.coordinator.events import EventLog, EventWriter
 from consilium.protocol.choices import add_choices, fault
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import VoteReply, VoteRequest
+from consilium.protocol.refusals import Refused
 
 WIDEST = 8
 """Bytes of a number of any type: of a mistaken type a reply is still named; what has more bytes is not looked into."""
@@ -66,40 +68,46 @@ class OverFlower:
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
         config, log, members = self._config, self._log, list(self._members)
-        classes = len(config.rows.classes)
         request = vote_request(config, queries, self._standing)
         self._standing.voting(queries.rows, [member.party for member in members])
         steps = Steps(log, "vote", len(members), progress, queries=len(queries.rows))
         by_node = {member.node: member for member in members}
-        counted: list[Member] = []
-        failures: dict[str, Failure] = {}
-        total = np.zeros((len(queries.rows), classes), dtype=np.int64)
-        with nullcontext() if self._sink_for is None else self._sink_for(queries, classes) as keep:
-            for node, reply in self._answers(by_node, request, steps):
-                member = by_node[node]
-                if isinstance(reply, Failure):
-                    failures[member.party] = reply
-                    continue
-                add_choices(total, reply.choices)
-                if keep is not None:
-                    keep(member, reply.choices)
-                counted.append(member)
-            tell_left_out(log, "vote", failures)
-            require(len(counted), config.minimum_parties, "vote", failures)
-        return counts_of(total, counted)
+        requests, most = dict.fromkeys(by_node, request), len(queries.rows) * config.teachers_per_party * WIDEST
+        with nullcontext() if self._sink_for is None else self._sink_for(queries, len(config.rows.classes)) as keep:
+            replies = stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most)
+            return added(config, request, ((by_node[node], reply) for node, reply in replies), log, keep)
 
-    def _answers(
-        self, by_node: Mapping[int, Member], request: VoteRequest, steps: Steps
-    ) -> Iterator[tuple[int, VoteReply | Failure]]:
-        """Each member's votes that can be counted, or why they cannot, as they come."""
-        config = self._config
-        most_bytes = len(request.queries) * config.teachers_per_party * WIDEST
-        requests = dict.fromkeys(by_node, request)
-        for node, reply in stream(self._transport, requests, VoteReply, config.timeouts.vote, steps, most_bytes):
-            wrong = None
-            if not isinstance(reply, Failure):
-                wrong = why_not_counted(reply, request, by_node[node], len(config.rows.classes))
-            yield node, reply if wrong is None else Failure(wrong)
+    def settle(self) -> None:
+        """Nothing is kept between collection and ledger."""
+
+
+class VotingNode(Protocol):
+    """A party's node, as far as votes go: it answers, or raises Refused."""
+
+    def vote(self, request: VoteRequest) -> VoteReply: ...
+
+
+class Direct:
+    """The `Collector` of plaintext votes of nodes in this process, by the party that each is, without any message."""
+
+    def __init__(
+        self, nodes: Mapping[str, VotingNode], config: FederationConfig, standing: Standing, log: EventWriter
+    ) -> None:
+        self._nodes, self._config, self._standing, self._log = nodes, config, standing, log
+
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """See `OverFlower`."""
+        request = vote_request(self._config, queries, self._standing)
+        self._standing.voting(queries.rows, list(self._nodes))
+        return added(self._config, request, self._replies(request), self._log)
+
+    def _replies(self, request: VoteRequest) -> Iterator[tuple[Member, VoteReply | Failure]]:
+        for place, (party, node) in enumerate(self._nodes.items()):
+            member = Member(place, party, self._config.teachers_per_party)
+            try:
+                yield member, node.vote(request)
+            except Refused as error:
+                yield member, Failure.of(error.refusal)
 
     def settle(self) -> None:
         """Nothing is kept between collection and ledger."""
@@ -119,13 +127,35 @@ def vote_request(config: FederationConfig, queries: Queries, standing: Standing)
     )
 
 
-def why_not_counted(reply: VoteReply, request: VoteRequest, member: Member, classes: int) -> str | None:
-    """What is wrong with a party's answer; None where its votes count."""
+def added(
+    config: FederationConfig,
+    request: VoteRequest,
+    replies: Iterable[tuple[Member, VoteReply | Failure]],
+    log: EventWriter,
+    keep: Keep | None = None,
+) -> Counts:
+    """The votes that can be counted; whoever sends others, or none, is left out by name. Raises NotEnoughParties."""
+    queries, classes = len(request.queries), len(config.rows.classes)
+    total = np.zeros((queries, classes), dtype=np.int64)
+    parties, teachers, failures = list[str](), 0, dict[str, Failure]()
+    for member, reply in replies:
+        wrong = reply if isinstance(reply, Failure) else _fault(reply, request, member, classes)
+        if wrong is not None:
+            failures[member.party] = wrong
+        elif isinstance(reply, VoteReply):
+            add_choices(total, reply.choices)
+            if keep is not None:
+                keep(member, reply.choices)
+            parties.append(member.party)
+            teachers += member.teachers
+    tell_left_out(log, "vote", failures)
+    require(len(parties), config.minimum_parties, "vote", failures)
+    return Counts(total, tuple(sorted(parties)), teachers)
+
+
+def _fault(reply: VoteReply, request: VoteRequest, member: Member, classes: int) -> Failure | None:
+    """Why a party's answer cannot be counted; None where it can."""
     if reply.party != member.party or reply.query_set != request.query_set:
-        return "answers for another party or another query set"
-    return fault(reply.choices, len(request.queries), classes, member.teachers)
-
-
-def counts_of(total: np.ndarray, counted: list[Member]) -> Counts:
-    """Exact sums int64 (queries, classes) of these parties' votes."""
-    return Counts(total, tuple(sorted(member.party for member in counted)), sum(member.teachers for member in counted))
+        return Failure("answers for another party or another query set")
+    wrong = fault(reply.choices, len(request.queries), classes, member.teachers)
+    return None if wrong is None else Failure(wrong)

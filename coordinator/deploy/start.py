@@ -129,7 +129,6 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
     return {
         "federation-file": str(run / FEDERATION),
         "run-dir": str(run.folder),
-        "party-root": "",
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
         "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",

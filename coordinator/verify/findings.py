@@ -72,23 +72,17 @@ def holds(findings: Iterable[Finding]) -> bool:
     return all(finding.holds for finding in findings)
 
 
-class Checks:
-    """Collects findings. What is checked comes from whoever may have forged it, so no error of any kind gets out."""
-
-    def __init__(self) -> None:
-        self.findings: list[Finding] = []
-
-    def check(self, name: str, look: Callable[[], str]) -> None:
-        """Look, and note the sentence that comes back, or the error. A check that breaks down counts as failed."""
-        try:
-            verdict, text = Verdict.HOLDS, look()
-        except (ConsiliumError, AccountingError) as error:
-            verdict, text = _VERDICTS.get(type(error), Verdict.FAILS), f"{error}"
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a parser's panic is no Exception; a text may quote what nobody may see
-            verdict, text = Verdict.DAMAGED, f"it cannot be read ({type(error).__name__})"
-        self.findings.append(Finding(name, verdict, text))
+def judged(check: str, look: Callable[[], str]) -> Finding:
+    """Look, and tell the sentence that comes back, or the error. What is checked comes from whoever may have forged it,
+    so no error of any kind gets out: a check that breaks down counts as failed."""
+    try:
+        return Finding(check, Verdict.HOLDS, look())
+    except (ConsiliumError, AccountingError) as error:
+        return Finding(check, _VERDICTS.get(type(error), Verdict.FAILS), f"{error}")
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a parser's panic is no Exception; a text may quote what nobody may see
+        return Finding(check, Verdict.DAMAGED, f"it cannot be read ({type(error).__name__})")
 
 
 def agree(name: str, claimed: object, truth: object) -> None:

@@ -6,7 +6,7 @@ The run of a path is a run folder, a coordinator's kit, or one of the runs in it
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from consilium.coordinator.verify.charges import (
 )
 from consilium.coordinator.verify.findings import (
     Absent,
-    Checks,
     Contradiction,
     Damaged,
     Files,
@@ -33,6 +32,7 @@ from consilium.coordinator.verify.findings import (
     Unfinished,
     agree,
     entry,
+    judged,
 )
 from consilium.coordinator.verify.ledger import Recorded, read_ledger
 from consilium.node.kit import KIT_FILE, a_node, open_kit
@@ -118,19 +118,18 @@ class VerifiedRun:
 
     def __init__(self, place: RunPlace, finished: bool) -> None:
         self.place, self.finished = place, finished
-        self.checks, self.files = Checks(), Files(place.run_dir, finished)
+        self.files, self.findings = Files(place.run_dir, finished), list[Finding]()
         self.recorded: Recorded | None = None
         self.guarantees: dict[str, dict[str, Any]] = {}
         self.events: list[Event] = []
 
-    @property
-    def findings(self) -> list[Finding]:
-        """In the order in which they were made."""
-        return self.checks.findings
+    def check(self, name: str, look: Callable[[], str]) -> None:
+        """Look, and note what is found."""
+        self.findings.append(judged(name, look))
 
     def look(self) -> None:
         """All checks but those of a student."""
-        check = self.checks.check
+        check = self.check
         # the log before the ledger: a coordinator that serves writes them the other way round
         check(f"{EVENTS}: every line", self._lines)
         check(f"{LEDGER}: structure, hash chain and counts", self._ledger)
@@ -148,8 +147,8 @@ class VerifiedRun:
 
     def look_at_student(self, files: Files, prefix: str = "") -> None:
         """Labels and card of a student. prefix: tells folders apart."""
-        self.checks.check(f"{prefix}{LABELS}: those of the ledger", lambda: self._labels(files))
-        self.checks.check(f"{prefix}{CARD}: federation and epsilon", lambda: self._card(files))
+        self.check(f"{prefix}{LABELS}: those of the ledger", lambda: self._labels(files))
+        self.check(f"{prefix}{CARD}: federation and epsilon", lambda: self._card(files))
 
     def _lines(self) -> str:
         if not (self.files.folder / EVENTS).is_file():

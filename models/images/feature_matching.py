@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.images.network import DenseModel
 from consilium.models.images.pixels import Pixels
 from consilium.models.keys import TrainerKind
@@ -259,7 +259,7 @@ class ImprovedGanTrainer:
         ConfigError : rows are no square images, or the device is absent.
         """
         rows = np.concatenate([x, self.unlabelled])
-        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        pixels, device = Pixels.of(rows), resolve_device()
         images, labels = torch.from_numpy(pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
         steps, name = self.epochs * max(1, len(rows) // BATCH), f"train student, {self.spec.name}"
         with torch_on_one_thread():

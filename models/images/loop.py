@@ -8,14 +8,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.models.devices import asked_device, resolve_device, torch_on_one_thread
+from consilium.models.devices import resolve_device, torch_on_one_thread
 from consilium.models.images.network import HIDDEN, ImageModel, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.keys import ImageStudent
@@ -73,36 +71,9 @@ class Method(Protocol):
 
     decay: float
 
-    def draw(self) -> tuple[Tensor, ...]:
-        """All that is random in a step: the images, changed already. In another thread: reads nothing that learns."""
+    def step(self, done: float) -> None:
+        """One step; `done` is the share of all steps that were made, from 0 to 1."""
         ...
-
-    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
-        """One step on what was drawn; `done` is the share of all steps that were made, from 0 to 1."""
-        ...
-
-
-class DrawnAhead:
-    """Draws for a method, in a thread, what the next step takes, while this one is learnt from: images are changed on
-    a second core. In the same order as without, so with the same numbers."""
-
-    def __init__(self, method: Method) -> None:
-        import torch
-
-        self._method = method
-        # OpenMP keeps the number per thread
-        self._thread = ThreadPoolExecutor(1, "draw", torch.set_num_threads, (torch.get_num_threads(),))
-        self._next = self._thread.submit(self._method.draw)
-
-    def take(self) -> tuple[Tensor, ...]:
-        """The next draw; the one after it begins."""
-        drawn = self._next.result()
-        self._next = self._thread.submit(self._method.draw)
-        return drawn
-
-    def close(self) -> None:
-        """End the thread. What nobody took is lost."""
-        self._thread.shutdown(cancel_futures=True)
 
 
 MakeMethod = Callable[["nn.Sequential", Material], Method]
@@ -133,7 +104,7 @@ class ImageTrainer:
 
         spec = self.spec
         rows = np.concatenate([x, self.unlabelled])
-        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        pixels, device = Pixels.of(rows), resolve_device()
         generator = torch.Generator().manual_seed(seed)
         with torch_on_one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -144,12 +115,11 @@ class ImageTrainer:
             state = _State(net, method.decay, spec)
             name = f"train student, {spec.name}"
             self.progress(name, state.step, spec.steps)
-            with closing(DrawnAhead(method)) as ahead:
-                while state.step < spec.steps and not state.settled:
-                    method.update(ahead.take(), state.step / spec.steps)
-                    state.after_update(every)
-                    if state.step % CHECK_EVERY == 0:
-                        self.progress(name, state.step, spec.steps)
+            while state.step < spec.steps and not state.settled:
+                method.step(state.step / spec.steps)
+                state.after_update(every)
+                if state.step % CHECK_EVERY == 0:
+                    self.progress(name, state.step, spec.steps)
         found = plain(state.average).state_dict()
         weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)
@@ -249,17 +219,12 @@ class Supervised:
         self._descent = Descent.of(net, cycle=cycle)
         self.decay = 0.0 if cycle else AVERAGED
 
-    def draw(self) -> tuple[Tensor, ...]:
-        """See `Method.draw`: images and labels."""
-        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
-        return self._change(images, self._material.generator), labels
-
-    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
-        """See `Method.update`."""
+    def step(self, done: float) -> None:
+        """See `Method.step`."""
         from torch.nn import functional
 
-        images, labels = drawn
-        logits = self._net(images)
+        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
+        logits = self._net(self._change(images, self._material.generator))
         self._descent.step(functional.cross_entropy(logits, labels), done)
 
 
@@ -284,22 +249,16 @@ class Vat:
         self._descent = Descent.of(net)
         self.decay = AVERAGED
 
-    def draw(self) -> tuple[Tensor, ...]:
-        """See `Method.draw`: images, labels, images of the pool, and whence their worst direction is looked for."""
+    def step(self, done: float) -> None:
+        """See `Method.step`."""
         import torch
+        from torch.nn import functional
 
         generator = self._material.generator
         images, labels = self._material.labelled_batch(_LABELLED)
         other = self._material.batch(_UNLABELLED)
         images, other = self._change.strong(images, generator), self._change.weak(other, generator)
-        return images, labels, other, torch.randn(other.shape, generator=generator).to(other.device)
-
-    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
-        """See `Method.update`."""
-        import torch
-        from torch.nn import functional
-
-        images, labels, other, start = drawn
+        start = torch.randn(other.shape, generator=generator).to(other.device)
         logits = self._net(torch.cat([images, other]))
         supervised = functional.cross_entropy(logits[:_LABELLED], labels)
         rest = logits[_LABELLED:]
@@ -357,25 +316,17 @@ class Contrast:
         self._descent = Descent.of(self._seen, self._head, cycle=True)
         self.decay = 0.0
 
-    def draw(self) -> tuple[Tensor, ...]:
-        """See `Method.draw`: first views, then second ones."""
+    def step(self, done: float) -> None:
+        """See `Method.step`. First views come before second ones."""
         import torch
+        from torch.nn import functional
 
         generator, device = self._material.generator, self._near.device
         count, neighbours = self._near.shape
         one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(device)
         other = self._near[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(device)]
-        return (self._change(self._material.every[torch.cat([one, other])], generator),)
-
-    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
-        """See `Method.update`."""
-        import torch
-        from torch.nn import functional
-
-        (images,) = drawn
-        device = images.device
-        places = self._head(self._seen(images))
-        places = functional.normalize(places, dim=1)
+        images = self._change(self._material.every[torch.cat([one, other])], generator)
+        places = functional.normalize(self._head(self._seen(images)), dim=1)
         likeness = (places @ places.T / _TEMPERATURE).fill_diagonal_(-torch.inf)
         twin = torch.arange(2 * _BATCH_OF_VIEWS, device=device).roll(_BATCH_OF_VIEWS)
         self._descent.step(functional.cross_entropy(likeness, twin), done)

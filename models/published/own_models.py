@@ -12,16 +12,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from consilium.models.base import Model
 from consilium.models.guard import GuardedClassifier, by_name
-from consilium.models.naming import DottedName, UnusableModel, told
+from consilium.models.keys import FactoryKeys, TorchKeys
+from consilium.models.naming import UnusableModel, told
 from consilium.models.own_model import OwnModel
 from consilium.models.published import skops_file
 from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
-from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
 from consilium.protocol.schema import Schema
@@ -50,9 +49,7 @@ class _Estimator(Frozen):
     classes: tuple[str, ...] = Field(max_length=1000)
 
 
-class _Torch(Frozen):
-    factory: DottedName
-    parameters: dict[str, JsonValue]
+class _Torch(FactoryKeys):
     images: bool
 
 
@@ -120,14 +117,14 @@ def _torch(trusted: OwnCodeTrust, arrays: Arrays, settings: _Torch, schema: Sche
 
     import torch  # two seconds to import
 
-    from consilium.models.torch_classifier import TorchClassifier, module_of
+    from consilium.models.torch_classifier import TorchClassifier
 
     features = width(schema.representation, len(schema.features))
-    restored = TorchClassifier(factory, name=settings.factory, parameters=settings.parameters, images=settings.images)
+    restored = TorchClassifier(TorchKeys(**settings.model_dump()), factory)
     weights = {name.removeprefix(_MODULE): torch.from_numpy(array.copy()) for name, array in arrays.items()}
     try:
         with torch.random.fork_rng(devices=[]):
-            module = module_of(factory, restored.shape(features), len(seen), settings.parameters)
+            module = restored.untrained(features, len(seen))
         module.load_state_dict(weights, strict=True)
     except (Exception, SystemExit) as error:
         action = "Pass the factory that it was trained with"
@@ -154,13 +151,8 @@ def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
                 "Keep it as float32, float64, int32, int64 or uint8",
             )
         arrays[_MODULE + name] = array
-    settings = {"factory": estimator.public_name(), "parameters": dict(estimator.parameters or {})}
-    try:
-        validate({**settings, "images": estimator.images}, _Torch, TORCH)
-    except ConfigError as error:
-        action = "Its parameters must be numbers, texts, truth values, and lists and tables of them"
-        raise UnusableModel(f"the torch module cannot be published: {error.what}", action) from None
-    return Parts(TORCH, {**settings, "images": estimator.images}, {**arrays, "seen": seen})
+    settings = estimator.keys.model_dump(include={"factory", "parameters", "images"})
+    return Parts(TORCH, settings, {**arrays, "seen": seen})
 
 
 def _guarded(seen: np.ndarray, estimator: Any, schema: Schema | None = None) -> GuardedClassifier:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def predict_file(
             " --judge-unknown judges them as if it were none"
         )
     answers = _csv if output == "text" else _json
-    text = answers(published, probabilities, table, left_out)
+    text = answers(published, _rows(published, probabilities, left_out), table)
     if out is not None:
         with writing(out, "Make room, or choose another with --out"):
             write_private(out, text.encode())
@@ -80,40 +80,33 @@ def _with_missing(cell: CellRule, missing: tuple[str, ...]) -> CellRule:
     return cell if own is None else cell.model_copy(update={"missing_codes": (*own, *missing)})
 
 
-def _csv(published: Published, probabilities: np.ndarray, table: SchemaRows, left_out: np.ndarray) -> str:
-    """One line for each row of the file, in its order: number from 1, class, the probability of each class, and where
-    the student has an operating point, 1 for a row that is flagged. Nothing for rows that are left out."""
+def _rows(published: Published, probabilities: np.ndarray, left_out: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Of each row of the file, in its order: number from 1, class, probabilities; where the student has an operating
+    point, whether it is flagged. None for rows that are left out."""
+    classes, threshold = published.schema.classes, published.threshold
+    for number, (row, out) in enumerate(zip(probabilities, left_out, strict=True), 1):
+        answer = {"class": classes[row.argmax()], "probabilities": dict(zip(classes, row.tolist(), strict=True))}
+        if threshold is not None:
+            answer["flagged"] = bool(row[-1] > threshold)
+        yield {"row": number} | (dict.fromkeys(answer) if out else answer)
+
+
+def _csv(published: Published, rows: Iterable[dict[str, Any]], table: SchemaRows) -> str:
+    """One line for each row; nothing for what is None."""
     text, classes = io.StringIO(), published.schema.classes
-    flags = _flags(published, probabilities)
     writer = csv.writer(text, lineterminator="\n")
-    header = ["row", "class", *[f"p_{name}" for name in classes], *(["flagged"] if flags else [])]
-    writer.writerow(header)
-    for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities, strict=True), 1):
-        flag = [int(flags[number - 1])] if flags else []
-        answer = [classes[best], *[f"{value:.9g}" for value in row], *flag]
-        writer.writerow([number, *([""] * len(answer) if left_out[number - 1] else answer)])
+    flagged = [] if published.threshold is None else ["flagged"]
+    writer.writerow(["row", "class", *[f"p_{name}" for name in classes], *flagged])
+    for answer in rows:
+        shares = [""] * len(classes)
+        if answer["probabilities"]:
+            shares = [f"{value:.9g}" for value in answer["probabilities"].values()]
+        flag = [None if answer["flagged"] is None else int(answer["flagged"])] if flagged else []
+        writer.writerow([answer["row"], answer["class"], *shares, *flag])
     return text.getvalue()
 
 
-def _json(published: Published, probabilities: np.ndarray, table: SchemaRows, left_out: np.ndarray) -> str:
-    """The same as one object; null for rows that are left out."""
-    classes, flags = published.schema.classes, _flags(published, probabilities)
-    answers = [
-        {
-            "row": number,
-            "class": None if out else classes[best],
-            "probabilities": None if out else dict(zip(classes, row, strict=True)),
-            **({"flagged": None if out else flags[number - 1]} if flags else {}),
-        }
-        for number, (best, row, out) in enumerate(
-            zip(probabilities.argmax(axis=1), probabilities.tolist(), left_out.tolist(), strict=True), 1
-        )
-    ]
+def _json(published: Published, rows: Iterable[dict[str, Any]], table: SchemaRows) -> str:
+    """The same as one object."""
     model = {"kind": published.kind, "sha256": published.sha256}
-    return json.dumps({"model": model, "ignored": table.ignored, "told": table.remarks, "rows": answers}) + "\n"
-
-
-def _flags(published: Published, probabilities: np.ndarray) -> list[bool]:
-    """Which rows the student's operating point flags; empty where it has none."""
-    threshold = published.threshold
-    return [] if threshold is None else (probabilities[:, -1] > threshold).tolist()
+    return json.dumps({"model": model, "ignored": table.ignored, "told": table.remarks, "rows": list(rows)}) + "\n"

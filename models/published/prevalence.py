@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
-from scipy.special import expit, logsumexp, softmax
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from consilium.models.evaluation import threshold_for
 from consilium.models.published.file import BadModel
@@ -21,9 +22,8 @@ FURTHEST_MEAN = 1e-9
 
 _FLOOR = 1e-300
 _FURTHEST_SUM = 1e-6
+_RIDGE = 1e-12
 _MOST_SHIFT = 2000.0  # -ln(_FLOOR) is 691, twice that tells certain rows of two classes apart
-_ROUNDS = 200
-_DAMPINGS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)
 
 
 class PrevalenceShift(Frozen):
@@ -54,7 +54,7 @@ class PrevalenceShift(Frozen):
         """
         shares = np.array(prevalence) / sum(prevalence)
         logs = _logs(probabilities)
-        shift = _bisected(logs, shares) if len(shares) == 2 else _fitted(logs, shares)
+        shift = _fitted(logs, shares)
         shifted = softmax(logs + shift, axis=1)
         if np.abs(shifted.mean(axis=0) - shares).max() > FURTHEST_MEAN:
             raise BadModel(
@@ -73,57 +73,30 @@ def _logs(probabilities: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(probabilities, _FLOOR))
 
 
-def _bisected(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Two classes: the mean grows with the one shift that there is."""
-    return np.array([0.0, _solved(logs[:, 1] - logs[:, 0], shares[1])])
-
-
-def _solved(odds: np.ndarray, share: float) -> float:
-    """The shift after which the mean of expit(odds + shift) is `share`."""
-    low, high = -_MOST_SHIFT, _MOST_SHIFT
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if expit(odds + middle).mean() > share else (middle, high)
-    return high
-
-
 def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """More classes: the minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what
-    the means lack. Newton's steps, and where one does not help, the best of damped ones, each taken to the lowest
-    point of its line: students that are sure of every row leave plateaus, on which the Hessian says nothing."""
-    shift = np.zeros(len(shares))
-    for _ in range(_ROUNDS):
-        p = softmax(logs + shift, axis=1)
-        gap = p.mean(axis=0) - shares
-        furthest = np.abs(gap).max()
-        if furthest < FURTHEST_MEAN / 1000:
-            break
-        hessian = (np.diag(p.mean(axis=0)) - p.T @ p / len(p))[1:, 1:]
-        tried = []
-        for damping in _DAMPINGS:
-            damped = hessian + damping * np.eye(len(hessian))
-            step = np.concatenate([[0.0], np.linalg.lstsq(damped, -gap[1:], rcond=None)[0]])
-            if 0 < np.abs(step).max() < _MOST_SHIFT and np.abs(_gap(logs, shares, shift + step)).max() < furthest / 2:
-                tried = [shift + step]
-                break
-            if 0 < np.abs(step).max() < np.inf:
-                tried.append(_lowest(logs, shares, shift, step))
-        if not tried:
-            break
-        shift = min(tried, key=lambda found: _height(logs, shares, found))
-    return shift
+    """The minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what the means lack.
 
+    In a region of trust, since students that are sure of every row leave plateaus, on which the Hessian says nothing;
+    then Newton's steps to the last digit.
+    """
 
-def _height(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> float:
-    return float(np.asarray(logsumexp(logs + shift, axis=1)).mean() - shares @ shift)
+    def shifted(free: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0.0], free])
 
+    def height(free: np.ndarray) -> float:
+        return float(np.asarray(logsumexp(logs + shifted(free), axis=1)).mean() - shares @ shifted(free))
 
-def _gap(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    return np.asarray(softmax(logs + shift, axis=1)).mean(axis=0) - shares
+    def gap(free: np.ndarray) -> np.ndarray:
+        return (np.asarray(softmax(logs + shifted(free), axis=1)).mean(axis=0) - shares)[1:]
 
+    def curvature(free: np.ndarray) -> np.ndarray:
+        p = softmax(logs + shifted(free), axis=1)[:, 1:]
+        return np.diag(p.mean(axis=0) + _RIDGE) - p.T @ p / len(p)
 
-def _lowest(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """The lowest point of the convex function on the line from `shift` along `step`."""
-    low, high = 0.0, 2 * _MOST_SHIFT / np.abs(step).max()
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if _gap(logs, shares, shift + middle * step) @ step < 0 else (low, middle)
-    return shift + high * step
+    start, options = np.zeros(len(shares) - 1), {"gtol": FURTHEST_MEAN / 10, "max_trust_radius": 2 * _MOST_SHIFT}
+    free = minimize(height, start, jac=gap, hess=curvature, method="trust-exact", options=options).x
+    while True:
+        further = free + np.linalg.lstsq(curvature(free), -gap(free), rcond=None)[0]
+        if not np.abs(gap(further)).max() < np.abs(gap(free)).max():
+            return shifted(free)
+        free = further

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilium.coordinator.privacy import promised
 from consilium.data.encoding import encode, infer
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults
@@ -22,46 +22,27 @@ from consilium.data.table import TableRule, ruled
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError
-from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import SEEDED
-from consilium.report.words import plural
-from consilium.simulations.council.defaults import completed
 from consilium.simulations.council.frames import (
     BadInput,
     BadSetting,
     Frame,
     Given,
-    NothingToGain,
     PublicRows,
     Values,
-    as_keyboard_interrupt,
     frame_of,
     has_names,
     value_errors,
 )
-from consilium.simulations.council.pages import Report
-from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, warn_of, watching
-from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
-from consilium.simulations.council.statement import Charge, PrivacyStatement, Spending
-from consilium.simulations.datasets.base import Source
+from consilium.simulations.council.runs import ProgressCallback, Report, run_folder, run_of, watching
+from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
+from consilium.simulations.council.statement import Charge, PrivacyStatement
 from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.manifest import charged_queries
+from consilium.simulations.manifest import LEDGER
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
-from consilium.simulations.scenario import Scenario
-
-
-@contextmanager
-def _saying_what_was_released(run_dir: Path) -> Iterator[None]:
-    """Who interrupts a fit reads whether something was charged by then, and where it is."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        queries = charged_queries(run_dir)
-        outcome = f"{queries} queries were released and stay charged: {run_dir}" if queries else "nothing was released"
-        raise KeyboardInterrupt(f"interrupted; {outcome}") from None
 
 
 def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
@@ -83,45 +64,35 @@ class Council(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     teacher : what each owner trains: a name ("ridge", "sklearn.svm.SVC"), a table ({"model": "ridge", "alpha": 2.0}),
-        a description of the package, or an estimator. None: logistic regression.
+        or an estimator. None: logistic regression.
     student : what learns from the labels, likewise ({"name": "graph", "gamma": 0.5}). None: logistic regression.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
-    parties : without owners, deal the rows to so many parties by lot.
+    parties : without owners, deal the rows to so many parties at random.
     teachers_per_party : teachers on disjoint shards of an owner's rows. None: one where the unit is a party, else one
         for each ten rows of a public owner, in the median.
-    public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
-        public rows.
-    mechanism, queries, answers : how labels come from votes, and how many at most. None: noisy argmax (GNMax) of as
-        many as there are public rows to ask, up to 300, with the noise that `epsilon` takes.
-    voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure" or
-    "verified". asking : keys of `[student]`: how the student asks, and its declared prevalence.
-    public_labels : of how many public rows, by lot, the labels are known to everybody: the student is brought to them
-        before it is published, at no epsilon. None of them judges it.
+    public_share : of the owners, held out whole (of the rows, where they are dealt at random), where `fit` is told of
+        no public rows.
+    mechanism, queries : how labels come from votes, a name or a table, and how many at most. None: noisy argmax
+        (GNMax) of as many as there are public rows to ask, up to 300, with the noise that `epsilon` takes.
     classes, columns : what y and the columns may be, where public rows do not say it.
     missing, cells : texts that mean "missing"; codes, units, spellings and missing values of single columns, as in a
         scenario. `consilium data check` writes them. Later rows are read likewise.
-    least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
-    random_state : seed of division, teachers and student; of the noise only where it is "seeded".
-    if_hopeless : "raise" where the noise drowns all that these owners can vote, or "warn".
     hand_labels : "quick", "full" or "none": how well the student's worth in labels by hand is found.
+    settings : other keys of a scenario, {"federation.collection": "secure", "student.public_labels": 100}.
+    random_state : seed of division, teachers and student; of the noise only where it is "seeded".
     device : "auto", "cpu" or "cuda".
     out : new folder of the run; None: a temporary one, removed with the object.
-    progress : a function of (stage, done, total), True for bars, None for nothing.
-    name : of the federation, for report and model card.
+    progress : a function of (stage, done, total).
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn; `classes_` is sorted as numpy sorts,
         whatever the order of `classes`.
     privacy_ : `PrivacyStatement`, what was promised.
-    run_ : the `Run`. report_ : its report. labels_ : what was released. student_ : the published student.
-    spread_ : how far noise of the same scale moves the student, found from what was released, at no cost of privacy: a
-        dict of refits, metrics (accuracy and auc, each with sd and interval), rank_correlation and agreement
-        (docs/published-student.md); or of absent, which says why there is none.
-    n_owners_ : owners that took part.
+    run_ : the `Run`. report_ : its report. student_ : the published student. n_owners_ : owners that took part.
     """
 
     def __init__(
@@ -136,27 +107,19 @@ class Council(ClassifierMixin, BaseEstimator):
         parties: int | None = None,
         teachers_per_party: int | None = None,
         public_share: float = 0.2,
-        mechanism: Described = None,
+        mechanism: str | Mapping[str, Any] | None = None,
         queries: int | None = None,
-        answers: int | None = None,
-        voting_rule: Described = None,
-        collection: CollectionMode = "plaintext",
-        asking: Mapping[str, Any] | None = None,
-        public_labels: int = 0,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         missing: Sequence[str] = (),
         cells: Mapping[str, Any] | None = None,
-        least_rows: int | None = None,
-        minimum_parties: int = 2,
         noise: Literal["system", "seeded"] = "system",
-        random_state: int | np.random.RandomState | None = None,
-        if_hopeless: Literal["raise", "warn"] = "raise",
         hand_labels: Literal["quick", "full", "none"] = "quick",
+        settings: Mapping[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
         device: Device = "auto",
         out: str | Path | None = None,
-        progress: ProgressCallback | bool | None = None,
-        name: str = "Council",
+        progress: ProgressCallback | None = None,
     ) -> None:
         self.teacher = teacher
         self.student = student
@@ -169,25 +132,17 @@ class Council(ClassifierMixin, BaseEstimator):
         self.public_share = public_share
         self.mechanism = mechanism
         self.queries = queries
-        self.answers = answers
-        self.voting_rule = voting_rule
-        self.collection = collection
-        self.asking = asking
-        self.public_labels = public_labels
         self.classes = classes
         self.columns = columns
         self.missing = missing
         self.cells = cells
-        self.least_rows = least_rows
-        self.minimum_parties = minimum_parties
         self.noise = noise
-        self.random_state = random_state
-        self.if_hopeless = if_hopeless
         self.hand_labels = hand_labels
+        self.settings = settings
+        self.random_state = random_state
         self.device: Device = device
         self.out = out
         self.progress = progress
-        self.name = name
 
     def fit(
         self,
@@ -222,34 +177,32 @@ class Council(ClassifierMixin, BaseEstimator):
             shown: Any = rows.frame.select(rows.features) if rows.named else X
             validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
-                self._fit(rows, ObjectFiles(Path(folder)))
+                self._fit(rows, Path(folder))
         return self
 
-    def _fit(self, rows: Given, files: ObjectFiles) -> None:
+    def _fit(self, rows: Given, estimators: Path) -> None:
         seed = self._seed()
-        table = scenario_of(self.get_params(deep=False), rows, files)
+        table = scenario_of(self.get_params(deep=False), rows, estimators)
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
-        scenario = self._completed(table, seed, source)
-        before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
-        with RunFolder(self.out) as folder:
+        scenario = completed(table, seed, source)
+        owners = None if source.owner_names is None else frozenset(source.owner_names)
+        charge = Charge(promised(scenario.federation).epsilon, scenario.federation.privacy.delta, owners)
+        self._charges: list[Charge] = getattr(self, "_charges", [])
+        before = [earlier for earlier in self._charges if earlier.concerns(charge)]
+        with run_folder(self.out) as path:
             try:
-                with _saying_what_was_released(folder.path), watching(self.progress) as watch, as_keyboard_interrupt():
-                    summary = run_scenario(
-                        self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
-                    )
-            finally:
-                self._spending = before.with_run(charge, folder.path)
-        run = Run(folder.path)
-        folder.kept_by(run)
-        self.run_ = run
-        warn_of(run, in_python)
-        self.student_ = load_own(folder.path)
+                summary = run_scenario(
+                    "Council", scenario, "local", seed, path, watching(self.progress), device=self.device, source=source
+                )
+            finally:  # the ledger is made before anything leaves
+                self._charges += [charge] if (path / LEDGER).exists() else []
+        self.run_ = run_of(path, self.out is None, in_python)
+        self.student_ = load_own(path)
         meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.classes_, self._columns = np.unique(meant, return_index=True)
         self.n_owners_ = int(summary["parties"])
-        self.spread_ = summary["noise_spread"]
-        self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before(charge))
+        self.privacy_ = PrivacyStatement.of(summary["privacy"], before)
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:
@@ -267,12 +220,6 @@ class Council(ClassifierMixin, BaseEstimator):
         """The likeliest class of each row. Raises as `predict_proba`."""
         likeliest = self.predict_proba(X).argmax(axis=1)
         return self.classes_[likeliest]
-
-    @property
-    def labels_(self) -> pl.DataFrame:
-        """What the student got, see `Run.labels`."""
-        check_is_fitted(self)
-        return self.run_.labels
 
     @property
     def report_(self) -> Report:
@@ -316,21 +263,10 @@ class Council(ClassifierMixin, BaseEstimator):
             )
         return ruled(frame, rule, Lines.of_rows("the table", frame.height), HINTS)
 
-    def _completed(self, table: dict[str, Any], seed: int, source: Source) -> Scenario:
-        """The scenario, whole. Raises NothingToGain where noise drowns it."""
-        whole, why = completed(table, seed, source)
-        if why and self.if_hopeless == "raise":
-            raise NothingToGain(
-                why,
-                f"More {plural(source.owner_label)} help most, then a larger epsilon, or unit='record' with several"
-                " teachers in each; if_hopeless='warn' runs it all the same",
-            )
-        if why:
-            warnings.warn(why, UserWarning, stacklevel=4)
-        return validate(whole, Scenario, "Council")
-
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
+            if self.random_state < 0:
+                raise BadSetting(f"random_state is {self.random_state}", "Give a number from 0, or None")
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 

@@ -17,7 +17,6 @@ from sklearn.exceptions import DataConversionWarning
 
 from consilium.data.texts import texts_of, written
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.interruption import Interrupted
 
 
 class BadInput(DataError, ValueError):
@@ -36,10 +35,6 @@ class TooFewOwners(NotEnoughParties, ValueError):
     """Too few owners of rows are left as parties."""
 
 
-class NothingToGain(ConfigError, ValueError):
-    """Noise drowns all that these owners can vote; nothing was asked and nothing was charged."""
-
-
 @contextmanager
 def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
     """Raise data, settings and owners that are wrong as ValueError too, with the same exit code.
@@ -56,15 +51,6 @@ def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
         raise BadInput(reworded(error.what), reworded(error.action)) from error
     except ConfigError as error:
         raise BadSetting(reworded(error.what), reworded(error.action)) from error
-
-
-@contextmanager
-def as_keyboard_interrupt() -> Iterator[None]:
-    """Of a signal that ends a run, what Python programs and notebooks expect of one."""
-    try:
-        yield
-    except Interrupted as error:
-        raise KeyboardInterrupt(str(error)) from None
 
 
 Frame = Any

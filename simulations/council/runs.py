@@ -6,8 +6,10 @@ import shutil
 import tempfile
 import warnings
 import weakref
+import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,19 +20,55 @@ import tomli_w
 from consilium.coordinator.verify import holds
 from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
-from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
 from consilium.report.warnings import well_formed
-from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
-from consilium.simulations.council.pages import Report
+from consilium.simulations.council.frames import BadSetting, WrongType, value_errors
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
 from consilium.simulations.engines.ray import OWN_RAY, RaySpec
 from consilium.simulations.finished import SUMMARY, check_finished, read_summary
+from consilium.simulations.interruption import Interrupted
 from consilium.simulations.manifest import charged_queries
-from consilium.simulations.progress import Tell, following, following_with
-from consilium.simulations.run import run_scenario, unwatched
+from consilium.simulations.progress import Tell, following_with
+from consilium.simulations.run import Watch, run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
+
+PUBLIC = "report-public.html"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One offline HTML file in a run's folder `run_dir`. `public`: the version that may be shown to anybody."""
+
+    run_dir: Path
+    name: str = "report.html"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.run_dir / self.name
+
+    @property
+    def public(self) -> Report:
+        """The version without anything that the guarantee does not cover; drawn now where it is not there yet.
+
+        Raises
+        ------
+        DataError : the run cannot be read.
+        """
+        if not (self.run_dir / PUBLIC).is_file():
+            from consilium.simulations.audited_report import report_of
+            from consilium.simulations.checksums import renew_sum
+            from consilium.simulations.report.build import write_report
+
+            data, _ = report_of(self.run_dir)
+            write_report(data, self.run_dir / PUBLIC, public=True)
+            renew_sum(self.run_dir, PUBLIC)
+        return Report(self.run_dir, PUBLIC)
+
+    def open(self) -> bool:
+        """Show it in the browser; whether one was found."""
+        return webbrowser.open(self.path.resolve().as_uri())
 
 
 class Run:
@@ -59,19 +97,6 @@ class Run:
         """One row for each number: scope ("run", "party", "query"), name, metric, value."""
         return self._table("metrics.parquet")
 
-    @property
-    def votes_asked(self) -> pl.DataFrame:
-        """One row for each query in the order in which it was asked: query, answered, and of all so far
-        secret_epsilon_spent (at the released counts) and secret_epsilon_data_dependent."""
-        rows = self.metrics.filter(pl.col("scope") == "query")
-        wide = rows.pivot("metric", index="name", values="value")
-        secret = [name for name in ("epsilon_spent", "epsilon_data_dependent") if name in wide.columns]
-        return wide.select(
-            pl.col("name").cast(pl.Int64).alias("query"),
-            (pl.col("answered") > 0).alias("answered"),
-            *(pl.col(name).alias(f"secret_{name}") for name in secret),
-        ).sort("query")
-
     @cached_property
     def labels(self) -> pl.DataFrame:
         """What the student got, one row for each query: row of the pool, query_id, outcome, label; the noisy counts
@@ -84,7 +109,7 @@ class Run:
         covers it."""
         rows = self.metrics.filter(pl.col("scope") == "party")
         wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
-        return wide.with_columns(pl.col("rows").cast(pl.Int64)) if "rows" in wide.columns else wide
+        return wide.with_columns(pl.col("rows").cast(pl.Int64))
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -133,61 +158,51 @@ def load_run(path: Path | str) -> Run:
     return Run(path)
 
 
-class RunFolder:
-    """Where a run goes: a folder of the caller's, or a temporary one, which is removed with the object that keeps it.
+@contextmanager
+def run_folder(out: str | Path | None) -> Iterator[Path]:
+    """Where a run goes: a folder of the caller's, or a temporary one; not made yet.
 
-    Removed too where nothing came of it, and at the end of the program; but for one in whose ledger something is
-    charged: what was released for that stays. path: the folder, not made yet. proof: the file that is there once
-    something came of it.
+    A temporary one is removed where nothing came of it; but for one in whose ledger something is charged: what was
+    released for that stays. Whoever interrupts a run reads whether something was.
     """
+    parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
+    path = Path(parent or "", "run") if out is None else Path(out)
+    try:
+        yield path
+    except (Interrupted, KeyboardInterrupt):
+        queries = charged_queries(path)
+        outcome = f"{queries} queries were released and stay charged: {path}" if queries else "nothing was released"
+        raise KeyboardInterrupt(f"interrupted; {outcome}") from None
+    finally:
+        if parent is not None and not (path / SUMMARY).exists() and not charged_queries(path):
+            shutil.rmtree(parent, ignore_errors=True)
 
-    def __init__(self, out: str | Path | None, proof: str = SUMMARY) -> None:
-        self._proof = proof
-        self._parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
-        self.path = Path(self._parent or "", "run") if out is None else Path(out)
 
-    def __enter__(self) -> RunFolder:
-        return self
+def run_of(path: Path, temporary: bool, reworded: Callable[[str], str] = str) -> Run:
+    """The run that has just ended there; Python is told all that it warns of.
 
-    def __exit__(self, *_: object) -> None:
-        if self._parent is None or (self.path / self._proof).exists():
-            return
-        if not charged_queries(self.path):
-            shutil.rmtree(self._parent, ignore_errors=True)
-
-    def kept_by(self, owner: object) -> None:
-        """Remove it when nobody holds `owner` any more."""
-        if self._parent is not None:
-            weakref.finalize(owner, shutil.rmtree, self._parent, ignore_errors=True)
+    temporary: whether its folder goes with the object, and at the end of the program. reworded: brings a warning into
+    the caller's words.
+    """
+    run = Run(path)
+    if temporary:
+        weakref.finalize(run, shutil.rmtree, path.parent, ignore_errors=True)
+    for warning in run.warnings:
+        warnings.warn(f"{warning['code']}: {reworded(warning['text'])}", UserWarning, stacklevel=4)
+    return run
 
 
 ProgressCallback = Tell
 """Told the stage, how much of it is done, and how much there is; called in a thread of its own."""
 
 
-@contextmanager
-def watching(progress: ProgressCallback | bool | None) -> Iterator[Callable[[Path], AbstractContextManager[None]]]:
-    """What `run_scenario` takes as `watch`: of None and False nothing, of True bars, or lines without a terminal.
-
-    Raises
-    ------
-    WrongType : it is neither that nor a function.
-    """
-    if progress is None or progress is False:
-        yield unwatched
-    elif progress is True:
-        with showing(quiet=False) as display:
-            yield lambda events: following(events, display)
-    elif callable(progress):
-        yield lambda events: following_with(events, progress)
-    else:
-        raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total), or True")
-
-
-def warn_of(run: Run, reworded: Callable[[str], str] = str) -> None:
-    """Tell Python all that a run warns of. reworded: brings a text into the caller's words."""
-    for warning in run.warnings:
-        warnings.warn(f"{warning['code']}: {reworded(warning['text'])}", UserWarning, stacklevel=4)
+def watching(progress: ProgressCallback | None) -> Watch:
+    """What `run_scenario` takes as `watch`. Raises WrongType if it is no function."""
+    if progress is None:
+        return unwatched
+    if not callable(progress):
+        raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total)")
+    return lambda events: following_with(events, progress)
 
 
 def simulate(
@@ -198,7 +213,7 @@ def simulate(
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,
-    progress: ProgressCallback | bool | None = None,
+    progress: ProgressCallback | None = None,
     **overrides: Any,
 ) -> Run:
     """Run a scenario, as `consilium run` does.
@@ -209,7 +224,7 @@ def simulate(
     seed : of division, teachers, student and, where the scenario says so, noise.
     ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
     out : new folder of the run; None: a temporary one, removed with the `Run`.
-    progress : a function of (stage, done, total), True for bars, None for nothing.
+    progress : a function of (stage, done, total).
     overrides : keys of the scenario with __ for the dot, as `federation__mechanism__sigma=150.0`.
 
     Raises
@@ -224,12 +239,9 @@ def simulate(
         else:
             name = Path(scenario).stem
             loaded = load_scenario(str(scenario), changes)
-        with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
-            run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
-        run = Run(folder.path)
-        warn_of(run)
-        folder.kept_by(run)
-        return run
+        with run_folder(out) as path:
+            run_scenario(name, loaded, engine, seed, path, watching(progress), device=device, ray=ray)
+        return run_of(path, temporary=out is None)
 
 
 def _changed(scenario: Scenario, changes: list[str]) -> Scenario:

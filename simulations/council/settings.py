@@ -7,89 +7,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
 
 from consilium.accounting.units import Unit
 from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
-from consilium.simulations.council.defaults import MECHANISM
+from consilium.protocol.config_files import validate
 from consilium.simulations.council.frames import BadSetting, Given
+from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
+from consilium.simulations.population.public import queries
+from consilium.simulations.scenario import Scenario, divided_data, divided_source, without_mechanism
 
-Described = str | Mapping[str, Any] | BaseModel | Any
-"""A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; one of the
-package's descriptions; or an estimator."""
+Described = str | Mapping[str, Any] | Any
+"""A kind's name; a name to import an estimator by; a table with a kind's name and keys, as in a scenario; or an
+estimator."""
+
+MECHANISM = "gnmax"
+"""Where none is given, with the noise that `epsilon` takes."""
+MOST_QUERIES = 300
+"""As many are asked as there are different public rows, up to this."""
+ROWS_PER_TEACHER, MOST_TEACHERS = 10, 25
+"""Of an owner's rows, for each of its teachers; and most teachers."""
+ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 
 _ASKED_FOR = frozenset(kind.model_fields["model"].default for kind in TEACHERS)
 """Kinds that a coordinator may ask for; only a party's own file names others."""
-
-
-def table_of(described: Described, tag: str) -> dict[str, Any] | None:
-    """The table of a kind, whose key `tag` names it; None where it is an object that only a file can hold.
-
-    >>> table_of("ridge", "model"), table_of({"model": "ridge", "alpha": 2.0}, "model")
-    ({'model': 'ridge'}, {'model': 'ridge', 'alpha': 2.0})
-
-    Raises
-    ------
-    BadSetting : a table without a name.
-    """
-    if isinstance(described, str):
-        return {tag: described}
-    if isinstance(described, BaseModel):
-        return described.model_dump(mode="json")
-    if not isinstance(described, Mapping):
-        return None
-    if tag not in described:
-        raise BadSetting(f"{dict(described)!r} does not say which kind it is", f'Give {{"{tag}": ..., ...}}')
-    return dict(described)
-
-
-class ObjectFiles:
-    """Estimators as files in a folder, mode 0600, from where simulated parties and the student read them."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def teacher(self, described: Described) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The tables `federation.teacher` and `simulation.own_teacher`, of which one is None, or both.
-
-        Raises
-        ------
-        BadSetting, UnusableModel
-        """
-        if described is None:
-            return None, None
-        table = self._table(described, "model", "teacher")
-        return (table, None) if table["model"] in _ASKED_FOR else (None, table)
-
-    def student(self, described: Described) -> dict[str, Any] | None:
-        """The table `student.trainer`. Raises BadSetting, UnusableModel."""
-        return None if described is None else self._table(described, "name", "student")
-
-    def _table(self, described: Described, tag: str, role: str) -> dict[str, Any]:
-        if isinstance(described, str) and re.search("[.:]", described):
-            return {tag: "estimator", "factory": described}
-        table = table_of(described, tag)
-        return {tag: "pickled", **self._written(described, role)} if table is None else table
-
-    def _written(self, estimator: Any, role: str) -> dict[str, Any]:
-        if hasattr(estimator, "state_dict") and not hasattr(estimator, "fit"):
-            raise BadSetting(
-                f"{role} is a torch module, which does not say how it is trained",
-                f'Give {{"{"model" if role == "teacher" else "name"}": "torch", "factory": "package.module:callable"}}',
-            )
-        checked(called(estimator, role), role)
-        path = self._folder / f"{role}.pkl"
-        return {"file": str(path), "sha256": write_estimator(path, estimator)}
-
-
-ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
-_UNITS = tuple(unit.value for unit in Unit)
 _KEYS = {
-    "name": "federation.name",
-    "collection": "federation.collection",
-    "minimum_parties": "federation.minimum_parties",
     "teachers_per_party": "federation.teachers_per_party",
     "unit": "federation.privacy.unit",
     "neighbouring": "federation.privacy.neighbouring",
@@ -97,11 +41,8 @@ _KEYS = {
     "epsilon": "federation.privacy.epsilon",
     "mechanism": "federation.mechanism",
     "queries": "federation.query_budget.queries",
-    "answers": "federation.query_budget.answers",
-    "voting_rule": "federation.voting_rule",
     "teacher": "federation.teacher",
     "student": "student.trainer",
-    "public_labels": "student.public_labels",
     "noise": "simulation.noise",
     "hand_labels": "simulation.hand_labels",
     "columns": "data.columns",
@@ -109,16 +50,15 @@ _KEYS = {
     "cells": "data.cells",
     "classes": "data.classes",
     "parties": "data.parties",
-    "least_rows": "data.least_rows",
-    "public": "data.public",
 }
-"""Parameters of `Council`, and of its `fit`, -> keys of a scenario."""
-_IN_PYTHON = {key: parameter for parameter, key in _KEYS.items() if parameter != "name"} | {
+"""Parameters of `Council` -> keys of a scenario."""
+_IN_PYTHON = {key: parameter for parameter, key in _KEYS.items()} | {
     "data.public_share": "public_share",
     "data.public.share": "public_share",
     "data.label": "y",
     "data.owner": "owners",
     "data.patient": "patients",
+    "data.public": "public",
     "simulation.own_teacher": "teacher",
     "query_budget.queries": "queries",
 }
@@ -136,110 +76,88 @@ _IN_A_MESSAGE = re.compile("|".join(sorted(map(re.escape, _IN_PYTHON), key=len, 
 def in_python(text: str) -> str:
     """A message about a scenario in the words of `Council`.
 
-    >>> in_python("Lower data.least_rows or data.public_share")
-    'Lower least_rows or public_share'
+    >>> in_python("Lower data.parties or data.public_share")
+    'Lower parties or public_share'
     """
     for written, meant in _WRITTEN.items():
         text = text.replace(written, meant)
     return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], text)
 
 
-def check(parameters: Mapping[str, Any]) -> None:
-    """Raise BadSetting for parameters that say nothing of a federation, or are left out and have no default."""
-    unit = _plain(parameters["unit"])
-    if unit not in _UNITS:
-        message = "unit is not said, and it has no default" if unit is None else f"unit is {unit!r}"
-        raise BadSetting(
-            f"{message}: whose data is the promise about?",
-            "Give unit='party' (a whole hospital), 'patient' or 'record'",
-        )
-    for name in ("epsilon", "delta"):
-        value = parameters[name]
-        if value is None and name == "epsilon":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise BadSetting(f"{name} is {value!r}: it must be above 0", "For example epsilon=1.0, delta=1e-5")
-    random_state = parameters["random_state"]
-    if isinstance(random_state, int) and random_state < 0:
-        raise BadSetting(f"random_state is {random_state}", "Give a number from 0, or None")
-    for name, allowed in (("device", ("auto", "cpu", "cuda")), ("if_hopeless", ("raise", "warn"))):
-        if parameters[name] not in allowed:
-            raise BadSetting(f"{name} is {parameters[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
-    if parameters["mechanism"] is None and parameters["epsilon"] is None:
-        raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
-    if parameters["mechanism"] is not None and parameters["queries"] is None:
-        raise BadSetting(
-            "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
-        )
-    if parameters["answers"] is not None and parameters["queries"] is None:
-        raise BadSetting("answers is given, and queries is not", "Give both: of so many queries so many are answered")
+def scenario_of(parameters: Mapping[str, Any], rows: Given, folder: Path) -> dict[str, Any]:
+    """A scenario's table, but for what `completed` adds.
 
-
-def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
-    """A scenario's table, but for what `council.defaults` completes.
-
-    files: where estimators go that are given as objects.
+    folder: where estimators go that are given as objects, as files of mode 0600.
 
     Raises
     ------
     BadSetting, UnusableModel
     """
-    check(parameters)
-    teacher, own_teacher = files.teacher(parameters["teacher"])
-    queries, patients = parameters["queries"], _plain(parameters["unit"]) == "patient"
-    values = {name: _plain(value) for name, value in parameters.items()} | {
-        "teacher": teacher,
-        "student": files.student(parameters["student"]),
-        "mechanism": _kind(parameters, "mechanism", "name") or {"name": MECHANISM},
-        "voting_rule": _kind(parameters, "voting_rule", "rule"),
-        "answers": None if queries is None else queries if parameters["answers"] is None else parameters["answers"],
-        "classes": rows.classes or None,
-        "public": _public(parameters, rows),
-        "public_labels": parameters["public_labels"] or None,
-    }
+    unit = parameters["unit"]
+    if unit is None:
+        raise BadSetting(
+            "unit is not said, and it has no default: whose data is the promise about?",
+            "Give unit='party' (a whole hospital), 'patient' or 'record'",
+        )
+    if parameters["mechanism"] is None and parameters["epsilon"] is None:
+        raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the noise is calibrated to it")
+    given = {name: value for name, value in parameters.items() if name in _KEYS and value is not None}
+    given["mechanism"] = _table(parameters["mechanism"] or MECHANISM, "name")
+    given |= {"classes": rows.classes} if rows.classes else {}
     table: dict[str, Any] = {
         "data": {
             "set": MEMORY,
             "title": "Rows in memory",
             "attribution": ATTRIBUTION,
-            **_division(parameters, rows, patients),
+            **_partition(parameters, rows),
+            **_public(parameters, rows),
         },
-        "federation": {"privacy": {}},
-        "student": dict(parameters["asking"] or {}),
-        "simulation": {} if own_teacher is None else {"own_teacher": own_teacher},
+        "federation": {"name": "Council", "minimum_parties": 2, "collection": "plaintext"},
     }
-    for name, key in _KEYS.items():
-        if values[name] is not None:
-            *parents, last = key.split(".")
-            inner = table
-            for parent in parents:
-                inner = inner.setdefault(parent, {})
-            inner[last] = values[name]
+    for name, tag in (("teacher", "model"), ("student", "name")):
+        if name in given:
+            given[name] = _model(given[name], tag, name, folder)
+    if given.get("teacher", {}).get("model", next(iter(_ASKED_FOR))) not in _ASKED_FOR:
+        table["simulation"] = {"own_teacher": given.pop("teacher")}
+    keys = {_KEYS[name]: value for name, value in given.items()} | dict(parameters["settings"] or {})
+    for key, value in keys.items():
+        *parents, last = key.split(".")
+        inner = table
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
     return table
 
 
-def _plain(value: Any) -> Any:
-    """Of an enumeration its value."""
-    return getattr(value, "value", value)
+def _table(described: Described, tag: str) -> Any:
+    return {tag: described} if isinstance(described, str) else described
 
 
-def _kind(parameters: Mapping[str, Any], name: str, tag: str) -> dict[str, Any] | None:
-    """The table of a kind of which there are no objects. Raises BadSetting."""
-    described = parameters[name]
-    if described is None or (table := table_of(described, tag)) is not None:
-        return None if described is None else table
-    raise BadSetting(f"{name} is a {type(described).__name__}", "Give a name, a table or a description")
+def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str, Any]:
+    """The table of a teacher or a student."""
+    if isinstance(described, str) and re.search("[.:]", described):
+        return {tag: "estimator", "factory": described}
+    if isinstance(described, str | Mapping):
+        return dict(_table(described, tag))
+    if hasattr(described, "state_dict") and not hasattr(described, "fit"):
+        raise BadSetting(
+            f"{role} is a torch module, which does not say how it is trained",
+            f'Give {{"{tag}": "torch", "factory": "package.module:callable"}}',
+        )
+    checked(called(described, role), role)
+    path = folder / f"{role}.pkl"
+    return {tag: "pickled", "file": str(path), "sha256": write_estimator(path, described)}
 
 
-def _public(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any] | None:
+def _public(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
     if rows.public_owners:
-        return {"by": "owner", "owners": rows.public_owners}
+        return {"public": {"by": "owner", "owners": rows.public_owners}}
     if rows.public is not None:
-        return None  # these rows are it
-    return {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}
+        return {}  # these rows are it
+    return {"public": {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}}
 
 
-def _division(parameters: Mapping[str, Any], rows: Given, of_patients: bool) -> dict[str, Any]:
+def _partition(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
     if rows.owner is None and parameters["parties"] is None:
         raise BadSetting(
             "nobody says whose rows are whose",
@@ -247,8 +165,39 @@ def _division(parameters: Mapping[str, Any], rows: Given, of_patients: bool) -> 
         )
     if rows.owner is not None and parameters["parties"] is not None:
         raise BadSetting("both owners and parties are given", "Leave parties out: each owner is one")
-    if of_patients and rows.patient is None:
+    if parameters["unit"] == Unit.PATIENT and rows.patient is None:
         raise BadSetting("unit is 'patient', and nobody says whose rows are whose", "Give fit(..., patients=)")
     partition = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
     columns = {"label": rows.label, "owner": rows.owner, "patient": rows.patient}
     return {"partition": partition, **{key: name for key, name in columns.items() if name is not None}}
+
+
+def completed(table: dict[str, Any], seed: int, source: Source) -> Scenario:
+    """The scenario with the teachers and the queries that it leaves out, from public rows alone.
+
+    Raises
+    ------
+    ConfigError, NotEnoughParties, DataError
+    """
+    federation = {**table["federation"]}
+    table = {**table, "federation": federation}
+    if "teachers_per_party" not in federation:
+        federation["teachers_per_party"] = _teachers(without_mechanism(table, "Council"), seed, source)
+    budget = {**federation.get("query_budget", {})}
+    if "queries" not in budget:
+        known = without_mechanism(table, "Council")
+        different = len(np.unique(queries(*divided_data(known, seed, source)), axis=0))
+        budget["queries"] = min(different, MOST_QUERIES, known.simulation.most_queries)
+    federation["query_budget"] = {"answers": budget["queries"], **budget}
+    return validate(table, Scenario, "Council")
+
+
+def _teachers(scenario: Scenario, seed: int, source: Source) -> int:
+    """Of each owner. A record or a patient moves the votes of two at most, so more of them drown the noise: as many as
+    the rows of a public owner allow, in the median. A whole owner moves all of its votes: it has one."""
+    if scenario.federation.privacy.unit is Unit.PARTY:
+        return 1
+    source, partition = divided_source(scenario, seed, source)
+    public = source.owner[np.concatenate([partition.queries, partition.test])]
+    sizes = np.unique(public, return_counts=True)[1]
+    return int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_TEACHERS)) if len(sizes) > 1 else 1

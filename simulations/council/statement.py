@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from consilium.accounting.target import worst_case
-from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
 from consilium.report.words import delta_text
-from consilium.simulations.manifest import LEDGER
-
-_TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +21,11 @@ class PrivacyStatement:
     """The promise, fixed before anything was asked: a worst case over all votes, never a function of them.
 
     epsilon, delta : what is promised of one fit, and the one to publish.
-    unit, relation : whose data it is about, and what may change of them.
-    towards : "student" or "coordinator", who sees what the promise covers. votes : how they were collected.
+    unit, relation : whose data it is about, and what may change of them. collection : of the votes.
     noise : "system", or "seeded", which protects nobody.
     fits, epsilon_of_all_fits, delta_of_all_fits : the same estimator fitted again on rows of the same owners: releases
         add up, by basic composition (the sums).
-    epsilon_student : towards whoever sees what is released; less than `epsilon` where that is about the coordinator.
-    epsilon_nodes : towards the coordinator, who sees noisy sums; None where it sees exact sums, or votes.
+    epsilon_nodes : towards the coordinator, who sees noisy sums; None where it sees votes.
     secret_epsilon_data_dependent : at the votes at hand; a function of them, so telling it tells about them. It is in
         no text and no picture of the run.
     """
@@ -42,10 +34,8 @@ class PrivacyStatement:
     delta: float
     unit: str
     relation: str
-    towards: str
     collection: CollectionMode
     noise: str
-    epsilon_student: float
     epsilon_nodes: float | None
     secret_epsilon_data_dependent: float | None = field(repr=False, compare=False)
     fits: int = 1
@@ -53,24 +43,23 @@ class PrivacyStatement:
     delta_of_all_fits: float = 0.0
 
     @classmethod
-    def of(cls, privacy: Mapping[str, Any], before: tuple[tuple[float, float], ...] = ()) -> PrivacyStatement:
-        """From the block `privacy` of a summary. before: (epsilon, delta) of earlier fits on the same owners."""
+    def of(cls, privacy: Mapping[str, Any], before: Sequence[Charge] = ()) -> PrivacyStatement:
+        """From the block `privacy` of a summary. before: earlier fits on the same owners."""
         epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
         secret = privacy.get("epsilon_data_dependent")
+        known = privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes")
         return cls(
             epsilon=epsilon,
             delta=delta,
             unit=str(privacy["unit"]),
             relation=str(privacy["relation"]),
-            towards=str(privacy["towards"]),
             collection=privacy["collection"],
             noise=str(privacy["noise"]),
-            epsilon_student=number(privacy, "epsilon_student"),
-            epsilon_nodes=_towards_nodes(privacy, epsilon),
+            epsilon_nodes=number(privacy, "epsilon_nodes") if known else None,
             secret_epsilon_data_dependent=None if secret is None else float(secret),
             fits=1 + len(before),
-            epsilon_of_all_fits=epsilon + sum(earlier for earlier, _ in before),
-            delta_of_all_fits=delta + sum(earlier for _, earlier in before),
+            epsilon_of_all_fits=epsilon + sum(earlier.epsilon for earlier in before),
+            delta_of_all_fits=delta + sum(earlier.delta for earlier in before),
         )
 
     @property
@@ -80,20 +69,13 @@ class PrivacyStatement:
 
     def lines(self) -> list[str]:
         """For people; nothing secret in it."""
-        whom = (
-            "student" if self.collection == "plaintext" else self.towards
-        )  # which sees votes, whatever noise comes later
         lines = [
             f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
             " promised before anything was asked",
             f"unit: {self.relation}",
-            f"towards {_TOWARDS[whom]}; collection: {self.collection}",
+            f"towards whoever sees the student or what was released; collection: {self.collection}",
+            Disclosure(ReleaseKind.WINNER, self.collection).towards_nodes(self.epsilon_nodes or 0),
         ]
-        if whom == "student":
-            seen = Disclosure(ReleaseKind.WINNER, self.collection)
-            lines.append(seen.towards_nodes(self.epsilon_nodes or 0))
-        else:
-            lines.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")
         if self.fits > 1:
             lines.append(
                 f"fitted {self.fits} times on the same owners: together epsilon at most"
@@ -105,46 +87,17 @@ class PrivacyStatement:
         return "\n".join(self.lines())
 
 
-def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
-    """`PrivacyStatement.epsilon_nodes`, of a block `privacy` of any version."""
-    if privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes"):
-        return number(privacy, "epsilon_nodes")
-    return promised if privacy["collection"] != "plaintext" and privacy["towards"] == "coordinator" else None
-
-
 @dataclass(frozen=True)
 class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
+    """The promise of one fit. owners: their names; None where rows were dealt at random: anybody may be meant."""
 
     epsilon: float
     delta: float
     owners: frozenset[str] | None = field(repr=False)
 
-    @classmethod
-    def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
-        """Of a fit that is about to begin."""
-        delta = federation.privacy.delta
-        epsilon = worst_case(federation.promised_events(), delta).epsilon
-        return cls(epsilon, delta, None if owners is None else frozenset(owners))
-
     def concerns(self, other: Charge) -> bool:
         """Whether somebody may have rows in both fits."""
         return self.owners is None or other.owners is None or bool(self.owners & other.owners)
-
-
-@dataclass(frozen=True)
-class Spending:
-    """All charges of an object's fits, in order."""
-
-    charges: tuple[Charge, ...] = ()
-
-    def with_run(self, charge: Charge, run_dir: Path) -> Spending:
-        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
-        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
-
-    def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
-        """(epsilon, delta) of the charges but the last that concern the owners of this one, which is the last."""
-        return tuple((earlier.epsilon, earlier.delta) for earlier in self.charges[:-1] if earlier.concerns(charge))
 
 
 @dataclass(frozen=True)

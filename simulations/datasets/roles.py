@@ -147,7 +147,7 @@ def labels_of(
     DataError : a label that is no class, one class only, a measurement or an identifier.
     """
     for key, declared in (("data.label_values", list(values)), ("data.classes", list(classes))):
-        unknown = np.flatnonzero(~texts.is_in(declared)) if declared else ()
+        unknown = np.flatnonzero(~texts.is_in(declared)) if declared else np.zeros(0, dtype=np.int64)
         if len(unknown):
             raise DataError(
                 f"{places.first(unknown)}: {column} is {texts[int(unknown[0])]!r}, which {key} does not have:"

@@ -29,8 +29,8 @@ from consilium.simulations.engines.flower import (
 )
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.engines.process import Worker
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import SaidRequest
+from consilium.simulations.simulated import Population
 
 POLL_SECONDS = 0.05
 MOST_REPLIES = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import numpy as np
 from flwr.app import Context, Message, RecordDict
@@ -13,16 +14,17 @@ from flwr.clientapp import ClientApp
 from consilium.aggregator.client_app import aggregator
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
-from consilium.node.answering import refusal_for
+from consilium.node.answering import AnsweringNode, refusal_for
 from consilium.party.client_app import log, party
 from consilium.party.node import PartyNode
 from consilium.party.voting import Latest
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import SaidRequest, said_reply
+from consilium.simulations.simulated import Population
 
+N = TypeVar("N")
 Node = PartyNode | AggregatorNode
 Opened = Callable[[Context], AbstractContextManager[Node]]
 """The node that the context is of, while the context manager is open."""
@@ -82,7 +84,10 @@ def _request(content: RecordDict, model: type[WireModel]) -> WireModel:
 def _reply(node: Node, request: WireModel) -> RecordDict:
     if isinstance(node, PartyNode) and isinstance(request, SaidRequest):
         return to_record(said_reply(node, request))
-    answering = party if isinstance(node, PartyNode) else aggregator
-    if type(request) not in answering.answers:
+    return _of_kind(party, node, request) if isinstance(node, PartyNode) else _of_kind(aggregator, node, request)
+
+
+def _of_kind(kind: AnsweringNode[N], node: N, request: WireModel) -> RecordDict:
+    if type(request) not in kind.answers:
         return refusal_to_record(Refusal(rule=Rule.NODE_KIND))
-    return answering.reply(node, request)
+    return kind.reply(node, request)

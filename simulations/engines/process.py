@@ -36,7 +36,7 @@ class Worker:
         if sys.platform != "linux":
             return [cls(teacher) for _ in range(count)]
         process, connections = _launched(count)
-        workers = [cls.__new__(cls) for _ in range(count)]
+        workers: list[Worker] = [cls.__new__(cls) for _ in range(count)]
         for number, (worker, connection) in enumerate(zip(workers, connections, strict=True)):
             worker._take(process, connection, None if number else process.pid, teacher)
         return workers

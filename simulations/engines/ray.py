@@ -22,8 +22,8 @@ from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, super_link
 from consilium.simulations.engines.process import search_path
 from consilium.simulations.engines.ray_app import FOLDER, RUN_DIR, heard_in, lay_out
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import Heard
+from consilium.simulations.simulated import Population
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 

@@ -5,6 +5,7 @@ Both read one folder, which all machines of the cluster see, and whose name stan
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,15 +20,16 @@ from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import Heard
+from consilium.simulations.simulated import Population
 
 FOLDER, RUN_DIR = "folder", "run-dir"
 """Keys of the run configuration."""
 FEDERATION, HEARD = "federation.pickle", "heard.pickle"
 STORE, CONTENT = "store", "content"
 """Record of a node's context, and its key, with what a party remembers."""
-TRIES = 4
+TRIES, FEW = 6, 16
+"""Times that a message is sent, and messages that are sent together after some were lost."""
 server = ServerApp()
 
 
@@ -54,7 +56,10 @@ def heard_in(folder: Path) -> Heard:
 
 class SendsAgain:
     """See `Transport`: of a simulation, in which nobody is away. A node that did not answer was in a process that
-    ended, and Flower hands such a process further messages: each is sent again, up to `TRIES` times in all."""
+    ended: it is asked again, up to `TRIES` times in all.
+
+    Flower hands such a process further messages, which fail at once, while others work. So after a loss few messages
+    are sent at a time, as many as were answered last: these find the processes that live, which came back last."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -67,18 +72,20 @@ class SendsAgain:
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """See `Transport`."""
-        left, done = dict(requests), 0
-        for last in (number == TRIES for number in range(1, TRIES + 1)):
-            again: dict[int, WireModel] = {}
-            for node, reply in self._inner.exchange(left, timeout, _untold):
-                if isinstance(reply, Failure) and reply.silent and not last:
-                    again[node] = requests[node]
+        left, at_once, done = list(requests), len(requests), 0
+        tries = Counter[int]()
+        while left:
+            now, left, before = left[:at_once], left[at_once:], done
+            for node, reply in self._inner.exchange({node: requests[node] for node in now}, timeout, _untold):
+                tries[node] += 1
+                if isinstance(reply, Failure) and reply.silent and tries[node] < TRIES:
+                    left.append(node)
                     continue
                 done += 1
                 on_reply(done, len(requests))
                 yield node, reply
-            if not (left := again):
-                return
+            if done - before < len(now):
+                at_once = min(done - before or 2 * at_once, FEW)
 
 
 def _untold(done: int, total: int) -> None:

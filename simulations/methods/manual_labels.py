@@ -190,7 +190,7 @@ class HandLabels:
         self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: HandLabelMode
     ) -> None:
         self._public, self._spec, self._asked = public, spec, queried
-        self._by_rows = spec.selection in BY_ROWS
+        self._by_rows = spec.selection == BY_ROWS
         self._mode: HandLabelMode = mode
         self._classes = len(public.schema.classes)
         self._lots = [by_lot(seed, draw, len(public.labels)) for draw in range(MOST_DRAWS[mode])]

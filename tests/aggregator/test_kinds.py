@@ -1,4 +1,4 @@
-"""Two kinds of nodes behind one coordinator: each refuses what is for the other; a home says which one a node is."""
+"""Two kinds of nodes behind one coordinator: each refuses what is for the other."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-from consilium import node_app
 from consilium.aggregator import client_app as aggregator
 from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
 from consilium.party import client_app as party
-from consilium.protocol.messages import HelloReply
-from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
-from consilium.sums.aggregators.wire import AggregatorReply
 from tests.aggregator.test_node import Board
-from tests.federation import hello_of, make_config
 
 
 def call(app: Any, home: Path, kind: str, content: RecordDict | None = None) -> Message:
@@ -51,19 +47,6 @@ def test_a_greeting_is_no_trouble_and_any_other_stray_message_is(tmp_path: Path,
 def test_each_kind_of_message_is_for_one_kind_of_node() -> None:
     assert not {*TO_AGGREGATORS} & {*TO_PARTIES}
     assert "query.va_upload" in TO_PARTIES
-
-
-def test_a_home_says_what_a_node_is(tmp_path: Path) -> None:
-    board = Board(tmp_path)
-    hello = to_record(board.hello())
-    reply = call(node_app.app, board.home, "query.va_hello", hello)
-    assert from_record(reply.content, AggregatorReply).name == "board"
-    home = tmp_path / "parties" / "00001"
-    assert refusal_from_record(call(node_app.app, home, "query.va_hello", hello).content) == Refusal(
-        rule=Rule.NODE_KIND
-    )
-    reply = call(node_app.app, home, "query.hello", to_record(hello_of(make_config())))
-    assert from_record(reply.content, HelloReply).party == "p01"
 
 
 def test_no_exception_text_travels(tmp_path: Path, monkeypatch, caplog) -> None:

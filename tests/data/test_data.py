@@ -7,6 +7,7 @@ What `party dry-run` reads is what a party trains on: the mapping of `party.toml
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 import tomli_w
 
 from consilium.data.mapping import DataRules
-from consilium.data.private_rows import DataReport, FileRows, Rows
+from consilium.data.private_rows import DataReport, FileRows, MemoryRows, Rows
 from consilium.party.node import PartyNode
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.schema import Range, Schema
@@ -149,3 +150,25 @@ def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> No
         votes.append(party.vote(vote(x)).choices)
     assert (votes[0] == votes[1]).all()
     assert len(np.unique(votes[0][:, 0])) > 1
+
+
+@pytest.mark.parametrize("wrong", [None, "nan", "class"])
+def test_rows_in_memory_are_read_as_those_of_a_file(tmp_path: Path, caplog, wrong: str | None) -> None:
+    """Whether or not they go the short way, which is of plain tables, where nobody looks for what is odd."""
+    caplog.set_level(logging.ERROR, "consilium.party.remarks")
+    with np.load(save(tmp_path / "a.npz")) as file:
+        table = dict(file)
+    if wrong == "nan":
+        table["x"][1, 0] = np.nan
+    if wrong == "class":
+        table["classes"] = np.array(["well", "unheard"])
+    np.savez(tmp_path / "a.npz", **table)
+    outcomes = []
+    for source in (MemoryRows(table), FileRows(tmp_path / "a.npz")):
+        try:
+            rows = source.read(SCHEMA)
+            outcomes.append([rows.x.tobytes(), rows.y.tobytes(), rows.identities.tobytes()])
+        except Refused as error:
+            outcomes.append(error.refusal)
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(outcomes[0], Refusal) is bool(wrong)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.data.cells import Wanted, read_cells
 from consilium.data.encoding import DeclaredColumn, encode, infer
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import FileRows
@@ -68,6 +69,9 @@ def test_1_numbers_keep_all_digits_at_a_party(tmp_path: Path, values: list[Any],
     rows, report = FileRows(path, DataRules.model_validate(codes)).report(schema)
     assert rows is not None and report.problems == ()
     np.testing.assert_allclose(np.diff(rows.x[:, 0] * schema.scale[0]), [1.0, 1.0, 1.0], atol=1e-5)
+    assert len(np.unique(rows.identities, axis=0)) == 4
+    read = read_cells(pl.Series(values), Wanted("a", "a", offset=-float(values[0])))
+    assert np.diff(read.values).tolist() == [1.0, 1.0, 1.0]
 
 
 HELD: dict[str, tuple[Callable[[], Any], list[str | None]]] = {

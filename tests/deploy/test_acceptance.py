@@ -29,7 +29,6 @@ from consilium.party.deployed import PARTY
 from consilium.party.expectation import check_is_accepted
 from consilium.party.home import LIMITS as LIMITS_OF_PARTY
 from consilium.party.home import Policy, open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record
@@ -147,7 +146,7 @@ TABLE = {
     "most_queries": 40,
     "unit": "record",
     "neighbouring": "replace",
-    "most_epsilon": 86.33,
+    "most_epsilon": 123.45,
     "delta": 1e-05,
 }
 """A table [policy]."""
@@ -166,7 +165,7 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
     assert refusal.limit is None and refusal.requested is None
     shown = by_script(kit)
     assert shown.exit_code == 2
-    assert "86.33" not in shown.stdout
+    assert "123.45" not in shown.stdout
     assert not (kit / POLICY_FILE).exists()
     table = tomllib.loads((kit / "party.toml").read_text())
     (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": TABLE}))
@@ -305,7 +304,7 @@ def test_the_page_has_the_guarantee_towards_each(sent: Path) -> None:
         number = {
             whom: float(re.findall(r"epsilon at most (\S+) at", words)[0]) for whom, words in asked.guarantees.items()
         }
-        assert number["the student"] == pytest.approx(85.5, abs=0.1)
+        assert number["the student"] == pytest.approx(39.1, abs=0.1)
         assert number["the student"] < number["the coordinator"] == number["the second aggregator"]
         needed = {line.key: line.requested for line in asked.lines}
         assert needed["most_epsilon"] == pytest.approx(number["the coordinator"], rel=0.01)  # what it is charged
@@ -328,7 +327,7 @@ def test_what_is_accepted_is_just_enough(out: Path) -> None:
         if line.requested is not None and line.key in allowed:
             assert allowed[line.key] == line.requested, line.key
     assert allowed["least_rows_per_teacher"] == 20  # nothing is asked: the default
-    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(85.48, abs=0.02)
+    assert node_at(out / NAME).settings.policy.most_epsilon == pytest.approx(113.74, abs=0.02)
 
 
 # The people's own limits.
@@ -349,9 +348,9 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
     limit(kit, collection="secure")
     assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "secure"}
     (kit / POLICY_FILE).unlink()
-    limit(kit, most_epsilon=86.0, most_queries=40)  # the control
+    limit(kit, most_epsilon=114.0, most_queries=40)  # the control
     assert by_script(kit, *looser(kit)).exit_code == 0
-    assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 86.0, "most_queries": 40}
+    assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 114.0, "most_queries": 40}
 
 
 def test_a_limit_that_becomes_stricter_stops_the_node(kit: Path) -> None:
@@ -394,12 +393,12 @@ def _fields(kit: Path) -> dict[str, Any]:
 
 
 def answer_all(kit: Path) -> None:
-    home = open_home(kit)
-    terms, count = home.pinned_terms(), home.policy.most_queries
-    assert terms is not None
-    node = PartyNode(home)
+    node = node_at(kit)
     node.hello(HelloRequest(**_fields(kit)))
-    node.spend.charge(terms, "t", [f"{at:064x}" for at in range(count)], home.policy)
+    policy, pinned = node.settings.policy, node.settings.pinned
+    assert pinned is not None
+    ids = [f"{at:064x}" for at in range(policy.most_queries)]
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
 
 
 def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:
@@ -417,7 +416,7 @@ def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:
     assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
     page = by_script(kit, "most_epsilon", "most_queries")
     assert page.exit_code == 0, page.stderr
-    assert "1; 40 questions answered, epsilon at most 85.47" in page.stdout
+    assert "1; 40 questions answered, epsilon at most 113.7" in page.stdout
     assert from_record(hello(kit), HelloReply).party == "ward-a"
     assert policy_of(kit)["most_queries"] == 80
 

@@ -9,12 +9,10 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from consilium.models.evaluation import (
     area_under_curve,
-    at_threshold,
     calibration,
     calibration_error,
     operating_point,
     outranked,
-    recall_at_specificity,
     threshold_for,
 )
 
@@ -89,22 +87,10 @@ def test_the_threshold_flags_the_share(scores: list[float], share: float, flagge
     assert int((np.array(scores) > threshold_for(np.array(scores), share)).sum()) == flagged
 
 
-def test_recall_at_a_specificity_is_the_best_of_all_thresholds() -> None:
-    generator = np.random.default_rng(2)
-    positive = generator.random(300) < 0.3
-    scores = np.round(generator.normal(size=300) + positive, 1)
-    for least in (0.5, 0.8, 0.9, 1.0):
-        every = [at_threshold(scores, positive, threshold) for threshold in [-10.0, *np.unique(scores)]]
-        expected = max(found["recall"] for found in every if found["specificity"] >= least - 1e-12)
-        assert recall_at_specificity(scores, positive, least) == expected
-
-
 def test_the_operating_point() -> None:
     p, y = binary([0.1, 0.4, 0.35, 0.8]), np.array([0, 1, 0, 1])
     found = operating_point(p, y, TWO, 0.38)
     assert found is not None
-    assert found["recall_at_specificity"] == {"0.8": 1.0, "0.9": 1.0}
-    del found["recall_at_specificity"]
     assert found == {
         "class": "ill",
         "threshold": 0.38,

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from consilium.models.images.pixels import DIGITS, NONE, OBJECTS, Distortion, Pixels, _bicubic
+from consilium.models.keys import TorchKeys
 from consilium.models.torch_classifier import TorchClassifier
 from consilium.student.learn import train
 from tests.models.digits import digits
@@ -110,6 +111,7 @@ class Kernels(nn.Module):
 
 def test_a_module_of_ones_own_gets_three_channels() -> None:
     x, y = hues(60)
-    model = TorchClassifier(Kernels, images=True, epochs=10, learning_rate=0.01).fit(x, y)
+    keys = TorchKeys(factory="a:b", images=True, epochs=10, learning_rate=0.01)
+    model = TorchClassifier(keys, Kernels).fit(x, y)
     assert model.module_.told == (3, 8, 8)
     assert (model.predict(x) == y).mean() > 0.9

@@ -10,8 +10,6 @@ from typing import Any
 from tests.rooms import ROOMS, ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-BUNDLED = set(ROOMS) - {"simulations", "student"}
-"""A node trains and votes; it simulates nothing, and no student runs in it."""
 
 
 def rooms_in(names: list[str]) -> set[str]:
@@ -22,10 +20,6 @@ def test_what_is_built_has_every_room() -> None:
     build = PROJECT["hatch"]["build"]
     assert rooms_in(build["only-include"]) == set(ROOMS)
     assert build["targets"]["wheel"]["sources"] == {room: f"consilium/{room}" for room in ROOMS}
-
-
-def test_a_bundle_has_those_of_a_node() -> None:
-    assert rooms_in(PROJECT["flwr"]["app"]["fab-include"]) == BUNDLED
 
 
 def test_every_room_has_its_layer() -> None:

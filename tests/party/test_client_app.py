@@ -72,10 +72,9 @@ def test_a_broken_policy_file_refuses_without_its_text(tmp_path: Path) -> None:
     assert refusal == Refusal(rule=Rule.POLICY)
 
 
-def test_the_coordinator_cannot_say_where_a_deployed_home_is() -> None:
-    run_config = {"party-root": "/somewhere/else"}
-    assert home_folder(context({"home": "/srv/home", "partition-id": 3}, run_config)) == Path("/srv/home")
-    assert home_folder(context({"partition-id": 3}, run_config)) == Path("/somewhere/else/00003")
+def test_only_the_node_says_where_its_home_is() -> None:
+    run_config = {"home": "/somewhere/else"}
+    assert home_folder(context({"home": "/srv/home"}, run_config)) == Path("/srv/home")
     with pytest.raises(ConfigError, match="no home"):
         home_folder(context({}, run_config))
 

@@ -18,11 +18,9 @@ from markupsafe import Markup
 from consilium.accounting.guarantees import Kind
 from consilium.report import charts, exhibits, page, words
 from consilium.report.charts import (
-    FILE_STYLE,
     LOOKS,
     MOST_POINTS,
     Axis,
-    Drawing,
     Key,
     RuleAcross,
     Series,
@@ -35,11 +33,10 @@ from consilium.report.charts import (
     lines_chart,
     rows_axis,
     rows_chart,
-    svg_file,
     thin,
 )
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, published
-from consilium.report.page import Page, as_html, style
+from consilium.report.page import Page, as_html
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
 from consilium.simulations.report.class_by_class import roc_chart
 from consilium.simulations.report.guarantees import guarantee_rows
@@ -48,12 +45,6 @@ from consilium.simulations.report.results import learning_chart, outcome_chart
 from tests.simulations.report.cases import guarantee, run
 
 HOSTILE = "<script>alert(1)</script>\"'&"
-
-
-def both(drawing: Drawing) -> list[str]:
-    """The chart as HTML, and as a file without its heading."""
-    plain = svg_file("title", [("", drawing)]).split("?>", 1)[1].replace(' xmlns="http://www.w3.org/2000/svg"', "")
-    return [str(drawing.html), plain]
 
 
 def marks(drawn: str, name: str) -> list[dict[str, str]]:
@@ -78,7 +69,7 @@ def test_examples_in_the_text_are_true(module: ModuleType) -> None:
 
 
 def agreed(shares: np.ndarray, yes: np.ndarray) -> str:
-    return str(histogram(shares, yes, ("share", "queries"), ("answered", "abstained")).html)
+    return str(histogram(shares, yes, ("share", "queries"), ("answered", "abstained")))
 
 
 @pytest.mark.parametrize("parties", [3, 207])
@@ -117,7 +108,7 @@ def curve(spent: np.ndarray, secret: np.ndarray | None, guaranteed: float) -> st
     claims = {**data.guarantees, "guarantee": guarantee(Kind.WORST_CASE, guaranteed)}
     drawn = privacy_curve(data, guarantee_rows(claims)["guarantee"])
     assert drawn.secret and drawn.chart is not None
-    return str(drawn.chart.parts[0][1].html)
+    return str(drawn.chart.parts[0][1])
 
 
 def test_a_staircase_is_drawn_through_the_points_where_it_was_evaluated() -> None:
@@ -140,25 +131,25 @@ def test_the_privacy_curve_has_the_secret_line_only_if_given() -> None:
 @pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.985, 0.995), (1.0, 1.0)])
 def test_no_tick_stands_above_one(low: float, high: float) -> None:
     rows = [ValueRow("a", low, None, "-"), ValueRow("b", high, None, "-")]
-    drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)).html)
+    drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)))
     ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", drawn)]
     assert 1 <= len(ticks) <= 6 and min(ticks) >= 0 and max(ticks) <= 1
     assert all(0 <= share(circle["cx"]) <= 1 for circle in marks(drawn, "circle"))
 
 
 def test_outcomes_are_written_out() -> None:
-    drawn = str(outcome_chart(1300, 500, 200).html)
+    drawn = str(outcome_chart(1300, 500, 200))
     for text in ("1,300 (65%)", "500 (25%)", "200 (10%)", "never asked"):
         assert text in drawn
     assert [bar["width"] for bar in marks(drawn, "rect")] == ["100%", "38.46%", "15.38%"]
-    assert ">0 (0%)<" in outcome_chart(0, 0, 0).html
-    assert "confirmed" not in drawn and ">4 (40%)<" in outcome_chart(3, 2, 1, 4).html
+    assert ">0 (0%)<" in outcome_chart(0, 0, 0)
+    assert "confirmed" not in drawn and ">4 (40%)<" in outcome_chart(3, 2, 1, 4)
 
 
 @pytest.mark.parametrize("over", ["labels", "epsilon"])
 def test_a_learning_curve_has_every_point_inside(over: str) -> None:
     points = [{over: at, "value": 0.6 + at / 1e4, "interval": [0.55, 0.65]} for at in (3, 30, 300, 2000)]
-    (line,) = places(str(learning_chart(points, over, ("x", "y")).html))
+    (line,) = places(str(learning_chart(points, over, ("x", "y"))))
     assert len(line) == 4 and all(0 < x < 1 and 0 < y < 1 for x, y in line)
     steps = np.diff([x for x, _ in line])
     assert steps[0] == pytest.approx(steps[1], abs=2e-3)  # tenfold is tenfold
@@ -171,10 +162,8 @@ def test_what_is_written_is_escaped() -> None:
         roc_chart([{"name": HOSTILE, "auc": 0.5, "found": [0.0, 1.0]}]),
     ]
     for drawing in drawings:
-        assert HOSTILE in "".join(ElementTree.fromstring(f"<div>{drawing.html}</div>").itertext())
-        file = svg_file(HOSTILE, [(HOSTILE, drawing)])
-        assert "<script" not in str(drawing.html) + file
-        ElementTree.fromstring(file)
+        assert HOSTILE in "".join(ElementTree.fromstring(f"<div>{drawing}</div>").itertext())
+        assert "<script" not in drawing
 
 
 def test_lines_go_through_their_values_with_their_intervals() -> None:
@@ -182,13 +171,13 @@ def test_lines_go_through_their_values_with_their_intervals() -> None:
     axis = Axis(0.0, 0.5)
     across = axis_over([1.0, 10.0, 100.0], "")
     assert across.log
-    for drawn in both(lines_chart(series, ("x", "y"), y=axis)):
-        (line,) = places(drawn)
-        assert [x for x, _ in line] == pytest.approx([across.place(value) for value in (1, 10, 100)], abs=1e-3)
-        assert [y for _, y in line] == pytest.approx([0.4, 0.8, 0.6], abs=1e-3)
-        bars = [each for each in marks(drawn, "line") if each.get("y1") != each.get("y2")]
-        found = [(1 - share(each["y1"]), 1 - share(each["y2"])) for each in bars]
-        assert found == [pytest.approx((0.2, 0.6)), pytest.approx((0.5, 0.7))]
+    drawn = str(lines_chart(series, ("x", "y"), y=axis))
+    (line,) = places(drawn)
+    assert [x for x, _ in line] == pytest.approx([across.place(value) for value in (1, 10, 100)], abs=1e-3)
+    assert [y for _, y in line] == pytest.approx([0.4, 0.8, 0.6], abs=1e-3)
+    bars = [each for each in marks(drawn, "line") if each.get("y1") != each.get("y2")]
+    found = [(1 - share(each["y1"]), 1 - share(each["y2"])) for each in bars]
+    assert found == [pytest.approx((0.2, 0.6)), pytest.approx((0.5, 0.7))]
 
 
 def test_lines_are_told_apart_without_colour() -> None:
@@ -198,21 +187,19 @@ def test_lines_are_told_apart_without_colour() -> None:
         dashes = [look for look in LOOKS if look.split()[0] == colour]
         assert len(dashes) == len(set(dashes))
     shown = lines_chart([Series(look, look, [1.0, 2.0], [0.1, 0.2]) for look in LOOKS], ("", ""))
-    assert all(f">{look}<" in str(shown.html) for look in LOOKS)
+    assert all(f">{look}<" in str(shown) for look in LOOKS)
 
 
 def test_a_cloud_has_its_points_and_its_zero() -> None:
     points = [(10.0, -0.1), (100.0, 0.3)]
-    for drawn in both(cloud_chart(points, ("rows", "gain"), True, [RuleAcross(0.0, key="no gain")])):
-        (path,) = [each["d"] for each in marks(drawn, "path")]
-        found = [
-            tuple(float(part) / 1000 for part in pair.split(" ")) for pair in re.findall(r"M([\d.]+ [\d.]+)h0", path)
-        ]
-        x, y = axis_over([10, 100], "", True), axis_over([-0.1, 0.3, 0.0], "", False)
-        assert found == [pytest.approx((x.place(a), 1 - y.place(b)), abs=1e-3) for a, b in points]
-        zero = [each for each in marks(drawn, "line") if each.get("x2") == "100%"]
-        assert [share(each["y1"]) for each in zero] == [pytest.approx(1 - y.place(0.0), abs=1e-3)]
-        assert "no gain" in drawn
+    drawn = str(cloud_chart(points, ("rows", "gain"), True, [RuleAcross(0.0, key="no gain")]))
+    (path,) = [each["d"] for each in marks(drawn, "path")]
+    found = [tuple(float(part) / 1000 for part in pair.split(" ")) for pair in re.findall(r"M([\d.]+ [\d.]+)h0", path)]
+    x, y = axis_over([10, 100], "", True), axis_over([-0.1, 0.3, 0.0], "", False)
+    assert found == [pytest.approx((x.place(a), 1 - y.place(b)), abs=1e-3) for a, b in points]
+    zero = [each for each in marks(drawn, "line") if each.get("x2") == "100%"]
+    assert [share(each["y1"]) for each in zero] == [pytest.approx(1 - y.place(0.0), abs=1e-3)]
+    assert "no gain" in drawn
 
 
 def test_dots_stand_at_their_values_with_rings_and_words() -> None:
@@ -222,14 +209,14 @@ def test_dots_stand_at_their_values_with_rings_and_words() -> None:
         ValueRow("c", 0.2, (0.1, 0.3), "not significant", faint=True),
     ]
     axis = Axis(0.0, 1.0, ((0.5, "0.5"),))
-    for drawn in both(rows_chart("AUC", rows, axis, zero=True, keys=[Key("ring blue", "floor", "dot")])):
-        circles = [each for each in marks(drawn, "circle") if "%" in each["cx"]]
-        assert [share(each["cx"]) for each in circles] == [0.3, 0.4, 0.2]
-        bars = [(share(each["x1"]), share(each["x2"])) for each in marks(drawn, "line")]
-        assert bars == [(0.5, 0.7), (0.1, 0.3)]
-        assert len(marks(drawn, "path")) == 1  # the diamond
-        assert [each["class"] for each in marks(drawn, "circle")][-1] == "mark fill grey"
-        assert all(text in drawn for text in ("0.600 (0.500 to 0.700)", "not significant", "floor"))
+    drawn = str(rows_chart("AUC", rows, axis, zero=True, keys=[Key("ring blue", "floor", "dot")]))
+    circles = [each for each in marks(drawn, "circle") if "%" in each["cx"]]
+    assert [share(each["cx"]) for each in circles] == [0.3, 0.4, 0.2]
+    bars = [(share(each["x1"]), share(each["x2"])) for each in marks(drawn, "line")]
+    assert bars == [(0.5, 0.7), (0.1, 0.3)]
+    assert len(marks(drawn, "path")) == 1  # the diamond
+    assert [each["class"] for each in marks(drawn, "circle")][-1] == "mark fill grey"
+    assert all(text in drawn for text in ("0.600 (0.500 to 0.700)", "not significant", "floor"))
 
 
 @pytest.mark.parametrize("values", [[0.0], [-1.0, 1.0], [1e-9, 1e9]])
@@ -237,15 +224,6 @@ def test_axes_hold_all_values_with_ticks(values: list[float]) -> None:
     axis = axis_over(values, "")
     assert all(0 < axis.place(value) < 1 for value in values)
     assert all(-1e-6 <= axis.place(value) <= 1 + 1e-6 for value, _ in axis.ticks) and len(axis.ticks) <= 8
-
-
-def test_files_have_the_colours_of_the_page_by_day() -> None:
-    day = dict(re.findall(r"--(\w+): (#\w+)", style().split("@media screen")[0]))
-    stroked = dict(re.findall(r"\.(blue|sky|orange|secret|ink|grey) \{ stroke: (#\w+)", FILE_STYLE))
-    filled = dict(re.findall(r"\.(?:fill\.)?(blue|sky|orange|secret|ink|grey) \{ fill: (#\w+)", FILE_STYLE))
-    assert len(stroked) == 6 and len(filled) == 6
-    assert stroked == {name: day[name] for name in stroked}
-    assert filled == {name: day[name] for name in filled}
 
 
 SECRET = Exhibit(

@@ -22,9 +22,9 @@ from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.simulations.engines.test_engines_agree import quiet
 
 ARGUMENTS = (None, None, 0, "none", None, None, None)

@@ -19,15 +19,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.accounting.events import Mechanism
+from consilium.coordinator import label_service
 from consilium.coordinator.draw import Drawn
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.command_line import consilium
 from tests.simulations.datasets.own import FEDERATION, HOSPITALS, patients, table_keys, write_scenario
 from tests.simulations.test_what_is_secret import PUBLIC_FILES
@@ -84,15 +84,16 @@ def table(world: int) -> pl.DataFrame:
 WORLDS = (nobody, no_rows, without_numbers)
 
 
-def as_charged(self: Any, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
+def as_charged(mechanism: Any, collect: Any, noise: object, *, room: int, **_: object) -> Drawn:
     """The outcome that all worlds have, after votes were collected as ever."""
-    votes, _ = sums(np.arange(queries), 1)
-    generator = np.random.default_rng(queries)
-    if self.name == "histogram":
-        return Drawn.from_counts(generator.integers(-1, 6, votes.shape)).up_to(room)
-    labels = generator.integers(0, 2, queries)
+    votes = collect(1, None).votes
+    generator = np.random.default_rng(len(votes))
+    if mechanism.name == "histogram":
+        counts = generator.integers(-1, 6, votes.shape)
+        return replace(Drawn.winners(counts), counts=counts)
+    labels = generator.integers(0, 2, len(votes))
     labels[:2] = 0, NO_LABEL
-    return Drawn.from_teachers(labels).up_to(room)
+    return Drawn(labels, np.zeros(len(votes), dtype=bool)).up_to(room)
 
 
 @pytest.fixture(scope="module", params=[LABELS, COUNTS], ids=["labels", "counts"])
@@ -101,7 +102,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folders = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(running, "datetime", Clock)
-        patched.setattr(Mechanism, "release", as_charged)
+        patched.setattr(label_service, "draw", as_charged)
         population_of = Population.of
         for number, leave_out in enumerate(WORLDS):
             folder = tmp_path_factory.mktemp(f"world-{number}")

@@ -102,7 +102,7 @@ def test_halves_of_labels_are_rows() -> None:
 
 
 class Votes:
-    def collect(self, queries: Queries, *_: object) -> Counts:
+    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
         votes = np.array([[5, 1] if int(name, 16) % 2 else [2, 4] for name in queries.ids])
         return Counts(votes, ("a", "b", "c"), 6)
 

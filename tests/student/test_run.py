@@ -80,7 +80,7 @@ def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expec
     assert ", ".join(told) == ", ".join([expected, *again])
 
 
-@pytest.mark.parametrize("settings", [{}, {"selection": "k_centre", "rounds": 2}])
+@pytest.mark.parametrize("settings", [{}, {"selection": "typical", "rounds": 2}])
 @pytest.mark.parametrize(("left", "asked"), [(30, 30), (1000, 50)])
 def test_equal_rows_are_asked_once(tmp_path: Path, settings: dict, left: int, asked: int) -> None:
     """A second one has its answer already: a query budget that it used up would be noise for nothing."""

@@ -22,8 +22,8 @@ from consilium.coordinator.ledger import Ledger
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.simulations.study.tiny import SCENARIO, rows
 from tests.workers import Here
 

@@ -75,7 +75,7 @@ def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path
     claims["privacy"]["nodes"] = {**claims["privacy"]["nodes"], "epsilon": privacy["epsilon_student"]}
     path.write_text(json.dumps(claims))
     wrong = [finding.check for finding in audit_path(tmp_path / "run").findings if not finding.holds]
-    assert "coordinator.json: epsilon" in wrong
+    assert "coordinator.json: counts and epsilon" in wrong
 
 
 def records(change: Callable[[dict], None]) -> Callable[[Path], None]:

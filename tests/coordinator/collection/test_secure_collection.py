@@ -312,7 +312,7 @@ def test_a_round_that_was_shown_is_charged_though_the_next_one_fails(cluster) ->
     collector = made.collector(made.ready())
 
     class Breaks:
-        def collect(self, queries, sigma, progress):
+        def collect(self, queries, sigma, progress=None):
             if queries.round == 2:
                 made.transport.faults |= {(index, "query.sa_share"): drop for index in range(5)}
             return collector.collect(queries, sigma, progress)

@@ -65,10 +65,10 @@ class Federation:
 
     def losing(self) -> None:
         """The next answers of two parties do not come."""
-        self.transport.faults = dict.fromkeys(((0, self.kind), (1, self.kind)), drop)
+        self.transport.faults |= dict.fromkeys(((0, self.kind), (1, self.kind)), drop)
 
     def mended(self) -> None:
-        self.transport.faults = {}
+        self.transport.faults.clear()
 
     def answered(self) -> list[int]:
         """Of each party, how many queries it has answered."""
@@ -151,7 +151,7 @@ def test_a_question_that_failed_before_anybody_voted_uses_up_nothing(make: Calla
     federation = make()
     if federation.kind == "query.vote":
         pytest.skip("plaintext votes are asked at once")
-    federation.transport.faults = {(0, "query.sa_share"): drop, (1, "query.sa_share"): drop}
+    federation.transport.faults |= {(0, "query.sa_share"): drop, (1, "query.sa_share"): drop}
     with pytest.raises(ConsiliumError):
         federation.service.ask(rows(0, 7))
     assert federation.ledger.unanswered() == Unanswered()

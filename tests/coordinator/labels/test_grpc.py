@@ -241,7 +241,7 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> No
 class FailsTwice(Votes):
     """As where a party is away for a while."""
 
-    def collect(self, queries, sigma, progress):
+    def collect(self, queries, sigma, progress=None):
         if len(self.asked) < 2:
             self.asked.append(0)
             raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")

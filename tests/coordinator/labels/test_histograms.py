@@ -44,7 +44,7 @@ class Votes:
     def settle(self) -> None:
         pass
 
-    def collect(self, queries, sigma, progress):
+    def collect(self, queries, sigma, progress=None):
         names = tuple(f"p{i}" for i in range(PARTIES))
         return Counts(exact(queries.rows), names, 2 * PARTIES)
 

@@ -46,7 +46,7 @@ class Slow(Votes):
         super().__init__()
         self.go = threading.Event()
 
-    def collect(self, queries, sigma, progress):
+    def collect(self, queries, sigma, progress=None):
         assert self.go.wait(ANSWER)
         return super().collect(queries, sigma, progress)
 

@@ -33,7 +33,7 @@ class Votes:
     def settle(self):
         pass
 
-    def collect(self, queries, sigma, progress):
+    def collect(self, queries, sigma, progress=None):
         self.asked.append(len(queries.rows))
         ones = (np.abs(queries.rows[:, 0]) * 7).astype(np.int64) % (T + 1)
         return Counts(np.column_stack([T - ones, ones]), tuple(f"p{i}" for i in range(T)), T)
@@ -246,7 +246,7 @@ def test_a_ledger_in_memory_says_what_a_file_says(make) -> None:
 
 def test_why_a_request_failed_is_in_the_event_log(make, log, tmp_path) -> None:
     class Fails(Votes):
-        def collect(self, queries, sigma, progress):
+        def collect(self, queries, sigma, progress=None):
             raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
 
     service, ledger, _ = make(Fails())

@@ -38,7 +38,7 @@ T = 100
 class Votes:
     """Four votes in five for a class that the first feature tells; fewer teachers in a request of three rows."""
 
-    def collect(self, queries, sigma, progress):
+    def collect(self, queries, sigma, progress=None):
         rows = queries.rows
         teachers = T if len(rows) != 3 else T - 10
         winner = (rows[:, 0] > 60).astype(int)

@@ -328,7 +328,7 @@ class NoisySumsOf:
     def __init__(self, counts: list[int]) -> None:
         self.counts, self.rounds = counts, []
 
-    def collect(self, queries: Queries, sigma: float, progress: Any) -> Counts:
+    def collect(self, queries: Queries, sigma: float, progress: Any = None) -> Counts:
         count = len(queries.rows)
         self.rounds.append((queries.round, count, sigma))
         return Counts(np.array([self.counts] * count), tuple(f"p{at}" for at in range(9)), 9, sigma=1.0)

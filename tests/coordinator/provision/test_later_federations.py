@@ -13,13 +13,13 @@ from consilium.accounting.target import worst_case
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node.limits import events_of
 from consilium.party.home import open_home
-from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.refusals import Refused, Rule
 from tests.deploy.kits import make_kits
-from tests.federation import UNTOLD
+from tests.federation import UNTOLD, node_at
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def secure(tmp_path_factory) -> Path:
 
 
 def epsilon_of(config: FederationConfig, times: int) -> float:
-    return worst_case([event for _ in range(times) for event in config.promised_events()], config.privacy.delta).epsilon
+    return worst_case(events_of(config.terms().promise) * times, config.privacy.delta).epsilon
 
 
 def hello(kit: Path) -> HelloReply:
@@ -38,17 +38,17 @@ def hello(kit: Path) -> HelloReply:
     terms = home.pinned_terms()
     assert terms is not None
     fields = {"protocol_version": PROTOCOL_VERSION, "ledger": "0" * 64, "batch": 0, "head": "0" * 64, **UNTOLD}
-    return PartyNode(home).hello(HelloRequest(**terms.model_dump(by_alias=False), **fields))
+    return node_at(home).hello(HelloRequest(**terms.model_dump(by_alias=False), **fields))
 
 
 def answer_all(kit: Path) -> None:
     """Charge all queries that the kit's federation may ask."""
-    home = open_home(kit)
-    terms, count = home.pinned_terms(), home.policy.most_queries
-    assert terms is not None
     hello(kit)
-    ids = [f"{at:064x}" for at in range(count)]
-    PartyNode(home).spend.charge(terms, "t", ids, home.policy)
+    node = node_at(kit)
+    policy, pinned = node.settings.policy, node.settings.pinned
+    assert pinned is not None
+    ids = [f"{at:064x}" for at in range(policy.most_queries)]
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
 
 
 def allow(kit: Path, **limits: float) -> None:

@@ -217,7 +217,7 @@ def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp
         ({"rows": {"public": "absent.csv", "classes": ["no", "yes"]}}, PathError, "absent.csv"),
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
         ({"minimum_parties": 4}, ConfigError, "minimum_parties 4"),
-        ({"collection": "secure"}, ConfigError, "noise of sigma 1.5 in 3 shares"),
+        ({**NOISY, "mechanism": {"name": "gnmax", "sigma": 1.5}}, ConfigError, "noise of sigma 1.5 in 3 shares"),
         ({"query_budget": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
         ({"voting_rule": RELATIVE, "rows": SCHEMA}, ConfigError, "relative.*needs public rows"),
     ],

@@ -88,7 +88,9 @@ def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: 
             "creatinine": np.where(generator.random(120) < 0.1, np.nan, generator.normal(1, 0.2, 120)),
         }
     ).with_columns(pl.col("creatinine").fill_nan(None))
-    plan = write_plan(tmp_path, rows={"classes": CLASSES, "public": "table.csv"}, collection="secure")
+    plan = write_plan(
+        tmp_path, rows={"classes": CLASSES, "public": "table.csv", "queries": "table.csv"}, collection="secure"
+    )
     frame.write_csv(tmp_path / "table.csv")
     made = kits.make(plan, tmp_path / "kits")
     assert "creatinine" in made.note

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
+from consilium.models.keys import TorchKeys
 from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import read, write
 from consilium.models.published.model import Published, publish
@@ -38,5 +39,6 @@ def file_of(tmp_path: Path, content: bytes, kind: str = "estimator", **settings:
 def torch_file(tmp_path: Path, factory: str = "", **parameters: Any) -> Path:
     """A trained module in a file, which says that `factory` makes it."""
     path = tmp_path / "torch.safetensors"
-    published(TorchClassifier(strangers.Net, name=factory or None, parameters=parameters, epochs=2), path)
+    keys = TorchKeys(factory=factory or "tests.strangers:Net", parameters=parameters, epochs=2)
+    published(TorchClassifier(keys, strangers.Net), path)
     return path

@@ -25,7 +25,6 @@ from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import BadModel, read, write
 from consilium.models.published.model import load_model, publish
 from consilium.models.published.predict import predict_file
-from consilium.models.torch_classifier import TorchClassifier
 from consilium.protocol.schema import Schema
 from consilium.student.learn import check_trainer
 from tests import strangers
@@ -38,7 +37,7 @@ ROWS = encode(PEOPLE, COLUMNS)[0]
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
     "forest in a pipeline": (lambda: make_pipeline(StandardScaler(), RandomForestClassifier(3)), "estimator"),
-    "logistic regression": (LogisticRegression, "linear"),
+    "logistic regression": (LogisticRegression, "estimator"),
     "forest": (lambda: RandomForestClassifier(3), "estimator"),
     "boosting": (lambda: GradientBoostingClassifier(n_estimators=3), "refused"),
 }
@@ -114,7 +113,8 @@ class TestTorch:
 
     def test_whoever_loads_it_passes_the_factory(self, tmp_path: Path) -> None:
         path = torch_file(tmp_path, hidden=5)
-        trained = published(TorchClassifier(strangers.Net, parameters={"hidden": 5}, epochs=2), tmp_path / "again")
+        keys = TorchStudent(factory="tests.strangers:Net", parameters={"hidden": 5}, epochs=2)
+        trained = published(keys.build(0), tmp_path / "again")
         loaded = load_model(path, factory=strangers.Net)
         assert "tests.strangers:Net" in loaded.needs
         assert (loaded.predict_proba(X) == trained.predict_proba(X)).all()

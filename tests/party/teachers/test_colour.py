@@ -8,7 +8,7 @@ import pytest
 from consilium.data.private_rows import Rows
 from consilium.models.keys import CnnSpec
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.models.teachers import NetworkTeacher, train_many
+from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.schema import Schema, why_no_images
 
@@ -36,18 +36,6 @@ def test_a_teacher_tells_hues_and_one_of_grey_images_does_not(layers: int) -> No
     grey, other_grey = (rows.reshape(-1, SIDE * SIDE, 3).mean(axis=2) for rows in (x, other))
     blind = fit_teachers(spec, Rows(grey, y), [np.arange(150)], [3], 3)[0]
     assert (blind.predict(other_grey) == truth).mean() < 0.55
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-def test_many_at_once_are_what_each_is_alone(layers: int) -> None:
-    spec = SPEC.model_copy(update={"epochs": 2, "dense_layers": layers})
-    x, y = hues(60)
-    parts = [np.arange(25), np.arange(25, 60)]
-    together = train_many(spec, x, y, parts, [5, 6], 3, stacked=True)
-    for teacher, part, seed in zip(together, parts, [5, 6], strict=True):
-        (alone,) = train_many(spec, x, y, [part], [seed], 3, stacked=False)
-        for name, expected in alone.weights.items():
-            np.testing.assert_allclose(teacher.weights[name], expected, atol=2e-4, err_msg=name)
 
 
 def test_the_network_of_the_papers_for_svhn() -> None:

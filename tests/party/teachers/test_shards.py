@@ -15,8 +15,6 @@ from scipy.stats import chi2
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
-from consilium.models import network_training
-from consilium.models.teachers import train_many
 from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
@@ -29,7 +27,6 @@ from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
-from tests.specs import teacher_of
 
 SECRET = bytes(range(32))
 FALSE_ALARMS = 1e-6
@@ -195,33 +192,6 @@ def test_before_one_row_changed_all_teachers(tmp_path: Path, change: str) -> Non
             for name, (rows, labels) in {"d": images(64, seed=5), "d'": (x, y)}.items()
         ]
     assert sum(not (one == other).all() for one, other in zip(*said, strict=True)) == TEACHERS
-
-
-@pytest.mark.parametrize("model", ["mlp", "cnn"])
-def test_a_stack_of_networks_does_not_tell_one_about_the_rows_of_another(model: Any, monkeypatch) -> None:
-    """To the last bit: here the other shard has more rows, larger batches and one class more, or no row at all.
-
-    Not even the shapes, which decide how a library orders its sums, on this machine or another.
-    """
-    shapes: set[Any] = set()
-    vmap = network_training.vmap
-
-    def spy(function: Any) -> Any:
-        def call(weights: Any, *rest: Any) -> Any:
-            shapes.add((tuple(weights["out.weight"].shape), *(tuple(each.shape) for each in rest)))
-            return vmap(function)(weights, *rest)
-
-        return call
-
-    monkeypatch.setattr(network_training, "vmap", spy)
-    spec = teacher_of(model, hidden=8, channels=2, epochs=3, batch=16)
-    x, y = images(110)
-    own = np.flatnonzero(y[:40] != 1)[:13]
-    others = [np.arange(40, 43), np.arange(40, 110), np.flatnonzero(y[:40] == 1), np.zeros(0, dtype=np.int64)]
-    found = [train_many(spec, x, y, [own, other], [1, 2], 3, stacked=True)[0].weights for other in others]
-    for name, expected in found[0].items():
-        assert all((weights[name] == expected).all() for weights in found[1:]), name
-    assert len(shapes) == 1
 
 
 @pytest.mark.parametrize("model", ["ridge", "mlp", "random_forest"])

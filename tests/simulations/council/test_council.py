@@ -59,25 +59,23 @@ class TestFit:
         assert proba.shape == (FRAME.height, 2)
         np.testing.assert_allclose(proba.sum(axis=1), 1)
         assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
-        assert (council.labels_.height, council.n_owners_) == (20, 6)
-        assert council.spread_ == council.run_.summary["noise_spread"]
-        assert 0 <= council.spread_["rank_correlation"] <= 1
+        assert (council.run_.labels.height, council.n_owners_) == (20, 6)
 
     def test_public_labels_bring_the_student_to_them(self, council: Council) -> None:
-        known = fitted(public_labels=10)
+        known = fitted(settings={"student.public_labels": 10})
         assert known.run_.summary["public_labels"]["rows"] == 10
-        assert known.labels_.equals(council.labels_)
+        assert known.run_.labels.equals(council.run_.labels)
 
     def test_owners_with_too_few_rows_are_told(self) -> None:
         """In the words of Python, and for programs; where everybody takes part there is no such warning."""
         few = FRAME.filter((pl.col("hospital") != "H03") | (pl.int_range(pl.len()).over("hospital") < 4))
-        with pytest.warns(UserWarning, match=r"and 5 of them take part: 1 has fewer than least_rows = 10\."):
-            council = fitted(few, least_rows=10, public=["H06", "H07"])
+        with pytest.warns(UserWarning, match=r"and 5 of them take part: 1 has fewer than data.least_rows = 10\."):
+            council = fitted(few, settings={"data.least_rows": 10}, public=["H06", "H07"])
         assert council.n_owners_ == 5
         assert "parties-too-small" in [each["code"] for each in council.run_.warnings]
         assert council.run_.summary["parties_made"] == 6
         assert council.run_.audit()
-        everybody = fitted(few, least_rows=1, public=["H06", "H07"])
+        everybody = fitted(few, settings={"data.least_rows": 1}, public=["H06", "H07"])
         assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
 
     def test_python_hears_all_that_a_run_warns_of_first_that_most_teachers_fail(self) -> None:
@@ -119,13 +117,13 @@ class TestFit:
         first, again, other = council, fitted(), fitted(random_state=1)
         np.testing.assert_array_equal(first.predict_proba(FRAME), again.predict_proba(FRAME))
         assert (first.predict_proba(FRAME) != other.predict_proba(FRAME)).any()
-        noise = [fitted(noise="system").labels_["counts"].to_list() for _ in range(2)]
+        noise = [fitted(noise="system").run_.labels["counts"].to_list() for _ in range(2)]
         assert noise[0] != noise[1]
 
     @pytest.mark.parametrize(
         ("teacher", "student", "kind"),
         [
-            (LogisticRegression(C=0.5), LogisticRegression(), "linear"),
+            (LogisticRegression(C=0.5), LogisticRegression(), "estimator"),
             ("ridge", make_pipeline(StandardScaler(), LogisticRegression()), "estimator"),
         ],
     )
@@ -268,7 +266,7 @@ class TestFit:
 
 def test_before_a_fit_there_is_nothing() -> None:
     council = Council(unit="party")
-    for ask in (lambda: council.predict_proba(FRAME), lambda: council.labels_, lambda: council.report_):
+    for ask in (lambda: council.predict_proba(FRAME), lambda: council.report_):
         with pytest.raises(NotFittedError):
             ask()
 
@@ -285,7 +283,8 @@ def unpicklable() -> Callable[[], Any]:
 
 locked = unpicklable()
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
-    ({"minimum_parties": 50}, {}, TooFewOwners, "Lower minimum_parties, public_share, or least_rows"),
+    ({"settings": {"federation.minimum_parties": 50}}, {}, TooFewOwners, "public_share, or data.least_rows"),
+    ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
     ({"progress": "yes"}, {}, WrongType, "progress is a str"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),

@@ -79,7 +79,7 @@ def test_a_budget_above_the_different_public_rows_is_said_at_once() -> None:
     public = pl.concat([rows.head(10)] * 4)
     with pytest.warns(UserWarning, match=r"allows 20 queries, and (\d|10) different public rows can be asked"):
         council = fitted(public=public)
-    assert council.labels_.height == council.labels_["query_id"].n_unique() <= 10
+    assert council.run_.labels.height == council.run_.labels["query_id"].n_unique() <= 10
 
 
 def test_a_teacher_that_only_this_process_knows_is_refused_in_one_sentence(

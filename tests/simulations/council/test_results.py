@@ -16,7 +16,7 @@ from consilium.protocol.errors import ConsiliumError, DataError, PathError
 from consilium.simulations.council.card import afterwards, in_short, terminal, verdict
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.runs import Run, load_run
-from consilium.simulations.council.statement import PrivacyStatement
+from consilium.simulations.council.statement import Charge, PrivacyStatement
 from tests.simulations.council.warm import QUICK, hospitals, quick_fits
 
 FRAME = hospitals()
@@ -34,8 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 @pytest.mark.slow
 class TestRun:
     def test_tables_are_those_of_the_folder(self, run: Run) -> None:
-        assert run.votes_asked.height == run.summary["queries"]["asked"] == run.labels.height
-        assert run.votes_asked["secret_epsilon_spent"].is_sorted()
+        assert run.summary["queries"]["asked"] == run.labels.height
         assert run.by_party.columns == ["party", "rows", "accuracy", "auc"]
         assert run.by_party["rows"].to_list() == [20] * 6
         auc = run.metrics.filter((pl.col("name") == "student") & (pl.col("metric") == "auc"))["value"].item()
@@ -121,7 +120,7 @@ def test_the_verdict_follows_from_the_promise(changed: dict[str, object], words:
 
 
 def test_the_verdict_is_of_all_fits_together() -> None:
-    again = PrivacyStatement.of(BLOCK, before=((0.8, 1e-5),))
+    again = PrivacyStatement.of(BLOCK, before=[Charge(0.8, 1e-5, None)])
     assert verdict(again, parties=100) == "moderate protection"
 
 

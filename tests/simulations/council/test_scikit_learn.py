@@ -13,7 +13,7 @@ from tests.simulations.council.warm import QUICK, quick_fits
 
 pytestmark = pytest.mark.slow
 
-SMALL = {**QUICK, "parties": 2, "public_share": 0.6, "if_hopeless": "warn"}
+SMALL = {**QUICK, "parties": 2, "public_share": 0.6}
 """The checks have 10 to 150 rows, some of noise, no owners: two parties by lot, enough public ones for the classes."""
 NEEDS_CLASSES = {
     "check_dict_unchanged",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import sys
 import threading
@@ -16,7 +15,6 @@ import polars as pl
 import pytest
 from flwr.app import Message, RecordDict
 
-import consilium
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.protocol.errors import NotEnoughParties
 from consilium.simulations.beside import Finished, Task
@@ -26,53 +24,11 @@ from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.said import Heard
+from consilium.simulations.simulated import Population
 from tests.simulations.methods.cases import SEED, few
 
-ROOT = Path(consilium.__file__).parents[1]
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
-
-SABOTAGE = """
-import os, signal, time
-import consilium.party.node
-from consilium.party.node import PartyNode
-modes = dict(part.split("=") for part in os.environ["SABOTAGE"].split())
-
-def spoiled(name):
-    real = getattr(PartyNode, name)
-    def method(self, request):
-        mode, flag = modes.get(f"{self.settings.name}.{name}"), os.environ["FLAG"]
-        if mode == "die" or mode == "once" and not os.path.exists(flag):
-            open(flag, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if mode == "raise":
-            raise RuntimeError("patient 4711")
-        if mode == "hang":
-            open(flag, "w").close()
-            time.sleep(3600)
-        return real(self, request)
-    setattr(PartyNode, name, method)
-
-spoiled("train"), spoiled("vote")
-"""
-
-
-@pytest.fixture
-def sabotaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Workers in which parties misbehave; by party and method, how."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    # python runs sitecustomize before anything else
-    (folder / "sabotage.py").write_text(SABOTAGE)
-    (folder / "sitecustomize.py").write_text("import os\nif os.environ.get('SABOTAGE'):\n    import sabotage\n")
-    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
-    monkeypatch.setenv("FLAG", str(tmp_path / "flag"))
-
-    def set_modes(**modes: str) -> None:
-        monkeypatch.setenv("SABOTAGE", " ".join(f"{name.replace('__', '.')}={mode}" for name, mode in modes.items()))
-
-    return set_modes
 
 
 def small(*changes: str) -> Case:
@@ -108,7 +64,7 @@ def test_a_worker_that_is_killed_costs_no_party_and_no_label(
 @pytest.mark.slow
 def test_only_who_ends_its_process_or_raises_is_left_out(tmp_path: Path, sabotaged: Callable[..., None]) -> None:
     case = small()
-    first, second, third, fourth = case.parties[:4]
+    first, second, third = case.parties[:3]
     sabotaged(**{f"{first}__train": "die", f"{second}__vote": "die", f"{third}__vote": "raise"})
     word, left_out, heard = run(case, tmp_path / "run")
     told = {(event["party"], event["stage"]): event["reason"] for event in left_out}

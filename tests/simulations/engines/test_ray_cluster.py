@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import tomli_w
 
 from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
+from consilium.simulations.divide import divide
 from consilium.simulations.engines.ray import RaySpec
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from tests.simulations.methods.cases import few
 from tests.simulations.study.tiny import SCENARIO, rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.proofs]
@@ -54,3 +56,17 @@ def test_a_run_on_a_cluster_is_that_of_the_local_engine(tmp_path: Path, cluster:
     assert labels[0].equals(labels[1])
     assert holds(audit_path(tmp_path / "far").findings)
     assert json.loads((tmp_path / "far/manifest.json").read_text())["ray"] == spec.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("method", ["train", "vote"])
+def test_an_actor_that_is_killed_costs_no_party(tmp_path: Path, sabotaged: Callable[..., None], method: str) -> None:
+    """Flower hands it every further message, and each is sent again."""
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    scenario = few("federation.mechanism={name='gnmax', sigma=8.0}")
+    parties = divide(scenario, 3).parties
+    sabotaged(**{f"{parties[5]}__{method}": "once"})
+    summary = run_scenario("few", scenario, "ray", 3, tmp_path / "run")
+    assert (tmp_path / "flag").exists()
+    assert (summary["parties"], "parties_absent" in summary) == (len(parties), False)
+    (counted,) = json.loads((tmp_path / "run" / "coordinator.json").read_text())["parties_counted"]
+    assert counted == len(parties)

@@ -19,11 +19,11 @@ from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.audit import audit_path
 from consilium.simulations.divide import divide
 from consilium.simulations.engines import ray
-from consilium.simulations.engines.ray_app import HEARD, SendsAgain
+from consilium.simulations.engines.ray_app import HEARD, TRIES, SendsAgain
 from consilium.simulations.federation import SimulatedFederation
-from consilium.simulations.population.simulated import Population
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from tests.federation import make_config
 from tests.simulations.engines.test_engines_agree import quiet
 
@@ -74,7 +74,7 @@ def test_who_is_lost_with_a_process_is_asked_again_and_refusals_are_not() -> Non
     """Nodes 0 to 3 answer in time, node 4 never does."""
     told: list[tuple[int, int]] = []
     requests = dict.fromkeys(range(5), make_config().train_request())
-    replies = list(SendsAgain(Lossy(dict(zip(range(5), [0, 1, 2, 3, 4], strict=True)))).exchange(
+    replies = list(SendsAgain(Lossy(dict(zip(range(5), [0, 1, 2, 3, TRIES], strict=True)))).exchange(
         requests, 1.0, lambda *each: told.append(each)
     ))  # fmt: skip
     assert [node for node, reply in replies if not isinstance(reply, Failure)] == [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from consilium.party.home import PartySettings, Policy
 from consilium.party.node import PartyNode
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
+from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import SimulatedAggregators, identity_of, own_teachers
-from consilium.sums.roster import SumRoster
-
-if TYPE_CHECKING:
-    from consilium.simulations.divide import Case
+from consilium.sums.roster import Roster, VerifiedRoster
 
 FILE = "population.pickle"
 
@@ -48,7 +46,7 @@ class Population:
     policy: Policy
     patients_known: bool
     seed: int
-    roster: SumRoster | None
+    roster: Roster | VerifiedRoster | None
     noise_seed: int | None
     aggregator: Path | None = None
 
