@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import polars as pl
 from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
@@ -59,8 +58,6 @@ from consilium.simulations.study.results import (
 )
 from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.spec import StudySpec, points_of
-from consilium.simulations.study.summaries.sentences import shifts_at
-from consilium.simulations.study.summaries.view import study_view
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -324,15 +321,13 @@ class _Study:
             for plot, settled in self.settled.items()
             for label, guarantee in settled["guarantees"].items()
         }
-        table = tidy([(plot, method, part.frame) for plot, method, part in self.parts], self.spec, stated)
-        write_results(out, table)
+        write_results(out, tidy([(plot, method, part.frame) for plot, method, part in self.parts], self.spec, stated))
         scored = [(plot, method, part.scores) for plot, method, part in self.parts if part.scores]
         write_row_scores(
             out, {cell_id(plot, method): (self.division[plot.id].data, scores) for plot, method, scores in scored}
         )
         facts = self._facts(seconds, command)
         write_facts(out, facts)
-        divided = study_view(table.filter(pl.col("method") == "division"), facts["axes"])
         return strict(
             {
                 "study": self.spec.name,
@@ -340,7 +335,6 @@ class _Study:
                 **{name: facts[name] for name in ("cells", "found", "failed", "warnings", "seconds")},
                 "cases": len(self.plots),
                 "absent": len(facts["absent"]),
-                "shifts": {shift.label: list(shift.named) for shift in shifts_at(divided)},
                 "results": str(out / RESULTS),
                 "answers": write_study_report(out, out / PAGE),
                 "report": str(out / PAGE),
