@@ -31,7 +31,7 @@ from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.release import Recorded
+from consilium.simulations.release import RecordedVotes
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -182,7 +182,7 @@ def _drawn(
     total = int(votes[0].sum())
     parties = [str(number) for number in range(total // config.teachers_per_party)]
     queries = canonical_queries(learner.queries[rows], len(config.rows.features))
-    collector = Recorded(config, parties, query_ids(queries), lambda places, _: votes[places])
+    collector = RecordedVotes(config, parties, query_ids(queries), lambda places, _: votes[places])
     with closing(Ledger.in_memory(config)) as ledger:
         answers = LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(queries)
     asked = answers.outcomes != Outcome.NOT_ASKED

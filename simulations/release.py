@@ -86,7 +86,7 @@ def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Repl
     def totals(rows: np.ndarray, ids: Sequence[str]) -> np.ndarray:
         return votes.totals(rows, case.parties, digest, ids, classes)
 
-    collector = Recorded(config, case.parties, case.pool_ids, totals)
+    collector = RecordedVotes(config, case.parties, case.pool_ids, totals)
     with closing(Ledger.in_memory(config)) as ledger:
         service = LabelService(config, ledger, collector, noise or noise_for(config), len(case.parties))
         learned = learn(service, pool, spec, case.seed)
@@ -120,7 +120,7 @@ Totals = Callable[[np.ndarray, Sequence[str]], np.ndarray]
 """Places of public rows int64 (n,) and their query ids -> what all parties voted on them, int64 (n, classes)."""
 
 
-class Recorded:
+class RecordedVotes:
     """A `Collector` without parties: it adds up what they said before."""
 
     def __init__(self, config: FederationConfig, parties: Sequence[str], ids: Sequence[str], totals: Totals) -> None:

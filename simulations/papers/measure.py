@@ -31,7 +31,7 @@ from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
-from consilium.simulations.release import Recorded
+from consilium.simulations.release import RecordedVotes
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -220,7 +220,7 @@ def released(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> np.
         query_budget=QueryBudget(queries=count, answers=count),
         simulation=True,
     )
-    collector = Recorded(config, parties, query_ids(rows), lambda places, _: votes[places])
+    collector = RecordedVotes(config, parties, query_ids(rows), lambda places, _: votes[places])
     with closing(Ledger.in_memory(config)) as ledger:
         return LabelService(config, ledger, collector, lambda _: noise, len(parties)).ask(rows).labels
 
