@@ -28,7 +28,6 @@ OTHER_VOTES: dict[str, dict[str, Any]] = {
     "teacher's key": {"federation": {"teacher": {"C": 0.1}}},
     "teachers of a party": {"federation": {"teachers_per_party": 2}},
     "voting_rule": {"federation": {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}},
-    "pool without near rows": {"federation": {"collection": "secure"}},
     "own teachers": {"simulation": {"teachers": [{"share": 0.5, "teacher": {"model": "random_forest"}}]}},
     "fewest parties": {"federation": {"minimum_parties": 5}},
 }
