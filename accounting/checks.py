@@ -62,7 +62,7 @@ def check_scale(value: object, name: str) -> float:
 
 def check_share(value: object, name: str) -> float:
     """A number from 0 to 1; else ThresholdError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise ThresholdError(f"{name} must be from 0 to 1, got {value!r}. 1 confirms nothing.")
     return float(value)
 

@@ -207,7 +207,8 @@ class PartySession:
 
         Raises
         ------
-        InconsistentView : U2 is not within U1, lacks this party or has too few parties, or the queries are not those of QH.
+        InconsistentView : U2 is not within U1, lacks this party or has too few parties; or the queries are not those
+            of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
         BadShare : what a peer sealed for this party cannot be used.

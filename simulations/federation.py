@@ -19,9 +19,7 @@ from consilium.coordinator.parts import PATIENCE
 from consilium.coordinator.server_app import telling_failure
 from consilium.node.progress import BASELINES
 from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
-from consilium.protocol.pool import PoolTree
 from consilium.simulations.divide import Case
-from consilium.simulations.population import public
 from consilium.simulations.population.parties import simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder
 from consilium.simulations.said import Heard, Questions, SaidReply, SaidRequest
@@ -33,15 +31,14 @@ from consilium.student.run import run_student
 
 @dataclass(frozen=True)
 class SimulatedFederation:
-    """names: of the parties. pool, student, seed: the student's rows, how it learns, and the run's seed. tree: of rows
-    that were fixed beforehand. questions: see `said`."""
+    """names: of the parties. pool, student, seed: the student's rows, how it learns, and the run's seed.
+    questions: see `said`."""
 
     config: FederationConfig
     names: tuple[str, ...]
     pool: Pool = field(repr=False)
     student: StudentSpec
     seed: int
-    tree: PoolTree | None = field(repr=False)
     questions: Questions = field(repr=False)
 
     @classmethod
@@ -49,9 +46,8 @@ class SimulatedFederation:
         """Of a case. Votes are asked for once more where the run does not record them."""
         config = case.config
         sets = ("test",) if config.record_votes else ("pool", "test")
-        tree = public.pool(case.dataset, case.partition) if config.public is not None else None
         questions = questions_of(case, sets, scores=False, alone=True)
-        return cls(config, case.parties, case.pool, case.scenario.student, case.seed, tree, questions)
+        return cls(config, case.parties, case.pool, case.scenario.student, case.seed, questions)
 
     def run(self, transport: Transport, run_dir: Path) -> Heard:
         """Enrol, train, answer the student, close; then what the teachers say.
@@ -66,7 +62,7 @@ class SimulatedFederation:
 
         with closing(log), telling_failure(run_dir, log):
             keys = PLAINTEXT if identities is None else identities.keys
-            FederationRun(transport, self.config, run_dir, log, student, keys, pool=self.tree).run()
+            FederationRun(transport, self.config, run_dir, log, student, keys).run()
             return ask_teachers(transport, self.config.digest(), self.questions, log)
 
 

@@ -7,19 +7,13 @@ from dataclasses import replace
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.data.distances import thin
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec
-
-MARGIN = 1 + 1e-5
-"""Parties measure with rows that are rounded to float32, and with a schema whose statistics are added up in another
-order: what is left must be far enough for them too."""
 
 
 def completed(data: DataSpec, dataset: Dataset, partition: Partition) -> Dataset:
@@ -59,16 +53,3 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
 def queries(dataset: Dataset, partition: Partition) -> np.ndarray:
     """The pool's rows, canonical float32 (rows, features)."""
     return canonical_queries(dataset.x[partition.queries], len(dataset.features))
-
-
-def without_near_rows(data: DataSpec, dataset: Dataset, partition: Partition, least: float) -> Partition:
-    """The same division, with a pool in which no two different rows are closer than `least`."""
-    rows = schema(data, dataset, partition).standardise(queries(dataset, partition)).astype(np.float32)
-    stay = thin(rows.astype(np.float64), least * MARGIN)
-    gone = np.setdiff1d(np.arange(len(rows)), stay)
-    return replace(partition, queries=partition.queries[stay], too_near=partition.queries[gone])
-
-
-def pool(dataset: Dataset, partition: Partition) -> PoolTree:
-    """What the federation's terms fix."""
-    return PoolTree.of_rows(queries(dataset, partition))
