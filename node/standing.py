@@ -90,7 +90,7 @@ def check_standing(kit: Kit) -> str:
 
 def keep_standing(kit: Kit, said: NodeStanding) -> None:
     """Write it down for `status`. A full disk is told of elsewhere."""
-    with contextlib.suppress(OSError), replacing(_path(kit), mode=0o600, durable=False) as file:
+    with contextlib.suppress(OSError), replacing(kit.state / FILE, mode=0o600, durable=False) as file:
         file.write(said.model_dump_json().encode())
 
 

@@ -75,7 +75,7 @@ SHOWN = [(name, example) for name, command in COMMANDS.items() for example in ex
 
 
 def test_help_shows_how_to_override() -> None:
-    assert {"run", "report"} <= {name for name, _ in SHOWN}
+    assert "run" in {name for name, _ in SHOWN}
 
 
 @pytest.mark.parametrize(("name", "example"), SHOWN)

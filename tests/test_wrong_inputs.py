@@ -120,8 +120,6 @@ ROWS = [
     Wrong(CHECK, 3, "the data do not fit: 1 problem", change=cut("home/data.npz")),
     Wrong(CHECK, 2, "home/data.npz is not there", change=lacks("home/data.npz")),
     Wrong(CHECK, 2, "is not valid JSON", change=cut("federation.json")),
-    Wrong("party dry-run home federation.json --queries absent.npz", 2, "cannot read absent.npz"),
-    Wrong("party dry-run home federation.json --queries q.csv", 3, "q.csv lacks", change=put("q.csv", "a,b\n1,2\n")),
     Wrong("node keys p --out home", 6, "home is already there"),
     Wrong(f"node join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
     Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),

@@ -26,7 +26,7 @@ ANEW = "Get the file anew"
 
 
 @dataclass(frozen=True)
-class Column:
+class CodedColumn:
     """What becomes of each of the columns `of`: numbers as they are, or log(1 + x); or of words, a feature for each of
     `inputs`, 1 where the row has it.
 
@@ -94,7 +94,7 @@ class CodedTable:
         except (ValueError, TypeError, AttributeError):
             raise DataError(f"{path} has no readable words of its columns", ANEW) from None
 
-    def words(self, name: str, column: Column) -> np.ndarray:
+    def words(self, name: str, column: CodedColumn) -> np.ndarray:
         """What the values of a column are called, str or float64 (rows,).
 
         Raises
@@ -116,9 +116,9 @@ class CodedTable:
         """The named set, with these fields too."""
         table, features = named(name), {}
         for column in table["columns"]:
-            features |= Column(**{**column, "of": tuple(column["of"])}).features(self)
+            features |= CodedColumn(**{**column, "of": tuple(column["of"])}).features(self)
         label = table["label"]
-        y = self.words(label["column"], Column((label["column"],), words=label["words"])) == table["classes"][1]
+        y = self.words(label["column"], CodedColumn((label["column"],), words=label["words"])) == table["classes"][1]
         x = np.stack(list(features.values()), axis=1)
         return dataset_of(name, features=tuple(features), x=x, y=y.astype(np.int64), **known)
 

@@ -43,7 +43,7 @@ def pixel_names(side: int, ends: Sequence[str] = GREY) -> tuple[str, ...]:
     )
 
 
-class Images(NamedTuple):
+class RawImages(NamedTuple):
     """images: uint8 (n, side, side) or (n, side, side, 3), rows from the top. labels: int64 (n,)."""
 
     images: np.ndarray
@@ -52,7 +52,7 @@ class Images(NamedTuple):
     @classmethod
     def checked(
         cls, path: Path, source: str, images: np.ndarray | None, labels: np.ndarray | None, shape: tuple, classes: int
-    ) -> Images:
+    ) -> RawImages:
         """Raises DataError where there are none, or they are not of this shape and so many classes."""
         if images is None or labels is None:
             raise DataError(f"{path} lacks an array of images or labels", f"Get it anew from {source}")
@@ -65,7 +65,7 @@ class Images(NamedTuple):
         return cls(images, codes.astype(np.int64))
 
 
-def _dataset(name: str, parts: Sequence[Images], ends: Sequence[str] = GREY, **known: Any) -> Dataset:
+def _dataset(name: str, parts: Sequence[RawImages], ends: Sequence[str] = GREY, **known: Any) -> Dataset:
     """All parts, one below the other, each number from 0 to 1."""
     y = np.concatenate([part.labels for part in parts])
     x = np.empty((len(y), math.prod(parts[0].images.shape[1:])), dtype=np.float32)
@@ -87,7 +87,7 @@ def load_idx(folder: Path, name: str) -> Dataset:
     for part in ("train", "t10k"):
         path = data_file(place, f"{part}-images-idx3-ubyte.gz", source)
         labels = read_idx(data_file(place, f"{part}-labels-idx1-ubyte.gz", source))
-        parts.append(Images.checked(path, source, read_idx(path), labels, (28, 28), classes))
+        parts.append(RawImages.checked(path, source, read_idx(path), labels, (28, 28), classes))
     private, test = (len(part.labels) for part in parts)
     if test <= QUERIES:
         raise DataError(f"{place}: {test} test images, more than {QUERIES} are needed", f"Source: {source}")
@@ -138,8 +138,8 @@ def load_glyphs(folder: Path) -> Dataset:
     if missing := [name for name in ("x", "y", "family", "chars", "families") if name not in arrays]:
         raise DataError(f"{path} has no array {missing[0]}", f"Get it from {source}")
     classes, families = tuple(map(class_name, arrays["chars"])), tuple(map(str, arrays["families"]))
-    drawn = Images.checked(path, source, arrays["x"], arrays["y"], (28, 28), len(classes))
-    family = Images.checked(path, source, arrays["x"], arrays["family"], (28, 28), len(families)).labels
+    drawn = RawImages.checked(path, source, arrays["x"], arrays["y"], (28, 28), len(classes))
+    family = RawImages.checked(path, source, arrays["x"], arrays["family"], (28, 28), len(families)).labels
     return _dataset("glyphs", [drawn], classes=classes, owner_label="family", owner=family, owner_names=families)
 
 
@@ -161,7 +161,7 @@ def load_pneumonia(folder: Path) -> Dataset:
     path = rebuilt if rebuilt.is_file() and not (folder / file).is_file() else data_file(folder, file, source)
     arrays = read_arrays(path, source)
     parts = [
-        Images.checked(path, source, arrays.get(f"{part}_images"), arrays.get(f"{part}_labels"), (28, 28), 2)
+        RawImages.checked(path, source, arrays.get(f"{part}_images"), arrays.get(f"{part}_labels"), (28, 28), 2)
         for part in ("train", "val", "test")
     ]
     private, queries, _ = (len(part.labels) for part in parts)
@@ -188,7 +188,7 @@ def load_svhn(folder: Path) -> Dataset:
     return _dataset("svhn", parts, RGB, public=(sum(private), sum(private) + asked))
 
 
-def read_mat(path: Path) -> Images:
+def read_mat(path: Path) -> RawImages:
     """The images and digits of one file of SVHN.
 
     Raises
@@ -198,4 +198,4 @@ def read_mat(path: Path) -> Images:
     source = named("svhn")["source"]
     arrays = read_mat_arrays(path, {"X": MOST_IMAGES * 32 * 32 * 3, "y": MOST_IMAGES}, source)
     digits = np.where(arrays["y"] == 10, 0, arrays["y"])
-    return Images.checked(path, source, np.moveaxis(arrays["X"], -1, 0), digits, (32, 32, 3), 10)
+    return RawImages.checked(path, source, np.moveaxis(arrays["X"], -1, 0), digits, (32, 32, 3), 10)

@@ -72,7 +72,7 @@ def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str,
     monkeypatch.setattr(exact, "LABELLED", {"mnist-250": exact.LABELLED["mnist-250"]})
     exact.main(["--promises"])
     cells = recorded["label-cost"]["values"]
-    assert float(cells["mnist-250 / towards the student"]) < float(cells["mnist-250 / as a whole histogram"])
+    assert float(cells["mnist-250 / as labels"]) < float(cells["mnist-250 / as a whole histogram"])
 
 
 def test_a_study_of_natural_partitions(tmp_path: Path, recorded: dict[str, dict[str, Any]]) -> None:

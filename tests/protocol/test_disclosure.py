@@ -48,4 +48,4 @@ def test_without_protection_nobody_is_protected() -> None:
 def test_kinds_are_ordered_by_what_they_may_say() -> None:
     for kind in ReleaseKind:
         assert widest([kind, ReleaseKind.WINNER]) is kind
-        assert Disclosure(kind, "secure", False).release.noun in ("label", "noisy histogram")
+        assert Disclosure(kind, "secure").release.noun in ("label", "noisy histogram")

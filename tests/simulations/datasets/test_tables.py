@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.datasets.coded import CodedTable, Column
+from consilium.simulations.datasets.coded import CodedTable, CodedColumn
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import not_public
@@ -128,12 +128,12 @@ def test_columns_of_words() -> None:
         Path("x.npz"), columns, text('{"a": ["u", "v", "never seen"], "g": ["250.83", "V57", "Surgery-2"]}')
     )
     cases = [
-        (Column(("a",)), {"a": [1, 0, 1]}),
-        (Column(("a",), words={"u": "first", "v": "second"}), {"a=second": [1, 0, 1]}),
-        (Column(("n",), words={"7": "seven"}, other="other", inputs=("seven",)), {"n=seven": [1, 1, 0]}),
-        (Column(("n",), words={"7": 70, "8": 80}), {"n": [70, 70, 80]}),
+        (CodedColumn(("a",)), {"a": [1, 0, 1]}),
+        (CodedColumn(("a",), words={"u": "first", "v": "second"}), {"a=second": [1, 0, 1]}),
+        (CodedColumn(("n",), words={"7": "seven"}, other="other", inputs=("seven",)), {"n=seven": [1, 1, 0]}),
+        (CodedColumn(("n",), words={"7": 70, "8": 80}), {"n": [70, 70, 80]}),
         (
-            Column(("g",), spans={"diabetes": [[250, 250]]}, starts={"Surg": "knife"}, other="other"),
+            CodedColumn(("g",), spans={"diabetes": [[250, 250]]}, starts={"Surg": "knife"}, other="other"),
             {"g=knife": [0, 0, 1], "g=diabetes": [1, 0, 0], "g=other": [0, 1, 0]},
         ),
     ]
