@@ -32,7 +32,10 @@ def strict(value: Any) -> Any:
 
 def dumps(value: Any, indent: int | None = None) -> str:
     """`value` as strict JSON."""
-    return json.dumps(strict(value), indent=indent, allow_nan=False)
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False)
+    except ValueError:  # some number is infinite, or NaN
+        return json.dumps(strict(value), indent=indent, allow_nan=False)
 
 
 def is_infinite(table: Mapping[str, Any], key: str) -> bool:

@@ -124,8 +124,9 @@ def row(folder: Path) -> None:
     rows = "".join(f"{30 + place},{100 + 2 * place},{'yes' if place % 3 else 'no'}\n" for place in range(40))
     (folder / "rows.csv").write_text("age,pressure,outcome\n" + rows, encoding="utf-8")
     asked, party = dry_run.load_federation(folder / "federation.json"), home.open_home(folder)
+    rows = party.rows()
     with followed("a CSV"):
-        table = party.rows().read(asked.rows)
+        table = rows.read(asked.rows)
         fit_teachers(asked.teacher, table, [np.arange(40)], [0], 2)
 
 
