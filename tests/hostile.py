@@ -34,7 +34,7 @@ from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
-from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure, node_at
+from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
 FREE = {"batch", "late", "party", "program", "starts", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""
@@ -148,7 +148,7 @@ class HostileTransport(FakeTransport):
 
     def _to_party(self, node: int, kind: str, record: RecordDict) -> None:
         self.sent["party"] += 1
-        party = node_at(self.parties[node].home.folder)
+        party = self.parties[node]
         try:
             ACTIONS[kind](party, from_record(record, REQUESTS[kind]))
         except (Refused, SecAggError, MalformedMessage, ConfigError) as error:

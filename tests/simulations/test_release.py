@@ -137,7 +137,6 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
         "parties": summary["parties"],
         "teachers": summary["teachers"],
         "epsilon": privacy["epsilon_student"],
-        "epsilon_guaranteed": privacy["epsilon_guaranteed"],
         "epsilon_spent": privacy["epsilon_spent"],
         "epsilon_data_dependent": privacy["epsilon_data_dependent"],
         "delta": privacy["delta"],
