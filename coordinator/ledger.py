@@ -174,7 +174,7 @@ class Ledger:
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             place = ":memory:" if path is None else path
             self._connection = sqlite3.connect(place, timeout=30, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute("PRAGMA synchronous=EXTRA")  # see `party.store`
             self._connection.execute("PRAGMA foreign_keys=ON")
             with self._transaction():
                 if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batch_hash, blobs, chain_link
+from consilium.party.store import Store
 from consilium.protocol.errors import BudgetExceeded, LedgerError
+from consilium.protocol.files import begun
 from consilium.protocol.label_source import NO_LABEL, Outcome
 
 EVENT = {"type": "confident"}
@@ -127,6 +129,15 @@ def test_any_change_breaks_the_chain(ledger, statement: str) -> None:
         ledger.batches()
 
 
+def test_nothing_that_was_charged_comes_undone_in_a_power_cut(ledger, tmp_path: Path) -> None:
+    """The folder is synced after a journal is removed: one that comes back undoes what it is of."""
+    store = Store(tmp_path / "party.db")
+    with begun(tmp_path / "given.db", (), 1) as given:
+        for connection in (ledger._connection, store._connection, given):
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
 def test_only_the_owner_can_read_it(ledger) -> None:
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
 
@@ -148,9 +159,8 @@ def test_labels_and_evidence_are_not_in_repr() -> None:
     assert "label" not in text
 
 
-def test_a_chain_is_of_json_however_it_is_read() -> None:
+def test_a_chain_is_of_json() -> None:
     """SHA-256 of the list as one text without spaces."""
     rows = [["a", 1, None, -0.5], ["\u00e9", [2, []], {"b": True}], []]
     text = json.dumps(["x", rows, [], 3], separators=(",", ":"))
-    for value in (["x", rows, [], 3], ["x", iter(rows), iter(()), 3]):
-        assert chain_link(value) == hashlib.sha256(text.encode()).hexdigest()
+    assert chain_link(["x", rows, [], 3]) == hashlib.sha256(text.encode()).hexdigest()
