@@ -61,7 +61,6 @@ class PartyNode:
         """
         check_protocol(request.protocol_version)
         self._check_terms(request.terms)
-        check_pinned(self.settings.pinned, request.terms)
         check_own_roster(self.settings, request.terms)
         seen = self.account.enrol(request, self.settings.policy)
         program = program_versions()
@@ -161,6 +160,7 @@ class PartyNode:
 
     def _check_terms(self, terms: Terms) -> None:
         check_terms(self.settings.policy, terms)
+        check_pinned(self.settings.pinned, terms)
         check_promised_unit(terms, self.settings.rules)
 
     def _charged(
