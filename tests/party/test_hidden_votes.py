@@ -127,21 +127,12 @@ def test_a_session_with_other_noise_than_was_promised_is_refused(federation: Fed
     assert federation.answered() == {0}
 
 
-@pytest.mark.parametrize(
-    ("policy", "more", "rule"), [({}, 1, Rule.PROMISE), ({"least_parties": 5}, 0, Rule.LEAST_PARTIES)]
-)
-def test_a_federation_with_too_few_honest_parties_in_a_sum_is_refused(
-    federation: Federation, policy: dict, more: int, rule: Rule
-) -> None:
-    """Fewer than the noise is in shares of, or than the policy asks for."""
-    config = make_config(
-        collection="secure", roster=federation.roster.digest, noise_shares=federation.roster.sure + more
-    )
-    party = party_in_memory("p0", roster=federation.roster)
-    changed = party.settings.policy.model_copy(update=policy)
+def test_noise_in_more_shares_than_are_sure_to_be_in_a_sum_is_refused(federation: Federation) -> None:
+    roster = federation.roster
+    config = make_config(collection="secure", roster=roster.digest, noise_shares=roster.sure + 1)
     with pytest.raises(Refused) as caught:
-        PartyNode(replace(party.settings, policy=changed), party.rows, party.store).hello(hello_of(config))
-    assert caught.value.refusal.rule is rule
+        party_in_memory("p0", roster=roster).hello(hello_of(config))
+    assert caught.value.refusal.rule is Rule.PROMISE
 
 
 @pytest.mark.parametrize("simulation", [False, True])
