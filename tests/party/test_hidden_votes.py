@@ -127,6 +127,16 @@ def test_a_session_with_other_noise_than_was_promised_is_refused(federation: Fed
     assert federation.answered() == {0}
 
 
+def test_a_sum_for_a_ledger_that_went_back_is_refused(federation: Federation) -> None:
+    later = NO_LEDGER.model_copy(update={"batch": 1})
+    drive(federation.machine(position=later), federation.send)
+    assert {party.store.federation(federation.config.digest()).asked for party in federation.parties.values()} == {2}
+    with pytest.raises(ThresholdNotMet):
+        drive(federation.machine(canonical_queries(make_rows(5, 6)[0], len(FEATURES))), federation.send)
+    refused = federation.errors[Stage.ADVERTISE]
+    assert isinstance(refused, Refused) and refused.refusal.rule is Rule.LEDGER
+
+
 def test_noise_in_more_shares_than_are_sure_to_be_in_a_sum_is_refused(federation: Federation) -> None:
     roster = federation.roster
     config = make_config(collection="secure", roster=roster.digest, noise_shares=roster.sure + 1)
