@@ -137,6 +137,15 @@ def test_a_sum_for_a_ledger_that_went_back_is_refused(federation: Federation) ->
     assert isinstance(refused, Refused) and refused.refusal.rule is Rule.LEDGER
 
 
+def test_noisy_sums_are_priced_for_whoever_sees_them(federation: Federation) -> None:
+    """Towards a student, who sees a label, the same noise costs less."""
+    party, promise = party_in_memory("p0", roster=federation.roster), federation.config.promise()
+    with pytest.raises(Refused) as caught:
+        party.hello(hello_of(federation.config, promise=promise.replace('"coordinator"', '"student"')))
+    assert caught.value.refusal.rule is Rule.PROMISE
+    party.hello(hello_of(federation.config, promise=promise))
+
+
 def test_noise_in_more_shares_than_are_sure_to_be_in_a_sum_is_refused(federation: Federation) -> None:
     roster = federation.roster
     config = make_config(collection="secure", roster=roster.digest, noise_shares=roster.sure + 1)
