@@ -91,7 +91,7 @@ class FederationRun:
         seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home
         starts = () if config.simulation else ledger.begin_start()
-        greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts)
+        greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts, asked=ledger.asked)
         if nodes is None:
             members = enrol(transport, config, ledger.id, log, greeting)
         else:

@@ -47,7 +47,7 @@ CREATE TABLE left_over (
 CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
-CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);
+CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL, batch INTEGER NOT NULL);
 CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID;
 CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL);
 CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL);
@@ -174,7 +174,7 @@ class Ledger:
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             place = ":memory:" if path is None else path
             self._connection = sqlite3.connect(place, timeout=30, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute("PRAGMA synchronous=EXTRA")  # see `party.store`
             self._connection.execute("PRAGMA foreign_keys=ON")
             with self._transaction():
                 if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
@@ -303,13 +303,19 @@ class Ledger:
         """
         try:
             with self._transaction():
-                add = "INSERT INTO attempts (parties) VALUES (?)"
-                number = self._connection.execute(add, (json.dumps(sorted(parties)),)).lastrowid
+                add, batch = "INSERT INTO attempts (parties, batch) VALUES (?, ?)", self._head()[0]
+                number = self._connection.execute(add, (json.dumps(sorted(parties)), batch)).lastrowid
                 rows = [(query_id, number) for query_id in query_ids]
                 self._connection.executemany("INSERT INTO voted VALUES (?, ?)", rows)
                 self._connection.execute("UPDATE starts SET used = 1")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
+
+    def asked(self) -> set[str]:
+        """Parties that were asked since the last batch. One that says that it was, and is none of these, was asked by
+        a later state of this ledger."""
+        rows = self._connection.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[:1])
+        return {party for row in rows for party in json.loads(row[0])}
 
     def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
         """Queries that parties voted on and that were not released; of these queries alone, if named."""

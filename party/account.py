@@ -57,7 +57,7 @@ class Account:
         Raises
         ------
         Refused : the promise is none, or too much (MOST_EPSILON, MOST_QUERIES); other terms (PROMISE) or another ledger
-            (LEDGER) than this federation came with first, or a ledger that has gone back, see `follow`;
+            (LEDGER) than this federation came with first, or a ledger that has gone back, see `check_position`;
             (SECOND_COORDINATOR) : the coordinator's start does not go on from the one that asked for votes last. It has
             a copy of the ledger from before, and so forgets what may have been released since.
         """
@@ -102,17 +102,10 @@ class Account:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
         return agreed_in(text)
 
-    def follow(self, federation: str, position: LedgerPosition, start: str = "") -> None:
-        """Note where the federation's ledger stands. start: token of the coordinator's start, where it says so.
-
-        Raises
-        ------
-        Refused (LEDGER) : another ledger, or one that has gone back or was rewritten: what was charged in it may be
-            forgotten, and the same queries would be answered again with fresh noise. (SECOND_COORDINATOR) : another
-            coordinator has enrolled the party since.
-        """
-        with self.store.transaction():
-            self.store.keep_federation(_followed(self.store.federation(federation), position, start))
+    def check_position(self, federation: str, position: LedgerPosition) -> None:
+        """Raise Refused (LEDGER) for another ledger, or one that has gone back or was rewritten: what was charged in it
+        may be forgotten, and the same queries would be answered again with fresh noise."""
+        _check_position(self.store.federation(federation), position)
 
     def charge(
         self,
@@ -120,8 +113,9 @@ class Account:
         teachers: str,
         ids: Sequence[str],
         policy: Policy,
-        round: int = 1,
-        asked: tuple[LedgerPosition, str] | None = None,
+        round: int,
+        position: LedgerPosition,
+        start: str = "",
     ) -> None:
         """Count the queries that were not counted before, or refuse the whole request.
 
@@ -132,12 +126,13 @@ class Account:
         Parameters
         ----------
         ids : query ids, hex, all different.
-        asked : to `follow` at the same time.
+        position : where the ledger stands, which is noted. start : token of the coordinator's start, where it says so.
 
         Raises
         ------
         Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
-            or the promise is not the one that was given before. And as `follow`.
+            or the promise is not the one that was given before. (SECOND_COORDINATOR) : another coordinator has
+            enrolled the party since. And as `check_position`.
         """
         federation, promise, most = agreed.terms.federation, agreed.terms.promise, agreed.most[round]
         queries = query_keys(tuple(ids))
@@ -145,7 +140,7 @@ class Account:
             raise Refused(Rule.MALFORMED, detail="a query stands twice in one request")
         with self.store.transaction():
             before = self.store.federation(federation)
-            known = _followed(before, *asked) if asked else before
+            known = _followed(before, position, start)
             if known.promise not in ("", promise):
                 raise Refused(Rule.PROMISE)
             new = further = queries
@@ -177,7 +172,7 @@ def _separate(together: bytes) -> frozenset[bytes]:
 
 
 def _followed(known: KnownFederation, position: LedgerPosition, start: str) -> KnownFederation:
-    """See `Account.follow`."""
+    """With what a request for votes says of the ledger. Raises Refused, see `Account.charge`."""
     _check_position(known, position)
     if start and known.enrolled_token and start != known.enrolled_token:
         raise Refused(Rule.SECOND_COORDINATOR)

@@ -23,7 +23,7 @@ from consilium.party.sum_store import Kept, Sessions, Uploads
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import Terms
+from consilium.protocol.messages import LedgerPosition, Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.terms import VerifiedTerms
@@ -76,7 +76,9 @@ class Voter(Protocol):
 
     def agreed(self, federation: str) -> Agreed: ...
 
-    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int = 1) -> np.ndarray: ...
+    def charged_votes(
+        self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition
+    ) -> np.ndarray: ...
 
 
 def check_own_roster(settings: PartySettings, agreed: Terms) -> None:
@@ -136,7 +138,7 @@ def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
     most = min(agreed.promise.most(terms.phase), policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-    voter.account.follow(terms.federation, terms.position)
+    voter.account.check_position(terms.federation, terms.position)
     return agreed
 
 
@@ -171,7 +173,8 @@ class SecureVotes:
         source = self._noise(terms, agreed.terms)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.voter.charged_votes(replace(query_set, queries=queries), agreed, terms.phase)
+            asked = replace(query_set, queries=queries)
+            return self.voter.charged_votes(asked, agreed, terms.phase, terms.position)
 
         return votes, source.gaussian
 
@@ -238,7 +241,7 @@ class VerifiedVotes:
                 key, signature = request.helper_key, request.helper_signature
                 client = VoteClient(terms, roster, settings.name, identity, key, signature)
                 query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-                upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.phase))
+                upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.phase, terms.position))
                 answer = Kept(digest, upload)
                 uploads.keep(terms.sid, terms.query_set, terms.phase, now, answer)
         given = as_array(_given(answer, digest, terms.sid))

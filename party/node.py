@@ -61,7 +61,6 @@ class PartyNode:
         """
         check_protocol(request.protocol_version)
         self._check_terms(request.terms)
-        check_pinned(self.settings.pinned, request.terms)
         check_own_roster(self.settings, request.terms)
         seen = self.account.enrol(request, self.settings.policy)
         program = program_versions()
@@ -137,13 +136,13 @@ class PartyNode:
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
-        votes = self._charged(query_set, agreed, 1, (request.position, request.start))
+        votes = self._charged(query_set, agreed, 1, request.position, request.start)
         choices = packed(votes, len(agreed.terms.classes))
         return VoteReply(party=self.settings.name, query_set=request.query_set, choices=choices)
 
-    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int = 1) -> np.ndarray:
+    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition) -> np.ndarray:
         """Votes uint16 (queries, classes), after they were charged. Secret. Raises as `_charged`."""
-        votes = self._charged(query_set, agreed, round)
+        votes = self._charged(query_set, agreed, round, position)
         return counted(votes.T, len(agreed.terms.classes)).astype(VOTE_DTYPE)
 
     def agreed(self, federation: str) -> Agreed:
@@ -161,10 +160,11 @@ class PartyNode:
 
     def _check_terms(self, terms: Terms) -> None:
         check_terms(self.settings.policy, terms)
+        check_pinned(self.settings.pinned, terms)
         check_promised_unit(terms, self.settings.rules)
 
     def _charged(
-        self, query_set: QuerySet, agreed: Agreed, round: int, asked: tuple[LedgerPosition, str] | None = None
+        self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition, start: str = ""
     ) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
 
@@ -180,7 +180,7 @@ class PartyNode:
         queries, ids = checked_queries(query_set.queries, query_set.query_set, len(trained.schema.features))
         if agreed.pool is not None and not proves(agreed.pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.account.charge(agreed, trained.digest, ids, policy, round, asked)
+        self.account.charge(agreed, trained.digest, ids, policy, round, position, start)
         inputs = query_inputs(trained.schema, queries, query_set.query_set)
         votes = votes_of_teachers(trained, inputs, Lot(self.settings.name, federation, ids))
         if silent := unanswered(trained.teachers):

@@ -42,7 +42,7 @@ def begun(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Con
         raise _unusable(path, error) from error
     try:
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA synchronous=EXTRA")  # see `party.store`
             connection.execute("PRAGMA secure_delete=ON")
             connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
             check_format(connection, path, form)

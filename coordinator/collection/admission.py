@@ -69,13 +69,15 @@ class SeenPositions:
 class Greeting:
     """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
 
-    position: where the ledger stands when it is asked. starts: see `HelloRequest`.
+    position: where the ledger stands when it is asked. starts: see `HelloRequest`. asked: parties that were asked for
+    votes at this position.
     """
 
     position: Callable[[], LedgerPosition]
     least: Mapping[str, int] = field(default_factory=dict)
     program: str = field(default_factory=program_versions)
     starts: Sequence[str] = ()
+    asked: Callable[[], Collection[str]] = tuple
 
     @classmethod
     def of_empty(cls, ledger: str) -> Greeting:
@@ -94,8 +96,13 @@ class Greeting:
         )
 
     def behind(self, reply: HelloReply) -> str | None:
-        """Why a party whose state went back cannot take part, or None."""
+        """Why a party whose state went back, or that knows that the ledger did, cannot take part, or None."""
         least = self.least.get(reply.party, 0)
+        if reply.seen and reply.seen > self.position().batch and reply.party not in self.asked():
+            return (
+                f"it was asked at position {reply.seen} of the ledger, and this one does not know: the ledger is an"
+                " older backup. Restore the newest one; if that is lost, close this federation and make another"
+            )
         if reply.seen >= least:
             return None
         return (

@@ -106,6 +106,8 @@ class SumCollector:
 
     def _begin(self, queries: Queries) -> Path:
         """The place of a session, and the history as it is now."""
+        if queries.round == 1:
+            self._finished.clear()  # of a request that came to nothing: its session may be gone on with
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._history = History(self._folder / HISTORY, self._roster.digest)
         return self._folder / f"{queries.hash[:32]}-{queries.round}{self.SUFFIX}"

@@ -271,9 +271,14 @@ def test_a_newer_program_s_memory_is_not_read(tmp_path: Path) -> None:
 
 
 def test_seeded_noise_needs_a_simulation(tmp_path: Path) -> None:
-    board = Board(tmp_path)
+    board = Board(tmp_path, {"simulation": False, "noise_seed": None})
     settings = load(board.home / "aggregator.toml", AggregatorFile).model_dump(mode="json", exclude_none=True)
+    settings["simulated_noise_seed"] = 1
+    (board.home / "aggregator.toml").write_text(tomli_w.dumps(settings))
+    for simulation in (False, True):
+        agreed = board.config.terms().model_copy(update={"simulation": simulation})
+        assert board.node._noise(board.session(), agreed).simulated is simulation
     settings["policy"]["allow_simulation"] = False
-    (board.home / "aggregator.toml").write_text(tomli_w.dumps({**settings, "simulated_noise_seed": 1}))
+    (board.home / "aggregator.toml").write_text(tomli_w.dumps(settings))
     with pytest.raises(ConfigError, match="seeded noise protects nobody"):
         open_home(board.home)

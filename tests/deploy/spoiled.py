@@ -34,6 +34,7 @@ from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.terms import NO_LEDGER
 from tests.deploy.kits import edit, server_of
 from tests.federation import CLASSES, hello_of, make_rows
 
@@ -184,7 +185,7 @@ def answered_elsewhere(kit: Path) -> None:
     other = hello_of(load(kit / "federation.json", FederationConfig), federation="a" * 64)
     free = Policy(allowed_classes=CLASSES, most_queries=40, most_epsilon=float("inf"))
     account.enrol(other, free)
-    account.charge(account.agreed(other.federation), "t", [f"{at:064x}" for at in range(40)], free)
+    account.charge(account.agreed(other.federation), "t", [f"{at:064x}" for at in range(40)], free, 1, NO_LEDGER)
 
 
 def other_columns(kit: Path) -> None:

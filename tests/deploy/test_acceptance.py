@@ -398,7 +398,7 @@ def answer_all(kit: Path) -> None:
     policy, pinned = node.settings.policy, node.settings.pinned
     assert pinned is not None
     ids = [f"{at:064x}" for at in range(policy.most_queries)]
-    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy, 1, NO_LEDGER)
 
 
 def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:

@@ -13,6 +13,7 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import MemoryRows
+from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import PartySettings, Policy
 from consilium.party.node import PartyNode
 from consilium.party.promise import promise_of
@@ -46,7 +47,7 @@ def party_in_memory(name: str, seed: int = 0, **settings: Any) -> PartyNode:
 class Federation:
     """Five parties that have trained, and the coordinator of their sums."""
 
-    def __init__(self) -> None:
+    def __init__(self, **changes: Any) -> None:
         identities = {f"p{index}": Identity.generate() for index in range(5)}
         self.signer = Identity.generate()
         public = {name: identity.public.hex() for name, identity in identities.items()}
@@ -54,7 +55,7 @@ class Federation:
         budget = QueryBudget(queries=20, answers=20)
         self.config: FederationConfig = make_config(
             collection="secure", roster=self.roster.digest, noise_shares=self.roster.sure,
-            mechanism=GNMax(sigma=8.0), query_budget=budget,
+            mechanism=GNMax(sigma=8.0), query_budget=budget, **changes,
         )  # fmt: skip
         noise = promise_of(self.config.terms()).noise(1)
         assert noise is not None
@@ -124,6 +125,46 @@ def test_a_session_with_other_noise_than_was_promised_is_refused(federation: Fed
     refused = federation.errors[Stage.ADVERTISE]
     assert isinstance(refused, Refused) and refused.refusal.rule is Rule.PROMISE
     assert federation.answered() == {0}
+
+
+def test_a_sum_for_a_ledger_that_went_back_is_refused(federation: Federation) -> None:
+    later = NO_LEDGER.model_copy(update={"batch": 1})
+    drive(federation.machine(position=later), federation.send)
+    assert {party.store.federation(federation.config.digest()).asked for party in federation.parties.values()} == {2}
+    with pytest.raises(ThresholdNotMet):
+        drive(federation.machine(canonical_queries(make_rows(5, 6)[0], len(FEATURES))), federation.send)
+    refused = federation.errors[Stage.ADVERTISE]
+    assert isinstance(refused, Refused) and refused.refusal.rule is Rule.LEDGER
+
+
+def test_noisy_sums_are_priced_for_whoever_sees_them(federation: Federation) -> None:
+    """Towards a student, who sees a label, the same noise costs less."""
+    party, promise = party_in_memory("p0", roster=federation.roster), federation.config.promise()
+    with pytest.raises(Refused) as caught:
+        party.hello(hello_of(federation.config, promise=promise.replace('"coordinator"', '"student"')))
+    assert caught.value.refusal.rule is Rule.PROMISE
+    party.hello(hello_of(federation.config, promise=promise))
+
+
+def test_noise_in_more_shares_than_are_sure_to_be_in_a_sum_is_refused(federation: Federation) -> None:
+    roster = federation.roster
+    config = make_config(collection="secure", roster=roster.digest, noise_shares=roster.sure + 1)
+    with pytest.raises(Refused) as caught:
+        party_in_memory("p0", roster=roster).hello(hello_of(config))
+    assert caught.value.refusal.rule is Rule.PROMISE
+
+
+@pytest.mark.parametrize("simulation", [False, True])
+def test_noise_of_a_seed_is_drawn_in_a_simulation_only(simulation: bool) -> None:
+    federation, drawn = Federation(simulation=simulation, noise_seed=None), []
+    for _ in range(2):
+        machine, party = federation.machine(), federation.parties["p0"]
+        terms = MaskedTerms.parse(machine.requests()["p0"].descriptor)  # pyright: ignore
+        seeded = PartyNode(replace(party.settings, noise_seed=5), party.rows, party.store)
+        nothing = np.zeros(0)
+        _, noise = seeded.secure.sources(terms, QuerySet(QUERIES, terms.query_set, nothing, nothing))
+        drawn.append(noise(50.0, (50, 2)))
+    assert (drawn[0] == drawn[1]).all() == simulation
 
 
 def test_what_cannot_be_charged_is_not_given(federation: Federation) -> None:

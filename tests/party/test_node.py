@@ -86,6 +86,13 @@ def test_a_train_request_that_was_pinned_and_is_none_is_refused(tmp_path: Path, 
     assert refused(party.train, request) is Rule.MALFORMED
 
 
+def test_a_seed_that_the_coordinator_chooses_is_refused_outside_a_simulation(tmp_path: Path) -> None:
+    """Whoever knows it knows which row is in which shard."""
+    party, request = node(tmp_path), train(seed=3)
+    party.hello(hello(simulation=False, request=request.digest()))
+    assert refused(party.train, request) is Rule.SIMULATION
+
+
 def test_training_without_enrolment_is_refused(tmp_path: Path) -> None:
     assert refused(node(tmp_path).train, train()) is Rule.PROMISE
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.events import EventLog, LeftOut, read_events
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import Ledger
@@ -74,6 +75,7 @@ def test_control_without_tokens_both_are_answered(
     """The same rows, with fresh noise, and each ledger is charged for them once."""
     monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
     monkeypatch.setattr(account, "_check_start", lambda *_: None)
+    monkeypatch.setattr(Greeting, "behind", lambda *_: None)
     first, second = copied
     served(homes, second, 3)
     served(homes, first, 3)
@@ -99,7 +101,8 @@ def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
         party.hello(hello_of(CONFIG, starts=[start * 16 for start in starts]))
 
     def follow(start: str) -> None:
-        party.account.follow(CONFIG.digest(), NO_LEDGER, start * 16)
+        agreed, policy = party.agreed(CONFIG.digest()), party.settings.policy
+        party.account.charge(agreed, "", (), policy, 1, NO_LEDGER, start * 16)
 
     greet("a")
     follow("a")

@@ -88,7 +88,9 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
     # nor if it claims to be the one that is pinned
     assert refused(party.hello, hello_of(other, federation=CONFIG.digest())).rule is Rule.TERMS
     party.hello(hello_of(CONFIG))
-    node_at(make_home(tmp_path / "q", "q", most_teachers=3)).hello(hello_of(other))  # control: no terms
+    before = member(tmp_path / "q", other)  # control: no terms
+    joined = PartyNode(dataclasses.replace(before.settings, pinned=CONFIG.terms()), before.rows, before.store)
+    assert refused(joined.vote, vote(POOL[:3], other)).rule is Rule.TERMS  # it has left the other one
 
 
 @pytest.mark.parametrize("content", [None, "{}"])

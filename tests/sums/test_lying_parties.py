@@ -13,6 +13,7 @@ import pytest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import HelloReply, WireModel
+from consilium.sums.agreement import seal
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import ADVERT, MASKED, STAGES, AdvertiseReply, Stage, advert_parts, masked_parts
@@ -201,11 +202,19 @@ class TestShares:
         monkeypatch.setattr("consilium.party.masked_session.check_adverts", lambda *_: None)
         self.ended(federation, Network(federation, lost=lost), "party-000")
 
-    def test_a_ciphertext_that_does_not_open_loses_its_receiver_and_names_the_dealer(
-        self, federation: Federation
+    @pytest.mark.parametrize("opens", [False, True])
+    def test_a_ciphertext_of_no_shares_loses_its_receiver_and_names_the_dealer(
+        self, federation: Federation, opens: bool, monkeypatch
     ) -> None:
+        """It does not open, or what is in it is above the field: given on, that would be the receiver's fault."""
         change = from_bad(Stage.SHARE, lambda r: altered(r, ciphertexts=flipped_cell(r.ciphertexts, 0, 40)))  # type: ignore[attr-defined]
-        network = Network(federation, on_reply=change)
+        bad = federation.roster.place(BAD)
+
+        def sealed(agreed: bytes, plain: bytes, ctx: bytes, me: int, peer: int) -> bytes:
+            return seal(agreed, b"\xff" * len(plain) if (me, peer) == (bad, 0) else plain, ctx, me, peer)
+
+        monkeypatch.setattr("consilium.sums.masks.party.seal", sealed if opens else seal)
+        network = Network(federation) if opens else Network(federation, on_reply=change)
         result = drive(federation.machine(), network.send)
         assert list(result.dropped[Stage.MASKED]) == ["party-000"]
         error = network.errors[Stage.MASKED, "party-000"]

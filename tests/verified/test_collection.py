@@ -13,6 +13,7 @@ import pytest
 from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import GNMax
+from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_session import RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.means import Standing
@@ -33,6 +34,7 @@ from consilium.sums.errors import (
     AggregatorRefuses,
     AggregatorsDisagree,
     AggregatorWentBack,
+    BadLink,
     ThresholdNotMet,
     VoteFault,
 )
@@ -40,7 +42,7 @@ from consilium.sums.field import FIELD
 from consilium.sums.packing import unpack
 from consilium.sums.roster import least_sum
 from tests.federation import drop
-from tests.verified.small import SECOND, VerifiedSmall, lying, made, queries_of, without_noise
+from tests.verified.small import SECOND, SIGMA, VerifiedSmall, lying, made, queries_of, without_noise
 
 QUERIES = queries_of(12)
 
@@ -275,6 +277,32 @@ def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_g
     uploads = [node for node, asked in small.transport.requests if asked == "query.va_upload"]
     assert len(uploads) == 5, "the uploads of the first try are used"
     assert kept.record.left_out == 0
+
+
+def test_a_record_of_another_sum_than_was_given_is_none(small: VerifiedSmall, monkeypatch) -> None:
+    honest = AggregatorNode._record
+
+    def lies(node, sums, terms, known, helper) -> tuple[bytes, bytes]:
+        helper.commitments = helper.commitments[0], "0" * 64
+        return honest(node, sums, terms, known, helper)
+
+    monkeypatch.setattr(AggregatorNode, "_record", lies)
+    with pytest.raises(BadLink, match="signs another sum"):
+        small.ask(QUERIES)
+
+
+def test_a_session_that_failed_outlives_the_next_sum(small: VerifiedSmall) -> None:
+    collector, (first, second) = small.collector(), (Queries(QUERIES), Queries(queries_of(5, seed=51)))
+    small.transport.faults[(SECOND, "query.va_link")] = drop
+    with pytest.raises(AggregatorAway):
+        collector.collect(first, SIGMA)
+    small.transport.faults.clear()
+    collector.collect(second, SIGMA)
+    collector.settle()
+    assert [*(small.root / "run" / "sessions").glob("*.verified")], "its half may have been given"
+    assert collector.collect(first, SIGMA).votes.tolist() == small.true_sum(QUERIES).tolist()
+    collector.settle()
+    assert not [*(small.root / "run" / "sessions").glob("*.verified")]
 
 
 @pytest.mark.parametrize("at", range(1, 5))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.accounting.mechanisms import Confident, GNMax
-from consilium.coordinator.collection.admission import enrol, train
+from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
@@ -34,7 +34,9 @@ class Cluster:
         self.transport = FakeTransport(self.homes, faults)
 
     def ready(self):
-        members = enrol(self.transport, self.config, NO_LEDGER.ledger, self.log)
+        names = [party.settings.name for party in self.transport.parties.values()]
+        greeting = Greeting(lambda: NO_LEDGER, asked=lambda: names)
+        members = enrol(self.transport, self.config, NO_LEDGER.ledger, self.log, greeting)
         return train(self.transport, self.config, members, self.log).members
 
     def collector(self, members) -> SecureCollector:

@@ -105,12 +105,42 @@ def test_a_coordinator_with_an_old_ledger_is_refused_before_it_trains(
     assert {event["stage"] for event in left_out(run).values()} == {"enrol"}
 
 
+def test_a_ledger_that_went_back_by_one_batch_is_noticed(homes: list[Path], run: Path, tmp_path: Path) -> None:
+    """Of a coordinator that serves: no start has come since. Parties were asked at the very position of the backup, and
+    would answer the same queries again. A coordinator that died before its commit knows whom it asked."""
+
+    def asks(source, *_: object) -> None:
+        student(3)(source)
+        copied(run, tmp_path / "backup")
+        student(3, 3)(source)
+
+    run.mkdir()
+    log = EventLog(run / "events.jsonl")
+    FederationRun(FakeTransport(homes), CONFIG, run, log, asks).run()
+    log.close()
+    restored(tmp_path / "backup", run)
+    with pytest.raises(NotEnoughParties, match="3 x it was asked at position 2 of the ledger, and this one"):
+        federation(homes, run, 3)
+
+
+def test_one_that_died_before_its_commit_goes_on(homes: list[Path], run: Path, monkeypatch) -> None:
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("consilium.coordinator.ledger.Ledger.commit", dies)
+        federation(homes, run, 0)
+    assert not left_out(run)
+    federation(homes, run, 0)
+    assert not left_out(run)
+
+
 def test_control_a_coordinator_that_hides_where_its_ledger_stands_is_refused_too(homes: list[Path], run: Path) -> None:
     federation(homes, run, 0)
     federation(homes, run, 3)
     account = FakeTransport(homes).parties[0].account
     with pytest.raises(Refused) as caught:
-        account.follow(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
+        account.check_position(CONFIG.digest(), at(0, "0" * 64, ledger="2" * 64))
     assert caught.value.refusal.rule is Rule.LEDGER
 
 
@@ -157,19 +187,21 @@ def test_another_protocol_is_refused_with_its_cure(homes: list[Path], tmp_path: 
 
 
 SEEN = {
-    "parties that were never asked": ({}, 0, True),
-    "one more": ({"p": 1}, 2, True),
-    "the same": ({"p": 2}, 2, True),
-    "one less": ({"p": 2}, 1, False),
-    "nothing": ({"p": 1}, 0, False),
-    "another's": ({"q": 5}, 0, True),
+    "parties that were never asked": ({}, 0, (), True),
+    "one more": ({"p": 1}, 2, (), True),
+    "the same": ({"p": 2}, 2, (), True),
+    "one less": ({"p": 2}, 1, (), False),
+    "nothing": ({"p": 1}, 0, (), False),
+    "another's": ({"q": 5}, 0, (), True),
+    "asked where the ledger stands": ({"p": 1}, 4, ("p", "q"), True),
+    "asked, and the ledger does not know": ({"p": 1}, 4, ("q",), False),
 }
 
 
 @pytest.mark.parametrize("case", SEEN)
 def test_who_is_behind(case: str) -> None:
-    least, seen, well = SEEN[case]
-    found = Greeting(lambda: at(3), least).behind(HelloReply(party="p", teachers=2, seen=seen))
+    least, seen, asked, well = SEEN[case]
+    found = Greeting(lambda: at(3), least, asked=lambda: asked).behind(HelloReply(party="p", teachers=2, seen=seen))
     assert (found is None) == well
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.party.voting import Lot
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.noise import SeededNoise
+from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.queries import query_ids
 from consilium.sums.errors import ThresholdNotMet
 from tests.coordinator.collection.cluster import ONE_ROUND, PARTIES, TWO_ROUNDS, Cluster, ask, queries, told
@@ -327,4 +328,28 @@ def test_a_round_that_was_shown_is_charged_though_the_next_one_fails(cluster) ->
     assert ledger.spent() == (80, 0)
     again = labels.ask(x)
     assert (again.outcomes == Outcome.ABSTAINED).all()
+    ledger.close()
+
+
+def test_a_check_that_parties_were_shown_is_not_drawn_again_by_a_coordinator_that_died(cluster) -> None:
+    """It is charged once. Whoever starts again goes on with the same sums, and would draw other noise."""
+    made = cluster(mechanism=replace(TWO_ROUNDS, threshold=6), query_budget=MANY)
+    members, shown, x = made.ready(), [], queries(80, 7)
+
+    class Dies:
+        def collect(self, queries, sigma, progress=None):
+            if queries.round == 2:
+                shown.append(queries.ids)
+                raise KeyboardInterrupt
+            return made.collector(members).collect(queries, sigma)
+
+        def settle(self): ...
+
+    ledger = Ledger.of(made.root / "ledger.db", made.config)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            LabelService(made.config, ledger, Dies(), lambda _: SystemNoise(), PARTIES).ask(x)
+    assert shown[0] == shown[1] and 0 < len(shown[0]) < 80
+    labels, _ = service(made, members)
+    assert [id for id, is_there in zip(query_ids(x), labels.ask(x).answered, strict=True) if is_there] == shown[0]
     ledger.close()

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.ledger import GENESIS, HISTOGRAM, Batch, Ledger, batch_hash, blobs, chain_link
+from consilium.party.store import Store
 from consilium.protocol.errors import BudgetExceeded, LedgerError
+from consilium.protocol.files import begun
 from consilium.protocol.label_source import NO_LABEL, Outcome
 
 EVENT = {"type": "confident"}
@@ -125,6 +127,15 @@ def test_any_change_breaks_the_chain(ledger, statement: str) -> None:
         other.execute(statement)
     with pytest.raises(LedgerError, match="hash chain is broken"):
         ledger.batches()
+
+
+def test_nothing_that_was_charged_comes_undone_in_a_power_cut(ledger, tmp_path: Path) -> None:
+    """The folder is synced after a journal is removed: one that comes back undoes what it is of."""
+    store = Store(tmp_path / "party.db")
+    with begun(tmp_path / "given.db", (), 1) as given:
+        for connection in (ledger._connection, store._connection, given):
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_only_the_owner_can_read_it(ledger) -> None:

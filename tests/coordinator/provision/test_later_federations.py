@@ -18,6 +18,7 @@ from consilium.party.home import open_home
 from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.terms import NO_LEDGER
 from tests.deploy.kits import make_kits
 from tests.federation import UNTOLD, node_at
 
@@ -48,7 +49,7 @@ def answer_all(kit: Path) -> None:
     policy, pinned = node.settings.policy, node.settings.pinned
     assert pinned is not None
     ids = [f"{at:064x}" for at in range(policy.most_queries)]
-    node.account.charge(node.agreed(pinned.federation), "t", ids, policy)
+    node.account.charge(node.agreed(pinned.federation), "t", ids, policy, 1, NO_LEDGER)
 
 
 def allow(kit: Path, **limits: float) -> None:
