@@ -43,7 +43,17 @@ def made_up(parties: int) -> Dataset:
     x = generator.normal(size=(owners * ROWS, FEATURES)).astype(np.float32)
     y = (x @ generator.normal(size=FEATURES) + generator.normal(size=len(x)) > 0).astype(np.int64)
     names = tuple(f"column_{number}" for number in range(FEATURES))
-    return Dataset("made up", "Made up", "nobody", names, ("no", "yes"), "party", x, y, np.repeat(range(owners), ROWS))
+    return Dataset(
+        name="made up",
+        title="Made up",
+        attribution="nobody",
+        classes=("no", "yes"),
+        owner_label="party",
+        y=y,
+        owner=np.repeat(range(owners), ROWS),
+        features=names,
+        x=x,
+    )
 
 
 def scenario_of(parties: int, collection: str) -> Scenario:
