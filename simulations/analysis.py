@@ -246,12 +246,13 @@ def analyse(
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
     sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
+    promise = promised(config).epsilon
     # the longest first: who finds no process is done here
-    learning = None if judged is None else _begin_learning(case, judged, asked, sums, begin)
+    learning = None if judged is None else _begin_learning(case, promise, judged, asked, sums, begin)
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
     trained = [party for party in case.parties if party in heard.quality]
     descending = begin(descended, case, trained) if trained and len(case.test_y) else None
-    compared = baselines(case, heard, promised(config).epsilon, progress, descending)
+    compared = baselines(case, heard, promise, progress, descending)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
@@ -314,11 +315,12 @@ def _begin_worth(
 
 
 def _begin_learning(
-    case: Case, judged: _Student, asked: _Answers, sums: Mapping[str, np.ndarray], begin: Begin
+    case: Case, promise: float, judged: _Student, asked: _Answers, sums: Mapping[str, np.ndarray], begin: Begin
 ) -> Pending:
     """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
     mode, votes = case.scenario.simulation.hand_labels, asked.votes(sums)
-    return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, case.config, asked.answers, votes)
+    own = case.config, promise, asked.answers, votes
+    return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, *own)
 
 
 def _open_figures(run_dir: Path, case: Case, judged: _Student) -> dict[str, Any]:

@@ -107,19 +107,25 @@ def by_labels(learner: CurveLearner, answered: ReleasedAnswers) -> dict[str, Any
 
 
 def by_epsilon(
-    learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
+    learner: CurveLearner,
+    config: FederationConfig,
+    promise: float,
+    rows: np.ndarray,
+    votes: np.ndarray,
+    lots: int,
+    seed: int,
 ) -> dict[str, Any]:
     """metric, delta and points: epsilon (promised, with the whole query budget used up), times (as much
     noise as the run's), and value, interval and draws.
 
-    `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
-    where the mechanism has no noise to change, or takes what the student thought.
+    promise: the run's own epsilon. `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the
+    order asked. {"absent": why} where the mechanism has no noise to change, or takes what the student thought.
     """
     if reason := _why_not(config, len(rows)):
         return {"absent": reason}
     points = []
     for times in NOISES:
-        changed = _with_noise(config, times)
+        changed = _with_noise(config, promise, times)
         if changed is None:
             continue
         epsilon, other = changed
@@ -145,12 +151,12 @@ def _why_not(config: FederationConfig, queries: int) -> str:
     return ""
 
 
-def _with_noise(config: FederationConfig, times: float) -> tuple[float, FederationConfig] | None:
+def _with_noise(config: FederationConfig, promise: float, times: float) -> tuple[float, FederationConfig] | None:
     """Promised epsilon and federation with so many times the noise, drawn on votes in plaintext; None where the
     mechanism cannot be so."""
     plain: dict[str, object] = {"collection": "plaintext", "roster": "", "noise_shares": 0}
     if times == 1:
-        return promised(config).epsilon, config.model_copy(update=plain)
+        return promise, config.model_copy(update=plain)
     label = config.mechanism.label_noise
     amount = 0.0 if label is None else times / label.scale if label.law == "laplace" else times * label.scale
     if not 0 < amount <= MOST_SIGMA:
@@ -193,6 +199,7 @@ def learning_curves(
     seed: int,
     mode: HandLabelMode,
     config: FederationConfig,
+    promise: float,
     answered: ReleasedAnswers,
     votes: np.ndarray,
     progress: Progress = no_progress,
@@ -207,4 +214,4 @@ def learning_curves(
             return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
         learner = CurveLearner(truth, spec, seed)
         lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
-        return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)
+        return by_labels(learner, answered), by_epsilon(learner, config, promise, answered.rows, votes, lots, seed)

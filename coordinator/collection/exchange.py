@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from flwr.app import Array, Message, RecordDict
@@ -214,6 +215,7 @@ AT_ONCE = 64
 """Most replies that are pulled together: a grid gives all that it has of those that it is asked for."""
 # Flower's ErrorCode, in words; the reason text that comes with it may quote a party's exception and is not used.
 MEANINGS = {
+    0: "ended, nobody knows why",
     1: "could not load the app",
     2: "raised an exception",
     3: "did not fetch the request in time",
@@ -296,19 +298,21 @@ class FlowerTransport:
         }
 
     def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
-        """What is there by now, in the order in which it was asked for; it is taken out of `waiting`."""
-        ids = list(waiting)
-        for start in range(0, len(ids), AT_ONCE):
-            if time.monotonic() >= deadline:
-                return
+        """What is there by now; it is taken out of `waiting`. Nodes answer about in the order in which they were asked:
+        where some did, others soon do, and those behind them are pulled later. So the work is linear in nodes."""
+        start = 0
+        while start < len(waiting) and time.monotonic() < deadline:
+            before = len(waiting)
             with self._lock:
-                replies = list(self._grid.pull_messages(ids[start : start + AT_ONCE]))
+                replies = list(self._grid.pull_messages(list(islice(waiting, start, start + AT_ONCE))))
             while replies:
                 reply = replies.pop()  # whoever gets it is the only one to hold it
                 # errors made by the SuperLink have its own source id: only the id of the request tells the node
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:
                     yield node, _content(reply)
+            if len(waiting) == before:
+                start += AT_ONCE
 
 
 def _content(reply: Message) -> RecordDict | Failure:

@@ -85,14 +85,14 @@ def test_nothing_answered_has_no_points() -> None:
 def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) -> None:
     public = made_up()
     config = federation(public, mechanism)
-    curve = by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 3, 0)
+    curve = by_epsilon(CurveLearner(public, SPEC, 0), config, promised(config).epsilon, ROWS, votes_on(public), 3, 0)
     epsilons = [point["epsilon"] for point in curve["points"]]
     assert epsilons == sorted(epsilons) and len(epsilons) == len(NOISES)
     assert [point["times"] for point in curve["points"]] == list(NOISES)
     assert epsilons[NOISES.index(1.0)] == promised(config).epsilon
     values = [point["value"] for point in curve["points"]]
     assert values[-1] > values[0] + 0.02
-    again = by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 3, 0)
+    again = by_epsilon(CurveLearner(public, SPEC, 0), config, promised(config).epsilon, ROWS, votes_on(public), 3, 0)
     assert again == curve
 
 
@@ -110,7 +110,7 @@ def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str 
     config = federation(public, {"name": "histogram", "sigma": 60.0})
     answered = ReleasedAnswers(ROWS, public.labels[ROWS])
     spec = StudentSpec(trainer=trainer)
-    curves = learning_curves(public, spec, 0, mode, config, answered, votes_on(public))
+    curves = learning_curves(public, spec, 0, mode, config, 1.0, answered, votes_on(public))
     for curve in curves:
         assert why in curve["absent"] if why else len(curve["points"]) == 5
 
@@ -120,7 +120,7 @@ def test_why_there_is_no_curve() -> None:
     learner, votes = CurveLearner(public, SPEC, 0), votes_on(public)
     none = np.zeros(0, dtype=np.int64)
     config = federation(public, {"name": "gnmax", "sigma": 40.0})
-    assert "nothing was asked" in by_epsilon(learner, config, none, votes[:0], 1, 0)["absent"]
+    assert "nothing was asked" in by_epsilon(learner, config, 1.0, none, votes[:0], 1, 0)["absent"]
     interactive = {"name": "interactive", "threshold": 35, "sigma1": 20.0, "sigma2": 15.0, "confidence": 1.0}
     broken = federation(public, interactive)
-    assert "what the student thought" in by_epsilon(learner, broken, ROWS, votes, 1, 0)["absent"]
+    assert "what the student thought" in by_epsilon(learner, broken, 1.0, ROWS, votes, 1, 0)["absent"]

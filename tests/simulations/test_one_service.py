@@ -50,7 +50,7 @@ def attack(folder: Path) -> None:
 def curve(folder: Path) -> None:
     public = made_up()
     config = federation(public, {"name": "gnmax", "sigma": 40.0})
-    by_epsilon(CurveLearner(public, SPEC, 0), config, ROWS, votes_on(public), 1, 0)
+    by_epsilon(CurveLearner(public, SPEC, 0), config, 1.0, ROWS, votes_on(public), 1, 0)
 
 
 class Refusal(ConsiliumError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 from pathlib import Path
 
@@ -85,4 +86,4 @@ def test_mnist_by_the_command_line(shared_data: Path, tmp_path: Path) -> None:
     assert (audit.returncode, json.loads(audit.stdout)["holds"]) == (0, True)
     drawn = consilium("report", "result", "--public", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
-    assert "party-" not in (tmp_path / "result" / "report-public.html").read_text()
+    assert not re.search(r"party-\d", (tmp_path / "result" / "report-public.html").read_text())

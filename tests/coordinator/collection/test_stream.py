@@ -152,6 +152,15 @@ def test_who_does_not_answer_in_time_is_named_and_the_others_are_not_held_up(req
     assert len(replies.answers) == PARTIES - 6
 
 
+def test_while_nodes_answer_in_order_those_behind_them_are_not_pulled(requests) -> None:
+    answered: list[int] = []
+    shelf = Shelf(lambda node: node <= len(answered) + 4)
+    for node, _ in FlowerTransport(cast(Any, shelf)).exchange(requests, 60.0, lambda done, total: None):
+        answered.append(node)
+    assert len(answered) == PARTIES
+    assert len(shelf.asked) < PARTIES / 3  # each time through all of them: PARTIES / 2
+
+
 def test_an_answer_of_too_many_bytes_is_refused_and_the_next_one_is_read() -> None:
     transport = Prompt(Held())
     found = dict(stream(transport, dict.fromkeys(range(3)), VoteReply, 1, lambda *_: None, len(X)))
