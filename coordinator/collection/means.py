@@ -55,7 +55,7 @@ class Standing:
 
     def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
         """These parties are about to be asked for votes on these canonical queries; durable when this returns."""
-        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else ())
+        self._ledger.voted_on(query_ids(queries), parties)
 
     def begin(self) -> None:
         """A sum begins: nothing has been asked for it yet."""

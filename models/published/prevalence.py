@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
-from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from consilium.models.evaluation import threshold_for
@@ -94,6 +93,8 @@ def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
         return np.diag(p.mean(axis=0) + _RIDGE) - p.T @ p / len(p)
 
     start, options = np.zeros(len(shares) - 1), {"gtol": FURTHEST_MEAN / 10, "max_trust_radius": 2 * _MOST_SHIFT}
+    from scipy.optimize import minimize  # only where a prevalence is stated
+
     free = minimize(height, start, jac=gap, hess=curvature, method="trust-exact", options=options).x
     while True:
         further = free + np.linalg.lstsq(curvature(free), -gap(free), rcond=None)[0]

@@ -85,7 +85,6 @@ def test_the_second_aggregator_is_awaited_stopped_and_back(tmp_path: Path) -> No
         stack.callback(early.end)
         assert early.process.wait(600) == 9, early.said  # it may ask again later
         wait_for(lambda: coordinator.said.count(AWAY) > told, 60, [coordinator])  # what it says comes by a pipe
-        assert coordinator.said.count(AWAY) == told + 1
         assert f"{AWAY}: no such node is connected" in coordinator.said
 
         again = second(out, tmp_path / "logs" / f"{SECOND}-again")

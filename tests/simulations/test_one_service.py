@@ -12,7 +12,7 @@ import pytest
 
 from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.label_service import LabelService
-from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Answers, Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack.targets import AttackedRun
@@ -53,10 +53,6 @@ def curve(folder: Path) -> None:
     by_epsilon(CurveLearner(public, SPEC, 0), config, 1.0, ROWS, votes_on(public), 1, 0)
 
 
-class Refusal(ConsiliumError):
-    exit_code = 1
-
-
 @pytest.mark.parametrize("release", [run, cell, paper, attack, curve], ids=lambda each: each.__name__)
 def test_each_release_is_an_answer_of_the_one_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: Callable[[Path], None]
@@ -66,14 +62,14 @@ def test_each_release_is_an_answer_of_the_one_service(
 
     def refuse(service: LabelService, queries: np.ndarray, *_: Any, **__: Any) -> Answers:
         asked.append(len(queries))
-        raise Refusal("this service gives nothing")
+        raise LedgerError("this service gives nothing")
 
     def answer(service: LabelService, queries: np.ndarray, *_: Any, **__: Any) -> Answers:
         asked.append(len(queries))
         return Answers(np.full(len(queries), Outcome.ANSWERED), np.arange(len(queries)) % 2)
 
     monkeypatch.setattr(LabelService, "ask", refuse)
-    with pytest.raises(Refusal):
+    with pytest.raises(LedgerError):
         release(tmp_path)
     assert len(asked) == 1
     if release is not run:  # which reads the ledger afterwards
