@@ -42,10 +42,10 @@ def made_up(parties: int) -> Dataset:
     generator, owners = np.random.default_rng(0), parties + PUBLIC
     x = generator.normal(size=(owners * ROWS, FEATURES)).astype(np.float32)
     y = (x @ generator.normal(size=FEATURES) + generator.normal(size=len(x)) > 0).astype(np.int64)
-    names = tuple(f"column_{number}" for number in range(FEATURES))
-    whose = np.repeat(range(owners), ROWS)
-    about = {"name": "made up", "title": "Made up", "attribution": "nobody", "owner_label": "party"}
-    return Dataset(**about, classes=("no", "yes"), features=names, x=x, y=y, owner=whose)
+    return Dataset(
+        name="made up", title="Made up", attribution="nobody", owner_label="party", classes=("no", "yes"),
+        features=tuple(map(str, range(FEATURES))), x=x, y=y, owner=np.repeat(range(owners), ROWS),
+    )  # fmt: skip
 
 
 def scenario_of(parties: int, collection: str) -> Scenario:
