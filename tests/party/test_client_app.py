@@ -7,6 +7,7 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
@@ -20,6 +21,7 @@ from consilium.protocol.messages import HelloReply
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
+from consilium.simulations.said import SaidRequest
 from tests.federation import make_home
 from tests.party.test_node import HASH, hello
 
@@ -77,6 +79,13 @@ def test_only_the_node_says_where_its_home_is() -> None:
     assert home_folder(context({"home": "/srv/home"}, run_config)) == Path("/srv/home")
     with pytest.raises(ConfigError, match="no home"):
         home_folder(context({}, run_config))
+
+
+def test_what_only_a_simulation_asks_has_no_answer_here(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home", "p")
+    request = to_record(SaidRequest(federation=HASH, questions=np.zeros(1, dtype=np.uint8)))
+    with pytest.raises(ValueError, match="said"):
+        call(request, context({"home": str(home)}), SaidRequest.kind)
 
 
 def full_disk(message: str = "database or disk is full") -> sqlite3.Error:

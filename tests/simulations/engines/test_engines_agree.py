@@ -1,9 +1,11 @@
-"""The same seed gives the same votes, labels and student: in a study, on the local engine and on Ray."""
+"""The same seed gives the same votes, labels and student: of nodes in this process, in a study, on the local engine and
+on Ray."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,20 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_votes import kept_votes
+from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.plaintext import Direct
+from consilium.coordinator.events import NoLog
+from consilium.coordinator.ledger import Ledger
+from consilium.party.store import Store
 from consilium.protocol.queries import query_ids
 from consilium.simulations.audit import audit_path
 from consilium.simulations.divide import make_case
 from consilium.simulations.run import Engine, run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.simulated import Population
 from consilium.simulations.vote import train_ensemble
 
 
@@ -62,6 +72,23 @@ def test_parties_of_a_run_vote_as_those_of_a_study(local: tuple[Path, dict[str, 
         of_study = votes.votes(rows, case.parties, case.config.digest(), ids, len(case.classes))
         for index, party in enumerate(case.parties):
             np.testing.assert_array_equal(kept.votes(party), of_study[index])
+
+
+@pytest.mark.slow
+def test_nodes_in_this_process_vote_as_over_flower(local: tuple[Path, dict[str, Any], pl.DataFrame]) -> None:
+    case = make_case(load_scenario("stroke", CHANGES), SEED, 0.0)
+    population, row = Population.of(case), {query: row for row, query in enumerate(case.pool_ids)}
+    with closing(Ledger.in_memory(case.config)) as ledger:
+        nodes = {party: population.party(index, Store.in_memory()) for index, party in enumerate(case.parties)}
+        for node in nodes.values():
+            node.hello(Greeting(ledger.position).request(case.config))
+            node.train(case.config.train_request())
+        (path,) = (local[0] / "private").glob("votes-*.npz")
+        with kept_votes(path) as kept:
+            rows = case.pool_x[[row[query] for query in kept.query_ids]]
+            found = Direct(nodes, case.config, Standing(ledger), NoLog()).collect(Queries(rows), 0.0)
+            assert found.parties == tuple(sorted(kept.parties))
+            np.testing.assert_array_equal(found.votes, kept.total())
 
 
 @pytest.mark.ray
