@@ -11,7 +11,7 @@ from consilium.aggregator.home import check_is_accepted, open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import TO_PARTIES, AnsweringNode, home_folder
 from consilium.protocol.messages import WireModel
-from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest
+from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest
 
 log = logging.getLogger("consilium.aggregator")
 

@@ -24,11 +24,14 @@ from consilium.protocol.pool import proves
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
-from consilium.sums.aggregators.half import ASKED, BATCH
-from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.sealing import sign_key
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.wire import (
+from consilium.sums.errors import Replay, StageOrder
+from consilium.sums.roster import VerifiedRoster
+from consilium.sums.terms import LIFETIME
+from consilium.sums.verified.half import ASKED, BATCH
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.sealing import sign_key
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.wire import (
     AggregatorReply,
     AggregatorRequest,
     GivenRecord,
@@ -39,9 +42,6 @@ from consilium.sums.aggregators.wire import (
     as_array,
     ids_digest,
 )
-from consilium.sums.errors import Replay, StageOrder
-from consilium.sums.roster import VerifiedRoster
-from consilium.sums.terms import LIFETIME
 
 log = logging.getLogger("consilium.aggregator")
 

@@ -18,9 +18,9 @@ from consilium.node.answering import pool_of
 from consilium.node.limits import NodeFile, NodePolicy, events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.terms import VerifiedTerms
 
 
 def release_of(promise: str) -> ReleaseEvent:

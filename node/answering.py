@@ -34,9 +34,9 @@ from consilium.protocol.pool import PoolTerms
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums import errors
-from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 from consilium.sums.errors import AggregatorsDisagree, BadLink, SecAggError, SumTooLarge
-from consilium.sums.masks.messages import REQUESTS
+from consilium.sums.secure.messages import REQUESTS
+from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 
 DOCTOR = "Run `consilium doctor` in the kit"
 

@@ -21,14 +21,14 @@ from consilium.party.node import PartyNode
 from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
-from consilium.sums.aggregators.wire import UploadRequest
-from consilium.sums.masks.messages import (
+from consilium.sums.secure.messages import (
     AdvertiseRequest,
     ConsistencyRequest,
     MaskedRequest,
     ShareRequest,
     UnmaskRequest,
 )
+from consilium.sums.verified.wire import UploadRequest
 
 log = logging.getLogger("consilium.party")
 _opened: dict[Path, tuple[object, PartyNode]] = {}

@@ -29,9 +29,9 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, No
 from consilium.protocol.messages import HelloRequest, Terms, TrainRequest, VoteRequest
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.report.disclosure import epsilon_text
-from consilium.sums.aggregators.wire import UploadRequest
-from consilium.sums.masks.messages import MaskedRequest, UnmaskRequest
 from consilium.sums.roster import SumRoster
+from consilium.sums.secure.messages import MaskedRequest, UnmaskRequest
+from consilium.sums.verified.wire import UploadRequest
 
 POLICY = "policy in policy.toml"
 HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind

@@ -26,12 +26,11 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import LedgerPosition, Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.uploads import VoteClient
-from consilium.sums.aggregators.wire import UploadReply, UploadRequest, as_array
 from consilium.sums.errors import Replay, StageOrder
-from consilium.sums.masks import party
-from consilium.sums.masks.messages import (
+from consilium.sums.packing import message_digest
+from consilium.sums.roster import ROSTERS, Roster, VerifiedRoster
+from consilium.sums.secure import party
+from consilium.sums.secure.messages import (
     AdvertiseReply,
     AdvertiseRequest,
     ConsistencyReply,
@@ -43,10 +42,11 @@ from consilium.sums.masks.messages import (
     UnmaskReply,
     UnmaskRequest,
 )
-from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.packing import message_digest
-from consilium.sums.roster import ROSTERS, Roster, VerifiedRoster
+from consilium.sums.secure.terms import MaskedTerms
 from consilium.sums.terms import LIFETIME
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import VoteClient
+from consilium.sums.verified.wire import UploadReply, UploadRequest, as_array
 
 T = TypeVar("T")
 

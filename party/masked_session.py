@@ -20,7 +20,9 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import InconsistentView, Replay, RosterMismatch, StageOrder
-from consilium.sums.masks.messages import (
+from consilium.sums.packing import message_digest, pack_message, unpack_message
+from consilium.sums.roster import Roster
+from consilium.sums.secure.messages import (
     ADVERT,
     CONSISTENCY,
     MASKED,
@@ -42,7 +44,7 @@ from consilium.sums.masks.messages import (
     self_commitment,
     set_digest,
 )
-from consilium.sums.masks.party import (
+from consilium.sums.secure.party import (
     Memory,
     NoiseOf,
     VotesOn,
@@ -59,10 +61,8 @@ from consilium.sums.masks.party import (
     secret,
     share_secrets,
 )
-from consilium.sums.masks.shares import mask_private, new_seed
-from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.packing import message_digest, pack_message, unpack_message
-from consilium.sums.roster import Roster
+from consilium.sums.secure.shares import mask_private, new_seed
+from consilium.sums.secure.terms import MaskedTerms
 
 Accept = Callable[[MaskedTerms], None]
 """Raises `Refused` for terms that the party's own policy does not allow."""

@@ -20,10 +20,10 @@ import numpy as np
 from consilium.party.store import Store
 from consilium.protocol.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, Replay
-from consilium.sums.masks.messages import Stage
-from consilium.sums.masks.party import Memory, matrix
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import Value, pack, unpack
+from consilium.sums.secure.messages import Stage
+from consilium.sums.secure.party import Memory, matrix
+from consilium.sums.secure.terms import MaskedTerms
 
 MOST_VARIABLES = 500
 """Of one statement; SQLite before 3.32 takes 999."""

@@ -41,8 +41,8 @@ from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
-from consilium.sums.masks import messages
 from consilium.sums.roster import Roster
+from consilium.sums.secure import messages
 from consilium.sums.terms import NO_LEDGER
 
 FEATURES = ("age", "pressure", "drowsy")

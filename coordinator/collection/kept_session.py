@@ -28,13 +28,13 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing, write_private
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.wire import GivenRecord, ids_digest, open_record
 from consilium.sums.errors import BadLink, SecAggError
 from consilium.sums.field import FIELD
 from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.half import Half, VerifiedSum, restored, restored_bytes
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.wire import GivenRecord, ids_digest, open_record
 
 TERMS, LEADER, UPLOADS, FRESH, KEY = "terms.json", "leader", "uploads", "fresh", "key"
 

@@ -1,4 +1,4 @@
-"""Collection of secure votes: the sessions of `sums.masks` over the exchanges with the parties.
+"""Collection of secure votes: the sessions of `sums.secure` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
 crashed in between goes on with the same session: parties help to unmask a sum on a query once. Who was found to lie is
@@ -25,10 +25,10 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
-from consilium.sums.masks.machine import Aggregation, SecureSum, StageReport, drive
-from consilium.sums.masks.messages import REPLIES, MaskedRequest, SecAggMessage, Stage
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster, SumRoster
+from consilium.sums.secure.machine import Aggregation, SecureSum, StageReport, drive
+from consilium.sums.secure.messages import REPLIES, MaskedRequest, SecAggMessage, Stage
+from consilium.sums.secure.terms import MaskedTerms
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""

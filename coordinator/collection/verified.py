@@ -32,23 +32,6 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.aggregators.half import VerifiedSum
-from consilium.sums.aggregators.leader import Leader
-from consilium.sums.aggregators.messages import MOST_BATCH
-from consilium.sums.aggregators.sealing import check_key
-from consilium.sums.aggregators.terms import VerifiedTerms, reach_of
-from consilium.sums.aggregators.uploads import upload_bytes
-from consilium.sums.aggregators.wire import (
-    AggregatorReply,
-    AggregatorRequest,
-    LinkReply,
-    LinkRequest,
-    OpenReply,
-    OpenRequest,
-    UploadReply,
-    UploadRequest,
-    as_array,
-)
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import (
     FAULTS,
@@ -60,6 +43,23 @@ from consilium.sums.errors import (
 )
 from consilium.sums.field import FIELD
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.half import VerifiedSum
+from consilium.sums.verified.leader import Leader
+from consilium.sums.verified.messages import MOST_BATCH
+from consilium.sums.verified.sealing import check_key
+from consilium.sums.verified.terms import VerifiedTerms, reach_of
+from consilium.sums.verified.uploads import upload_bytes
+from consilium.sums.verified.wire import (
+    AggregatorReply,
+    AggregatorRequest,
+    LinkReply,
+    LinkRequest,
+    OpenReply,
+    OpenRequest,
+    UploadReply,
+    UploadRequest,
+    as_array,
+)
 
 Reply = TypeVar("Reply", bound=WireModel)
 ATTEMPTS = 2

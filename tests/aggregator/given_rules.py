@@ -15,7 +15,7 @@ from consilium.sums.errors import SecAggError
 
 ROOM = Path(consilium.aggregator.__path__[0])
 OF_OTHERS = {"leader.py"}
-"""Of `sums.aggregators`: what the first aggregator runs."""
+"""Of `sums.verified`: what the first aggregator runs."""
 OWN = sorted(ROOM.rglob("*.py"))
 SUMS = Path(consilium.sums.__path__[0])
 SHARED = [SUMS / "terms.py", SUMS / "roster.py"]

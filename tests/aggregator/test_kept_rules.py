@@ -13,8 +13,8 @@ from consilium.aggregator.policy import KeptRules
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered
+from consilium.sums.verified.terms import VerifiedTerms
 from tests.aggregator.test_node import Board
 from tests.verified.small import queries_of
 

@@ -23,11 +23,11 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, as_array
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
 from consilium.sums.terms import NO_LEDGER
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest, as_array
 from tests.federation import make_config, make_homes
 from tests.verified.small import make_aggregators, queries_of
 

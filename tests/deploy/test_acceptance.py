@@ -33,8 +33,8 @@ from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import Rule
-from consilium.sums.aggregators.wire import AggregatorReply, AggregatorRequest
 from consilium.sums.terms import NO_LEDGER
+from consilium.sums.verified.wire import AggregatorReply, AggregatorRequest
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed

@@ -21,8 +21,8 @@ from consilium.party.deployed import PARTY
 from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refused, Rule
-from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.terms import NO_LEDGER
+from consilium.sums.verified.wire import AggregatorRequest
 from tests.deploy.kits import SECOND, write_data
 from tests.deploy.spoiled import (
     Spoil,

@@ -33,10 +33,10 @@ from consilium.protocol.queries import canonical_queries, query_ids, query_set_h
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.sums.errors import AlreadyAnswered, SecAggError
-from consilium.sums.masks.messages import AdvertiseRequest
-from consilium.sums.masks.party import checked_votes, noise_share
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
+from consilium.sums.secure.messages import AdvertiseRequest
+from consilium.sums.secure.party import checked_votes, noise_share
+from consilium.sums.secure.terms import MaskedTerms
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6

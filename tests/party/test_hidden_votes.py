@@ -25,10 +25,10 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
-from consilium.sums.masks.machine import Aggregation, drive
-from consilium.sums.masks.messages import SecAggMessage, Stage
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
+from consilium.sums.secure.machine import Aggregation, drive
+from consilium.sums.secure.messages import SecAggMessage, Stage
+from consilium.sums.secure.terms import MaskedTerms
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import CLASSES, FEATURES, cast, hello_of, make_config, make_rows
 

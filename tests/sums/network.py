@@ -17,11 +17,11 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.sums.masks.machine import Aggregation
-from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import pack_message
 from consilium.sums.roster import Roster
+from consilium.sums.secure.machine import Aggregation
+from consilium.sums.secure.messages import REPLIES, REQUESTS, SecAggMessage, Stage
+from consilium.sums.secure.terms import MaskedTerms
 
 FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64

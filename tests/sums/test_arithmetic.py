@@ -19,7 +19,7 @@ from consilium.protocol.identity import Identity, frame
 from consilium.sums.agreement import Agreement, seal, unseal
 from consilium.sums.errors import OverflowRisk
 from consilium.sums.field import FIELD
-from consilium.sums.masks.ring import (
+from consilium.sums.secure.ring import (
     RING_DTYPES,
     MaskAdder,
     choose_ring,
@@ -29,7 +29,7 @@ from consilium.sums.masks.ring import (
     self_key,
     sigma_total,
 )
-from consilium.sums.masks.shares import WORDS, are_shares, new_seed, rebuild, split
+from consilium.sums.secure.shares import WORDS, are_shares, new_seed, rebuild, split
 from tests.sums.network import flipped
 
 PRIME = FIELD.prime
@@ -126,7 +126,7 @@ def test_fewer_than_t_shares_fit_any_seed() -> None:
 def test_shares_are_those_of_plain_integers(monkeypatch) -> None:
     """Powers, sums and weights in floats, held against Python's integers, at the largest sizes of a roster."""
     drawn = iter([b"k" * 32])
-    monkeypatch.setattr("consilium.sums.masks.shares.secrets.token_bytes", lambda size: next(drawn))
+    monkeypatch.setattr("consilium.sums.secure.shares.secrets.token_bytes", lambda size: next(drawn))
     seed, places, t = FIELD.elements(b"s" * 32, WORDS), [0, 1, 500, *range(600, 1000)], 300
     shares = split([seed.tobytes()], t, places).view("<u4").reshape(len(places), WORDS)
     others = FIELD.elements(b"k" * 32, (t - 1) * WORDS).reshape(t - 1, WORDS)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from consilium.sums.errors import StageOrder, ThresholdNotMet
-from consilium.sums.masks.machine import drive
-from consilium.sums.masks.messages import STAGES, Stage
+from consilium.sums.secure.machine import drive
+from consilium.sums.secure.messages import STAGES, Stage
 from tests.sums.network import Federation, Network, run_until
 
 UP_TO_MASKED = STAGES[: STAGES.index(Stage.MASKED) + 1]

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators import helper as helper_module
-from consilium.sums.aggregators import leader as leader_module
-from consilium.sums.aggregators import uploads as uploads_module
-from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.errors import VoteFault
 from consilium.sums.field import FIELD
+from consilium.sums.verified import helper as helper_module
+from consilium.sums.verified import leader as leader_module
+from consilium.sums.verified import uploads as uploads_module
+from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
 from tests.marks import third
 from tests.sums.verified import (
     PROOFS,

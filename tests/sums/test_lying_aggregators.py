@@ -10,14 +10,14 @@ import pytest
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.aggregators.half import ASKED, BATCH, CHECKED, add_up, fault_code
-from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.messages import body_digest, read_checked, write_asked, write_batch, write_checked
-from consilium.sums.aggregators.proof import expand_seed, opening_elements
-from consilium.sums.aggregators.sealing import Link, session_key
-from consilium.sums.aggregators.uploads import PART_BYTES, Upload
 from consilium.sums.errors import AggregatorsDisagree, BadLink, RosterMismatch, StageOrder, VerifiedError, VoteFault
 from consilium.sums.field import FIELD
+from consilium.sums.verified.half import ASKED, BATCH, CHECKED, add_up, fault_code
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.messages import body_digest, read_checked, write_asked, write_batch, write_checked
+from consilium.sums.verified.proof import expand_seed, opening_elements
+from consilium.sums.verified.sealing import Link, session_key
+from consilium.sums.verified.uploads import PART_BYTES, Upload
 from tests.sums.verified import VerifiedFederation, check_all, collect, helper_link, leader_link
 
 

@@ -30,8 +30,8 @@ from consilium.sums.errors import (
     ThresholdNotMet,
     UnsafeSession,
 )
-from consilium.sums.masks.machine import view_of
-from consilium.sums.masks.messages import (
+from consilium.sums.secure.machine import view_of
+from consilium.sums.secure.messages import (
     ADVERT,
     CONSISTENCY,
     STAGES,
@@ -41,7 +41,7 @@ from consilium.sums.masks.messages import (
     advert_parts,
     consistency_parts,
 )
-from consilium.sums.masks.terms import MaskedTerms
+from consilium.sums.secure.terms import MaskedTerms
 from tests.sums.network import (
     OTHER_FEDERATION,
     Federation,
@@ -292,7 +292,9 @@ class TestMasked:
 
     def test_what_is_sealed_is_no_share(self, federation: Federation, monkeypatch) -> None:
         """As a peer seals it that shares numbers above the prime."""
-        monkeypatch.setattr("consilium.sums.masks.party.split", lambda seeds, t, places: np.full((5, 2, 52), 255, "u1"))
+        monkeypatch.setattr(
+            "consilium.sums.secure.party.split", lambda seeds, t, places: np.full((5, 2, 52), 255, "u1")
+        )
         machine = run_until(federation, Stage.MASKED)
         refused(federation, Stage.MASKED, machine.requests()[VICTIM], BadShare, "what it sealed are no shares")
 

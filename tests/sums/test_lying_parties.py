@@ -15,9 +15,9 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import HelloReply, WireModel
 from consilium.sums.agreement import seal
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
-from consilium.sums.masks.machine import drive
-from consilium.sums.masks.messages import ADVERT, MASKED, STAGES, AdvertiseReply, Stage, advert_parts, masked_parts
-from consilium.sums.masks.unmasking import clip
+from consilium.sums.secure.machine import drive
+from consilium.sums.secure.messages import ADVERT, MASKED, STAGES, AdvertiseReply, Stage, advert_parts, masked_parts
+from consilium.sums.secure.unmasking import clip
 from tests.sums.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
 BAD = "party-002"
@@ -198,7 +198,7 @@ class TestShares:
         monkeypatch.setattr("consilium.party.masked_session.mask_private", lambda seed: bytes(31) + b"\1")
         monkeypatch.setattr("consilium.party.masked_session.self_commitment", lambda ctx, place, b: bytes(32))
         lost = {Stage.MASKED: ["party-000"]} if start == 32 else {}
-        monkeypatch.setattr("consilium.sums.masks.machine._twice", lambda adverts: set())
+        monkeypatch.setattr("consilium.sums.secure.machine._twice", lambda adverts: set())
         monkeypatch.setattr("consilium.party.masked_session.check_adverts", lambda *_: None)
         self.ended(federation, Network(federation, lost=lost), "party-000")
 
@@ -213,7 +213,7 @@ class TestShares:
         def sealed(agreed: bytes, plain: bytes, ctx: bytes, me: int, peer: int) -> bytes:
             return seal(agreed, b"\xff" * len(plain) if (me, peer) == (bad, 0) else plain, ctx, me, peer)
 
-        monkeypatch.setattr("consilium.sums.masks.party.seal", sealed if opens else seal)
+        monkeypatch.setattr("consilium.sums.secure.party.seal", sealed if opens else seal)
         network = Network(federation) if opens else Network(federation, on_reply=change)
         result = drive(federation.machine(), network.send)
         assert list(result.dropped[Stage.MASKED]) == ["party-000"]

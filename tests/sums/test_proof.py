@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.protocol.messages import MOST_CLASSES
-from consilium.sums.aggregators.proof import (
+from consilium.sums.field import FIELD, Field
+from consilium.sums.verified.proof import (
     MOST_ROWS,
     Challenge,
     Opener,
@@ -26,7 +27,6 @@ from consilium.sums.aggregators.proof import (
     reading_point,
     soundness_error,
 )
-from consilium.sums.field import FIELD, Field
 from tests.sums.verified import random_elements, true_squares
 
 NUMBER = st.integers(0, 2**21)

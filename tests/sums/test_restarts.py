@@ -12,9 +12,9 @@ import pytest
 
 from consilium.protocol.errors import ConfigError
 from consilium.sums.errors import RosterMismatch
-from consilium.sums.masks.machine import Aggregation, drive
-from consilium.sums.masks.messages import STAGES, Stage
 from consilium.sums.packing import pack_message
+from consilium.sums.secure.machine import Aggregation, drive
+from consilium.sums.secure.messages import STAGES, Stage
 from tests.sums.network import Federation, Network, make_queries, no_noise, run_until
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from consilium.sums.aggregators.half import Half, VerifiedSum
-from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.messages import (
+from consilium.sums.errors import BadLink, StageOrder, VoteFault
+from consilium.sums.field import FIELD
+from consilium.sums.verified.half import Half, VerifiedSum
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.messages import (
     MOST_BATCH,
     body_digest,
     read_asked,
@@ -23,10 +25,8 @@ from consilium.sums.aggregators.messages import (
     write_checked,
     write_given,
 )
-from consilium.sums.aggregators.proof import opening_elements
-from consilium.sums.aggregators.uploads import PART_BYTES
-from consilium.sums.errors import BadLink, StageOrder, VoteFault
-from consilium.sums.field import FIELD
+from consilium.sums.verified.proof import opening_elements
+from consilium.sums.verified.uploads import PART_BYTES
 from tests.sums.verified import Forger, VerifiedFederation, check_all, collect, one_hot
 
 SEVERAL = [(3, 2, 1), (9, 4, 5)]

@@ -19,11 +19,11 @@ from consilium.party.sum_store import Sessions
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.sums.errors import BadShare, ThresholdNotMet
-from consilium.sums.masks.machine import drive
-from consilium.sums.masks.messages import STAGES, Stage
-from consilium.sums.masks.party import matrix, secret
-from consilium.sums.masks.ring import MaskAdder, pair_key, self_key
 from consilium.sums.packing import unpack
+from consilium.sums.secure.machine import drive
+from consilium.sums.secure.messages import STAGES, Stage
+from consilium.sums.secure.party import matrix, secret
+from consilium.sums.secure.ring import MaskAdder, pair_key, self_key
 from tests.sums.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
 
 FALSE_ALARM = 1e-9

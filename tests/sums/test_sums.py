@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.sums.masks.machine import drive
-from consilium.sums.masks.messages import STAGES, Stage
+from consilium.sums.secure.machine import drive
+from consilium.sums.secure.messages import STAGES, Stage
 from tests.sums.network import Federation, Network, make_queries
 
 EDGES = {16: 2**15, 32: 2**31}

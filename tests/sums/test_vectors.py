@@ -10,7 +10,8 @@ import pytest
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import frame
 from consilium.protocol.records import from_record, to_record
-from consilium.sums.masks.messages import (
+from consilium.sums.packing import pack_message, unpack_message
+from consilium.sums.secure.messages import (
     REPLIES,
     REQUESTS,
     AdvertiseReply,
@@ -24,8 +25,7 @@ from consilium.sums.masks.messages import (
     self_commitment,
     set_digest,
 )
-from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.packing import pack_message, unpack_message
+from consilium.sums.secure.terms import MaskedTerms
 from tests.sums.network import Federation, Network
 
 MODELS = [*REQUESTS.values(), *REPLIES.values()]

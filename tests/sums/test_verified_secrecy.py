@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.sums.aggregators.proof import (
+from consilium.sums.field import FIELD, from_wire
+from consilium.sums.verified.proof import (
     Opener,
     VoteGrid,
     challenge_of,
@@ -19,9 +20,8 @@ from consilium.sums.aggregators.proof import (
     proof_elements,
     reading_point,
 )
-from consilium.sums.aggregators.sealing import session_key
-from consilium.sums.aggregators.uploads import Upload
-from consilium.sums.field import FIELD, from_wire
+from consilium.sums.verified.sealing import session_key
+from consilium.sums.verified.uploads import Upload
 from tests.sums.verified import VerifiedFederation, collect, leader_link
 
 BINS = 64

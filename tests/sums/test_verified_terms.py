@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.proof import SPACE
-from consilium.sums.aggregators.sealing import Link, seal_once, session_key, sign_key, unseal_once
-from consilium.sums.aggregators.terms import VerifiedTerms, reach_of
-from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import BadSignature, NotVotes, RosterMismatch, SumTooLarge, UnsafeSession
 from consilium.sums.field import FIELD
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
+from consilium.sums.verified.proof import SPACE
+from consilium.sums.verified.sealing import Link, seal_once, session_key, sign_key, unseal_once
+from consilium.sums.verified.terms import VerifiedTerms, reach_of
+from consilium.sums.verified.uploads import VoteClient
 from tests.sums.verified import FEDERATION, VerifiedFederation, collect, make_queries
 
 

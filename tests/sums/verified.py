@@ -10,10 +10,13 @@ import numpy as np
 
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.half import VerifiedSum
-from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.leader import Leader
-from consilium.sums.aggregators.proof import (
+from consilium.sums.agreement import new_private, public_of
+from consilium.sums.field import FIELD
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.verified.half import VerifiedSum
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.leader import Leader
+from consilium.sums.verified.proof import (
     Challenge,
     Prover,
     VoteGrid,
@@ -24,12 +27,9 @@ from consilium.sums.aggregators.proof import (
     expand_seed,
     proof_elements,
 )
-from consilium.sums.aggregators.sealing import Link, session_key, sign_key
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.uploads import HelperPart, Upload, VoteClient
-from consilium.sums.agreement import new_private, public_of
-from consilium.sums.field import FIELD
-from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.verified.sealing import Link, session_key, sign_key
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import HelperPart, Upload, VoteClient
 
 FEDERATION = "f" * 64
 

@@ -31,11 +31,11 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.aggregators import wire
-from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.errors import SecAggError
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
+from consilium.sums.verified import wire
+from consilium.sums.verified.uploads import VoteClient
 from tests import federation
 from tests.federation import FEATURES, FakeTransport, Fault, cast, make_homes, make_rows, node_at
 from tests.sums.verified import Forger, NoNoise

@@ -24,11 +24,6 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.queries import query_ids
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.sums.aggregators import leader
-from consilium.sums.aggregators.half import fault_code
-from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.leader import Leader
-from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.errors import (
     AggregatorAway,
     AggregatorRefuses,
@@ -41,6 +36,11 @@ from consilium.sums.errors import (
 from consilium.sums.field import FIELD
 from consilium.sums.packing import unpack
 from consilium.sums.roster import least_sum
+from consilium.sums.verified import leader
+from consilium.sums.verified.half import fault_code
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.leader import Leader
+from consilium.sums.verified.uploads import VoteClient
 from tests.federation import drop
 from tests.verified.small import SECOND, SIGMA, VerifiedSmall, lying, made, queries_of, without_noise
 
@@ -173,7 +173,7 @@ def unclipped(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.n
 def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
     """Both aggregators without the check: what one party sends is added up, and wins."""
     monkeypatch.setattr(leader, "holds", lambda *_: True)
-    monkeypatch.setattr("consilium.sums.aggregators.helper.holds", lambda *_: True)
+    monkeypatch.setattr("consilium.sums.verified.helper.holds", lambda *_: True)
     as_liar(monkeypatch, "p02", decisive)
     monkeypatch.setattr(leader, "add_up", unclipped)
     found = small.ask(QUERIES)

@@ -18,7 +18,7 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.queries import query_ids
-from consilium.sums.aggregators.terms import VerifiedTerms
+from consilium.sums.verified.terms import VerifiedTerms
 from tests.verified.small import TwoKinds, made, queries_of
 
 DEATHS, QUERIES, WITNESS = 4, 30, 3

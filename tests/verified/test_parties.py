@@ -10,11 +10,11 @@ import pytest
 
 from consilium.party import hidden_votes
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.aggregators import leader
-from consilium.sums.aggregators.half import Half, add_up
-from consilium.sums.aggregators.helper import Helper
 from consilium.sums.errors import SecAggError, StageOrder, VerifiedError
 from consilium.sums.field import FIELD
+from consilium.sums.verified import leader
+from consilium.sums.verified.half import Half, add_up
+from consilium.sums.verified.helper import Helper
 from tests import federation
 from tests.verified.small import SECOND, made, make_aggregators, queries_of, without_noise
 

@@ -15,9 +15,9 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.identity import Identity
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
-from consilium.sums.masks.messages import AdvertiseRequest
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import least_rebuilders
+from consilium.sums.secure.messages import AdvertiseRequest
+from consilium.sums.secure.terms import MaskedTerms
 from tests.coordinator.collection.cluster import PARTIES, Cluster, ask, queries
 from tests.deploy.kits import edit
 from tests.federation import FakeTransport, counts_over, hello_of, make_config, make_homes, make_secure, vote_request

@@ -11,7 +11,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.errors import BadShare, ThresholdNotMet
-from consilium.sums.masks.machine import Aggregation
+from consilium.sums.secure.machine import Aggregation
 from tests.coordinator.collection.cluster import PARTIES, ask, queries, told
 from tests.federation import drop
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import digest
-from consilium.sums.aggregators.half import FAULT_CODES, Half, restored, restored_bytes
-from consilium.sums.aggregators.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, opening_elements
-from consilium.sums.aggregators.uploads import PART_BYTES
 from consilium.sums.errors import BadLink
 from consilium.sums.field import FIELD
 from consilium.sums.packing import Value, pack, unpack
+from consilium.sums.verified.half import FAULT_CODES, Half, restored, restored_bytes
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, opening_elements
+from consilium.sums.verified.uploads import PART_BYTES
 
 MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from consilium.sums.agreement import Agreement, public_of
 from consilium.sums.errors import BadShare
-from consilium.sums.masks.messages import KEY_BYTES, KEYS_BYTES, self_commitment
-from consilium.sums.masks.ring import MaskAdder, RingBits, decode, pair_key, self_key
-from consilium.sums.masks.shares import mask_private, rebuild
-from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
+from consilium.sums.secure.messages import KEY_BYTES, KEYS_BYTES, self_commitment
+from consilium.sums.secure.ring import MaskAdder, RingBits, decode, pair_key, self_key
+from consilium.sums.secure.shares import mask_private, rebuild
+from consilium.sums.secure.terms import MaskedTerms
 from consilium.sums.terms import TAIL
 
 

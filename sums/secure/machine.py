@@ -21,7 +21,9 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import BadKey, RosterMismatch, StageOrder, ThresholdNotMet
-from consilium.sums.masks.messages import (
+from consilium.sums.packing import Value, pack, unpack
+from consilium.sums.roster import Roster
+from consilium.sums.secure.messages import (
     ADVERT,
     CONSISTENCY,
     KEY_BYTES,
@@ -48,13 +50,11 @@ from consilium.sums.masks.messages import (
     masked_parts,
     set_digest,
 )
-from consilium.sums.masks.party import verified
-from consilium.sums.masks.ring import RING_DTYPES, sigma_total
-from consilium.sums.masks.shares import are_shares
-from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.masks.unmasking import clip, remove_masks
-from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import Roster
+from consilium.sums.secure.party import verified
+from consilium.sums.secure.ring import RING_DTYPES, sigma_total
+from consilium.sums.secure.shares import are_shares
+from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.secure.unmasking import clip, remove_masks
 
 T = TypeVar("T")
 NOTHING = np.zeros(0, dtype=np.uint8)

@@ -29,9 +29,9 @@ from consilium.protocol.messages import (
     WireModel,
 )
 from consilium.protocol.models import Strict
-from consilium.sums.aggregators.sealing import KEY_BYTES
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
 from consilium.sums.terms import MOST_SIGMA, SID_BYTES, SessionId
+from consilium.sums.verified.sealing import KEY_BYTES
 
 MOST_BYTES = 2**31 - 1
 """Of one message between the aggregators, or one upload."""
@@ -115,7 +115,7 @@ class UploadRequest(SessionOf):
 
 
 class UploadReply(VerifiedMessage):
-    """`sums.aggregators.uploads.Upload` as bytes. Never printed."""
+    """`sums.verified.uploads.Upload` as bytes. Never printed."""
 
     kind: ClassVar[str] = "query.va_upload"
     sid: Sid
@@ -141,7 +141,7 @@ class OpenReply(VerifiedMessage):
 
 
 class LinkRequest(VerifiedMessage):
-    """From the first aggregator to the second: one sealed message of `sums.aggregators`."""
+    """From the first aggregator to the second: one sealed message of `sums.verified`."""
 
     kind: ClassVar[str] = "query.va_link"
     sid: Sid
@@ -149,7 +149,7 @@ class LinkRequest(VerifiedMessage):
 
 
 class LinkReply(VerifiedMessage):
-    """Its answer, sealed. record, signature: of a sum that it gave its half of (`sums.aggregators.wire`); both
+    """Its answer, sealed. record, signature: of a sum that it gave its half of (`sums.verified.wire`); both
     empty before."""
 
     kind: ClassVar[str] = "query.va_link"

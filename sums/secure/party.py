@@ -21,7 +21,9 @@ from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.agreement import Agreement, seal, unseal
 from consilium.sums.errors import BadKey, BadShare, BadSignature, InconsistentView, ThresholdNotMet
-from consilium.sums.masks.messages import (
+from consilium.sums.packing import Value
+from consilium.sums.roster import Roster
+from consilium.sums.secure.messages import (
     ADVERT,
     CONSISTENCY,
     KEY_BYTES,
@@ -35,11 +37,9 @@ from consilium.sums.masks.messages import (
     consistency_parts,
     set_digest,
 )
-from consilium.sums.masks.ring import MaskAdder, encode, pair_key, self_key
-from consilium.sums.masks.shares import SHARE_BYTES, are_shares, mask_private, split
-from consilium.sums.masks.terms import MaskedTerms
-from consilium.sums.packing import Value
-from consilium.sums.roster import Roster
+from consilium.sums.secure.ring import MaskAdder, encode, pair_key, self_key
+from consilium.sums.secure.shares import SHARE_BYTES, are_shares, mask_private, split
+from consilium.sums.secure.terms import MaskedTerms
 
 Memory = dict[str, Value]
 verified = lru_cache(maxsize=8192)(verify)

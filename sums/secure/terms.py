@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from consilium.sums.errors import OverflowRisk, UnsafeSession
-from consilium.sums.masks.ring import RingBits, choose_ring, sigma_total
 from consilium.sums.roster import MOST_PARTIES, SumRoster
+from consilium.sums.secure.ring import RingBits, choose_ring, sigma_total
 from consilium.sums.terms import LIFETIME, TAIL, SessionTerms
 
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
-from consilium.sums.aggregators.sealing import Link
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.uploads import HelperPart
 from consilium.sums.agreement import public_of
 from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, VoteFault
 from consilium.sums.field import FIELD
 from consilium.sums.packing import Value, unpack
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
+from consilium.sums.verified.sealing import Link
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import HelperPart
 
 
 @dataclass(frozen=True)

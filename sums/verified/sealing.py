@@ -12,9 +12,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from consilium.protocol.identity import Identity, derive, verify
-from consilium.sums.aggregators.proof import SPACE
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES, Agreement, public_of
 from consilium.sums.errors import BadKey, BadLink, BadSignature
+from consilium.sums.verified.proof import SPACE
 
 KEY_BYTES = 32
 _ONCE = bytes(NONCE_BYTES)

@@ -17,7 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
-from consilium.sums.aggregators.proof import (
+from consilium.sums.agreement import TAG_BYTES, public_of
+from consilium.sums.errors import NotVotes, RosterMismatch, VoteFault
+from consilium.sums.field import FIELD, KEY_BYTES, from_wire
+from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.proof import (
     BLIND_BYTES,
     SEED_BYTES,
     SPACE,
@@ -30,12 +34,8 @@ from consilium.sums.aggregators.proof import (
     expand_seed,
     proof_elements,
 )
-from consilium.sums.aggregators.sealing import check_key, seal_once, unseal_once
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.agreement import TAG_BYTES, public_of
-from consilium.sums.errors import NotVotes, RosterMismatch, VoteFault
-from consilium.sums.field import FIELD, KEY_BYTES, from_wire
-from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.sealing import check_key, seal_once, unseal_once
+from consilium.sums.verified.terms import VerifiedTerms
 
 _BOUND = struct.Struct(">32sI32s32s32s")
 _SEAL = struct.Struct(f"32s{SEED_BYTES + TAG_BYTES}s")

@@ -15,7 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.half import (
+from consilium.sums.agreement import public_of
+from consilium.sums.errors import AggregatorsDisagree, RosterMismatch, StageOrder, VoteFault
+from consilium.sums.packing import pack
+from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.half import (
     ASKED,
     BATCH,
     CHECKED,
@@ -28,14 +32,10 @@ from consilium.sums.aggregators.half import (
     opened_state,
     restored,
 )
-from consilium.sums.aggregators.messages import body_digest, read_checked, read_given, write_asked, write_batch
-from consilium.sums.aggregators.proof import holds
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.uploads import HelperPart, Upload
-from consilium.sums.agreement import public_of
-from consilium.sums.errors import AggregatorsDisagree, RosterMismatch, StageOrder, VoteFault
-from consilium.sums.packing import pack
-from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.messages import body_digest, read_checked, read_given, write_asked, write_batch
+from consilium.sums.verified.proof import holds
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import HelperPart, Upload
 
 HELPER = "the second aggregator"
 OWN_WORD = frozenset({VoteFault.FALSE_VOTES, VoteFault.TWICE, VoteFault.NOT_FOR_US, VoteFault.COMMITMENT})

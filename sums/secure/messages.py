@@ -15,8 +15,8 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
 from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
-from consilium.sums.masks.shares import SHARE_BYTES
 from consilium.sums.roster import MOST_PARTIES
+from consilium.sums.secure.shares import SHARE_BYTES
 from consilium.sums.terms import SID_BYTES
 
 

@@ -18,7 +18,12 @@ import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.half import (
+from consilium.sums.agreement import public_of
+from consilium.sums.errors import AggregatorsDisagree, VoteFault
+from consilium.sums.field import FIELD
+from consilium.sums.packing import Value, pack
+from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.half import (
     ASKED,
     BATCH,
     CHECKED,
@@ -32,16 +37,11 @@ from consilium.sums.aggregators.half import (
     restored,
     restored_bytes,
 )
-from consilium.sums.aggregators.messages import body_digest, read_asked, read_batch, write_checked, write_given
-from consilium.sums.aggregators.proof import DIGEST_BYTES, expand_seed, holds, opening_elements, proof_elements
-from consilium.sums.aggregators.sealing import KEY_BYTES, session_key
-from consilium.sums.aggregators.terms import VerifiedTerms
-from consilium.sums.aggregators.uploads import HelperPart
-from consilium.sums.agreement import public_of
-from consilium.sums.errors import AggregatorsDisagree, VoteFault
-from consilium.sums.field import FIELD
-from consilium.sums.packing import Value, pack
-from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.messages import body_digest, read_asked, read_batch, write_checked, write_given
+from consilium.sums.verified.proof import DIGEST_BYTES, expand_seed, holds, opening_elements, proof_elements
+from consilium.sums.verified.sealing import KEY_BYTES, session_key
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import HelperPart
 
 
 class HelperRules(Protocol):

@@ -9,12 +9,12 @@ from typing import ClassVar
 from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
-from consilium.sums.aggregators.proof import MOST_ROWS, SPACE, VoteGrid
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import SumTooLarge
 from consilium.sums.field import FIELD
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SessionTerms
+from consilium.sums.verified.proof import MOST_ROWS, SPACE, VoteGrid
 
 MOST_CELLS = 2**28
 """Elements of one share, a gigabyte: a bound of what a message may ask of a node."""
