@@ -132,10 +132,10 @@ def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
     if (terms.teachers, terms.classes) != (enrolled.teachers, len(enrolled.classes)):
         raise Refused(Rule.PROMISE, limit=enrolled.teachers, requested=terms.teachers)
-    noise = agreed.promise.noise(terms.phase)
+    noise = agreed.promise.noise(terms.round)
     if noise is None or terms.noise != noise:
         raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-    most = min(agreed.promise.most(terms.phase), policy.most_queries)
+    most = min(agreed.promise.most(terms.round), policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
     voter.account.check_position(terms.federation, terms.position)
@@ -174,7 +174,7 @@ class SecureVotes:
 
         def votes(queries: np.ndarray) -> np.ndarray:
             asked = replace(query_set, queries=queries)
-            return self.voter.charged_votes(asked, agreed, terms.phase, terms.position)
+            return self.voter.charged_votes(asked, agreed, terms.round, terms.position)
 
         return votes, source.gaussian
 
@@ -194,7 +194,7 @@ class SecureVotes:
         seed, name = self.voter.settings.noise_seed, self.voter.settings.name
         if seed is None or not agreed.simulation:
             return SystemNoise()
-        return SeededNoise(int(canonical_digest([seed, name, terms.query_set, terms.phase]), 16))
+        return SeededNoise(int(canonical_digest([seed, name, terms.query_set, terms.round]), 16))
 
     def _session(self) -> PartySession:
         settings = self.voter.settings
@@ -234,16 +234,16 @@ class VerifiedVotes:
             uploads.erase_before(now - LIFETIME)
             answer = uploads.find(terms.sid)
             if answer is None:
-                tried = uploads.sessions_on(terms.query_set, terms.phase)
+                tried = uploads.sessions_on(terms.query_set, terms.round)
                 if tried >= MOST_SESSIONS:
                     detail = "so many sessions on the same queries"
                     raise Refused(Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail=detail)
                 key, signature = request.helper_key, request.helper_signature
                 client = VoteClient(terms, roster, settings.name, identity, key, signature)
                 query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-                upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.phase, terms.position))
+                upload = client.upload(self.voter.charged_votes(query_set, agreed, terms.round, terms.position))
                 answer = Kept(digest, upload)
-                uploads.keep(terms.sid, terms.query_set, terms.phase, now, answer)
+                uploads.keep(terms.sid, terms.query_set, terms.round, now, answer)
         given = as_array(_given(answer, digest, terms.sid))
         return UploadReply(sid=terms.sid_bytes, party=settings.name, upload=given)
 

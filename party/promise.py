@@ -53,13 +53,13 @@ class Promise:
         """Most queries that may be asked."""
         return self.release.queries_in(1)
 
-    def most(self, phase: int) -> int:
-        """Queries that may be asked for the release in phase 1, or screened ones once more in phase 2."""
-        return self.release.queries_in(phase)
+    def most(self, round: int) -> int:
+        """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
+        return self.release.queries_in(round)
 
-    def noise(self, phase: int) -> PartyNoise | None:
-        """Noise of the parties that the release charges in this phase; None where it charges none."""
-        return self.release.party_noise(phase)
+    def noise(self, round: int) -> PartyNoise | None:
+        """Noise of the parties that the release charges in this round; None where it charges none."""
+        return self.release.party_noise(round)
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same

@@ -160,7 +160,7 @@ class Sessions:
 
 def rounds_of(terms: MaskedTerms) -> int:
     """The bit of the round in which a query is used up."""
-    return 1 << (terms.phase - 1)
+    return 1 << (terms.round - 1)
 
 
 def ids_of(queries: np.ndarray) -> np.ndarray:

@@ -8,19 +8,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
+from consilium.protocol.messages import CollectionMode
 from consilium.sums.errors import OverflowRisk, UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
 from consilium.sums.secure.ring import RingBits, choose_ring, sigma_total
-from consilium.sums.terms import LIFETIME, TAIL, SessionTerms
+from consilium.sums.terms import LIFETIME, TAIL, SumTerms
 
 
-class MaskedTerms(SessionTerms):
-    """Terms of one session, see `SessionTerms`.
+class MaskedTerms(SumTerms):
+    """Terms of one session, see `SumTerms`.
 
     ring: bits. noise_shares: of honest parties, which together are noise of `sigma`. lifetime: seconds from a party's
     first answer until it throws the session away, by its own clock.
     """
 
+    collection: ClassVar[CollectionMode] = "secure"
     SIGNED_AS: ClassVar[str] = "session"
 
     ring: RingBits
@@ -28,14 +30,14 @@ class MaskedTerms(SessionTerms):
     lifetime: int = Field(default=LIFETIME, ge=1, le=30 * 24 * 3600)
 
     @classmethod
-    def create(
+    def of_queries(
         cls, roster: SumRoster, federation: str, queries: np.ndarray, classes: int, teachers: int, **others: Any
     ) -> Self:
-        """See `SessionTerms.create`; with the smallest ring that is safe. Raises OverflowRisk where no ring holds the
+        """See `SumTerms.of_queries`; with the smallest ring that is safe. Raises OverflowRisk where no ring holds the
         sum."""
         noise = sigma_total(others["sigma"], others["noise_shares"], roster.n)
         others["ring"] = choose_ring(teachers * roster.n, noise)
-        return super().create(roster, federation, queries, classes, teachers, **others)
+        return super().of_queries(roster, federation, queries, classes, teachers, **others)
 
     def check(self, roster: SumRoster) -> None:
         """See `SessionTerms.check`.
@@ -61,7 +63,7 @@ class MaskedTerms(SessionTerms):
 
     @property
     def noise(self) -> tuple[float, int]:
-        """See `SessionTerms.noise`."""
+        """See `SumTerms.noise`."""
         return self.sigma, self.noise_shares
 
     @property

@@ -70,7 +70,7 @@ class Federation:
 
     def machine(self, queries: np.ndarray = QUERIES, **changes: object) -> Aggregation:
         values: dict[str, Any] = {**self.noise, "position": NO_LEDGER, **changes}
-        terms = MaskedTerms.create(self.roster, self.config.digest(), queries, 2, 1, **values)
+        terms = MaskedTerms.of_queries(self.roster, self.config.digest(), queries, 2, 1, **values)
         return Aggregation.begin(self.roster, self.signer, terms, queries=queries, invited=list(self.parties))
 
     def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:

@@ -134,7 +134,7 @@ class TestSessions:
     def test_a_query_twice(self) -> None:
         federation = VerifiedFederation(3)
         with pytest.raises(UnsafeSession, match="stands twice"):
-            VerifiedTerms.create(
+            VerifiedTerms.of_queries(
                 federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1, leader_key="09" * 32, sigma=3.0
             )
 
@@ -236,7 +236,7 @@ def test_the_bytes_of_an_upload_never_change() -> None:
     )
     names = {"a": identities[0].public.hex(), "b": identities[1].public.hex()}
     roster, leader_key = VerifiedRoster.build(names, leader, helper), public_of(fresh).hex()
-    session = VerifiedTerms.create(roster, FEDERATION, make_queries(5), 3, 2, leader_key=leader_key, sigma=3.0)
+    session = VerifiedTerms.of_queries(roster, FEDERATION, make_queries(5), 3, 2, leader_key=leader_key, sigma=3.0)
     session = VerifiedTerms.model_validate_json(session.model_copy(update={"sid": "5" * 32}).canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
     key = public_of(session_key(drawn(32), session.ctx))

@@ -96,7 +96,7 @@ class VerifiedFederation:
     def new_session(self, seed: int = 0, **terms) -> VerifiedTerms:
         """Terms of a session of this roster, on queries of this seed."""
         rows = make_queries(self.queries, seed)
-        return VerifiedTerms.create(
+        return VerifiedTerms.of_queries(
             self.roster,
             FEDERATION,
             rows,

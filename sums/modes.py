@@ -1,0 +1,24 @@
+"""The modes of collecting votes whose sums nobody reads whole. What is particular to one stands in its package; all
+others look it up here. Plaintext votes have no entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from consilium.protocol.messages import CollectionMode, WireModel
+from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
+from consilium.sums.voter import Voter
+
+
+@dataclass(frozen=True)
+class Mode:
+    """roster: class of it. answers: what a party says to each request. tables: of its database, for CREATE TABLE."""
+
+    roster: type[SumRoster]
+    answers: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = field(repr=False)
+    tables: tuple[str, ...] = field(repr=False)
+
+
+MODES: Mapping[CollectionMode, Mode] = {"secure": Mode(Roster, {}, ()), "verified": Mode(VerifiedRoster, {}, ())}
