@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party import hidden_votes
+from consilium.party import old_hidden_votes as hidden_votes
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import SecAggError, StageOrder, VerifiedError
 from consilium.sums.field import FIELD
