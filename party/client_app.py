@@ -21,6 +21,7 @@ from consilium.party.node import PartyNode
 from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
+from consilium.sums.modes import ANSWERS as TO_SUMS
 from consilium.sums.secure.messages import (
     AdvertiseRequest,
     ConsistencyRequest,
@@ -28,7 +29,6 @@ from consilium.sums.secure.messages import (
     ShareRequest,
     UnmaskRequest,
 )
-from consilium.sums.verified.wire import UploadRequest
 
 log = logging.getLogger("consilium.party")
 _opened: dict[Path, tuple[object, PartyNode]] = {}
@@ -86,7 +86,7 @@ ANSWERS: Mapping[type[WireModel], str] = {
     MaskedRequest: "secure.masked",
     ConsistencyRequest: "secure.consistency",
     UnmaskRequest: "secure.unmask",
-    UploadRequest: "verified.upload",
+    **dict.fromkeys(TO_SUMS, "hidden"),
 }
 party = AnsweringNode("party", _open, ANSWERS, TO_AGGREGATORS, log, _note)
 app = party.app()

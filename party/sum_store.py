@@ -169,29 +169,3 @@ def ids_of(queries: np.ndarray) -> np.ndarray:
     if len(set(ids)) < len(ids):
         raise Replay("a query stands twice in the set")
     return np.frombuffer(bytes.fromhex("".join(ids)), dtype=np.uint8).reshape(len(ids), -1)
-
-
-@dataclass(frozen=True)
-class Uploads:
-    """Reads and writes of verified votes that were given, within a transaction of the store."""
-
-    store: Store
-
-    def find(self, sid: str) -> Kept | None:
-        """What was given in a session."""
-        row = self.store.one("SELECT request, upload FROM uploads WHERE sid = ?", sid)
-        return None if row is None else Kept(*row)
-
-    def sessions_on(self, query_set: str, round: int) -> int:
-        """In how many sessions votes on this very query set were given, in this round."""
-        statement = "SELECT COUNT(*) FROM uploads WHERE query_set = ? AND round = ?"
-        return self.store.execute(statement, query_set, round)[0][0]
-
-    def keep(self, sid: str, query_set: str, round: int, started: float, kept: Kept) -> None:
-        """Keep what is given; in a session it is given once."""
-        values = sid, query_set, round, started, kept.request, kept.reply
-        self.store.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)", *values)
-
-    def erase_before(self, moment: float) -> None:
-        """Overwrite the bytes of sessions that began before."""
-        self.store.execute("UPDATE uploads SET upload = NULL WHERE started < ? AND upload IS NOT NULL", moment)

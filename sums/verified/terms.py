@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.messages import CollectionMode
-from consilium.sums.errors import SumTooLarge
+from consilium.sums.errors import OverflowRisk
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SumTerms
 from consilium.sums.verified.field import MOST_REACH
@@ -40,11 +40,11 @@ class VerifiedTerms(SumTerms):
         return self
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms.check`. Raises SumTooLarge where sums do not fit into half of the field."""
+        """See `SessionTerms.check`. Raises OverflowRisk where sums do not fit into half of the field."""
         super().check(roster)
         reach = reach_of(roster.n, self.teachers, self.sigma)
         if reach > MOST_REACH:
-            raise SumTooLarge(reach, MOST_REACH)
+            raise OverflowRisk(reach, MOST_REACH)
 
     @property
     def noise(self) -> tuple[float, int]:
