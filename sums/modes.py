@@ -30,10 +30,7 @@ class Mode:
 MODES: Mapping[CollectionMode, Mode] = {
     "secure": Mode(Roster, {}, ()),
     "verified": Mode(
-        VerifiedRoster,
-        verified.ANSWERS,
-        verified.TABLES,
-        (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest),
+        VerifiedRoster, verified.ANSWERS, verified.TABLES, (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest)
     ),
 }
 

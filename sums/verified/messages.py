@@ -1,5 +1,5 @@
-"""Verified votes on Flower's wire: the requests and replies, the bodies of what the two aggregators seal for each other,
-and the record that the helper signs.
+"""Verified votes on Flower's wire: the requests and replies, the bodies of what the two aggregators seal for each
+other, and the record that the helper signs.
 
 Whoever carries these bytes can lose them, and do nothing else. The bodies have a fixed layout; numbers are of 4 bytes,
 little-endian:

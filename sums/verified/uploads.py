@@ -19,7 +19,7 @@ import numpy as np
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, SealingKey, verify
 from consilium.sums.errors import NotVotes, VoteFault
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.field import DEGREE, KEY_BYTES, PRIME, WIRE_BYTES, elements, read, reduced, to_wire, write
+from consilium.sums.verified.field import DEGREE, KEY_BYTES, WIRE_BYTES, elements, read, reduced, to_wire, write
 from consilium.sums.verified.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -65,7 +65,12 @@ class HelperPart:
 
     @classmethod
     def make(
-        cls, bound: tuple[bytes, int, bytes, bytes, bytes], seed: bytes, key: SealingKey, helper: bytes, signer: Identity
+        cls,
+        bound: tuple[bytes, int, bytes, bytes, bytes],
+        seed: bytes,
+        key: SealingKey,
+        helper: bytes,
+        signer: Identity,
     ) -> HelperPart:
         """A signed part with the seed sealed for the helper. bound: CTX, place and commitments. key: made for it."""
         head = _BOUND.pack(*bound)
