@@ -124,9 +124,9 @@ class AggregatorNode:
             session = self._session(sums, request.sid)
             terms, helper = self._helper(session)
             self._agreed(sums, terms)
-            content = helper.check(request.content.tobytes())
+            checked = helper.check(request.content.tobytes())
             sums.checked(terms.sid, helper.total.tobytes(), bytes(helper.codes), helper.met.tobytes())
-        return CheckReply(sid=request.sid, content=as_array(content))
+        return CheckReply(sid=request.sid, content=as_array(checked))
 
     def give(self, request: GiveRequest) -> GiveReply:
         """Half of the sum, and what is signed of it; the session's key is deleted. The same message gets the same bytes

@@ -27,7 +27,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
     " opened REAL, terms BLOB, ids TEXT, key BLOB, total BLOB, codes BLOB, met BLOB,"
-    " question BLOB, answer BLOB, record BLOB, signature BLOB)",
+    " question BLOB NOT NULL DEFAULT X'', answer BLOB NOT NULL DEFAULT X'', record BLOB NOT NULL DEFAULT X'',"
+    " signature BLOB NOT NULL DEFAULT X'')",
     "CREATE TABLE IF NOT EXISTS given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round))"
     " WITHOUT ROWID",
 )
@@ -46,10 +47,10 @@ class OpenSession:
     total: bytes | None = field(repr=False, default=None)
     codes: bytes | None = field(repr=False, default=None)
     met: bytes | None = field(repr=False, default=None)
-    question: bytes | None = field(repr=False, default=None)
-    answer: bytes | None = field(repr=False, default=None)
-    record: bytes | None = field(repr=False, default=None)
-    signature: bytes | None = field(repr=False, default=None)
+    question: bytes = b""
+    answer: bytes = field(repr=False, default=b"")
+    record: bytes = field(repr=False, default=b"")
+    signature: bytes = b""
 
 
 class GivenSums:
@@ -107,7 +108,7 @@ class GivenSums:
 
     def signed(self, federation: str) -> int:
         """Sums of this federation of which the half was given."""
-        return self._count("sessions WHERE federation = ? AND record IS NOT NULL", federation)
+        return self._count("sessions WHERE federation = ? AND length(record) > 0", federation)
 
     def given_in(self, federation: str, round: int) -> int:
         """Queries in sums of this round of this federation that were given."""

@@ -76,10 +76,7 @@ class SecondAggregator:
         members = {member.node for member in means.members}
         others = [node for node in means.transport.nodes() if node not in members]
         request = AggregatorRequest(
-            **config.terms().model_dump(),
-            protocol_version=PROTOCOL_VERSION,
-            **means.greeting.position().model_dump(),
-            program=means.greeting.program,
+            **config.terms().model_dump(), protocol_version=PROTOCOL_VERSION, program=means.greeting.program
         )
         requests = dict.fromkeys(others, request)
         replies = exchange(means.transport, requests, AggregatorReply, config.timeouts.enrol, _untold)

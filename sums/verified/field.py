@@ -7,7 +7,7 @@ less than once in 2^120 times; six coefficients would leave 2^126 elements, and 
 
 Arrays are float64 and reduced late: sums of products are exact below 2^53, and matrix products of floats are what
 processors do fastest. A reduced number is at most `MOST_REDUCED` in size. A proof has at most 8,192 lines and 2,048
-points (`proof.MOST_ROWS`), fewer than may be added up before the next reduction. Axes before those that are named are of many
+points (`proof.MOST_ROWS`), fewer than may be added up before the next reduction. Axes before those named are of many
 uploads at once.
 """
 

@@ -55,7 +55,7 @@ class VoteAggregator:
         self.terms, self.roster = terms, roster
         self._link = Link(own, bytes.fromhex(other.x25519_pk), fresh, other_fresh, terms.ctx)
         self._open = Opener(terms.grid, reading_point(self._link.secret(), terms.ctx), leads)
-        self.total = np.zeros(terms.shape, dtype=TOTAL_DTYPE)
+        self.total: np.ndarray = np.zeros(terms.shape, dtype=TOTAL_DTYPE)
         self.codes = bytearray(roster.n)
 
     @property

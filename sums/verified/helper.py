@@ -55,14 +55,15 @@ class Helper(VoteAggregator):
         body = self._link.open(BATCH, batch)
         contents, theirs = read_batch(body, grid)
         parts = list(map(HelperPart.read, contents))
-        found = list(map(self._seed, parts))
+        found = [self._seed(part) for part in parts]
+        seeds = {row: seed for row, seed in enumerate(found) if isinstance(seed, bytes)}
         codes = bytearray(code_of(seed) if isinstance(seed, VoteFault) else ABSENT for seed in found)
         opened = np.zeros((len(parts), opening_elements(grid)), dtype=DTYPE)
-        rows, size = [row for row, code in enumerate(codes) if code == ABSENT], AT_ONCE // grid.cells + 1
+        rows, size = list(seeds), AT_ONCE // grid.cells + 1
         for start in range(0, len(rows), size):
             few = rows[start : start + size]
             shares, proofs = (
-                elements([seed_key(self.terms.ctx, parts[row].place, found[row], purpose) for row in few], count)
+                elements([seed_key(self.terms.ctx, parts[row].place, seeds[row], purpose) for row in few], count)
                 for purpose, count in (("votes", grid.cells), ("proof", proof_elements(grid)))
             )
             opened[few] = self._open(shares, proofs, [parts[row].challenge_key for row in few])

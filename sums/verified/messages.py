@@ -25,17 +25,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, digest, verify
-from consilium.protocol.messages import (
-    MOST_BATCHES,
-    LedgerPosition,
-    PartyName,
-    PoolPlaces,
-    Program,
-    Proof,
-    Queries,
-    Terms,
-    WireModel,
-)
+from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
 from consilium.protocol.models import Strict
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
@@ -89,25 +79,16 @@ class SessionOf(VerifiedMessage):
 
 
 class AggregatorRequest(Terms):
-    """To the helper: who are you, and would you serve in this federation? `protocol_version`, `program` and the
-    position of the ledger are those of `protocol.messages.HelloRequest`."""
+    """To the helper: who are you, and would you serve in this federation? Versions as in `HelloRequest`."""
 
     kind: ClassVar[str] = "query.va_hello"
     protocol_version: int = Field(ge=0, le=1_000_000)
-    ledger: Hash
-    batch: int = Field(ge=0, le=MOST_BATCHES)
-    head: Hash
     program: Program
 
     @property
     def terms(self) -> Terms:
         """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
-
-    @property
-    def position(self) -> LedgerPosition:
-        """Where the coordinator's ledger stands."""
-        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
 
 
 class AggregatorReply(VerifiedMessage):
@@ -154,36 +135,35 @@ class UploadReply(VerifiedMessage):
     upload: Content
 
 
-class CheckRequest(VerifiedMessage):
-    """To the helper: a sealed batch of uploads."""
+class Sealed(VerifiedMessage):
+    """Base of what the aggregators seal for each other."""
+
+    sid: Sid
+    content: Content
+
+
+class CheckRequest(Sealed):
+    """To the helper: a batch of uploads."""
 
     kind: ClassVar[str] = "query.va_check"
-    sid: Sid
-    content: Content
 
 
-class CheckReply(VerifiedMessage):
-    """What it says of them, sealed."""
+class CheckReply(Sealed):
+    """What it says of them."""
 
     kind: ClassVar[str] = "query.va_check"
-    sid: Sid
-    content: Content
 
 
-class GiveRequest(VerifiedMessage):
-    """To the helper: your half of the sum over those that are accepted; sealed."""
+class GiveRequest(Sealed):
+    """To the helper: your half of the sum over those that are accepted."""
 
     kind: ClassVar[str] = "query.va_give"
-    sid: Sid
-    content: Content
 
 
-class GiveReply(VerifiedMessage):
-    """Its half, sealed. record, signature: see `GivenRecord`."""
+class GiveReply(Sealed):
+    """Its half. record, signature: see `GivenRecord`."""
 
     kind: ClassVar[str] = "query.va_give"
-    sid: Sid
-    content: Content
     record: Annotated[bytes, Field(max_length=MOST_RECORD)]
     signature: Signature
 
@@ -224,21 +204,16 @@ def body_digest(body: bytes) -> bytes:
 
 def read_batch(body: bytes, grid: VoteGrid) -> tuple[list[bytes], np.ndarray]:
     """Parts as bytes, and what the leader opens, numbers below the prime (n, opening_elements). Raises BadLink."""
-    elements = opening_elements(grid)
-    count, end = divmod(len(body), PART_BYTES + elements * DTYPE.itemsize)
+    count, end = divmod(len(body), PART_BYTES + opening_elements(grid) * DTYPE.itemsize)
     if end or not 1 <= count <= MOST_BATCH:
         raise BadLink(f"a batch is not of 1 to {MOST_BATCH} uploads of this session")
-    parts = [body[at : at + PART_BYTES] for at in range(0, count * PART_BYTES, PART_BYTES)]
-    return parts, _numbers(body[count * PART_BYTES :], (count, elements))
+    parts, opened = _split(body, count * PART_BYTES)
+    each = [parts[at : at + PART_BYTES] for at in range(0, len(parts), PART_BYTES)]
+    return each, _numbers(opened, (count, opening_elements(grid)))
 
 
 def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int) -> tuple[list[int], np.ndarray]:
-    """Codes, and what the helper opens, as in `read_batch`, of the answer to the batch with this body, of `count`.
-
-    Raises
-    ------
-    BadLink : not the form, or the answer to another batch.
-    """
+    """Codes, and what the helper opens, of the answer to the batch with this body, of `count`. Raises BadLink."""
     answered, codes, opened = _split(body, DIGEST_BYTES, count)
     if answered != body_digest(batch):
         raise BadLink("the helper answers another batch than the one that is out")
@@ -247,8 +222,8 @@ def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int) -> tuple
 
 def read_asked(body: bytes, parties: int) -> tuple[bytes, list[int]]:
     """The commitment, and a code for each party. Raises BadLink."""
-    commitment, codes, rest = _split(body, DIGEST_BYTES, parties)
-    if rest:
+    commitment, codes = _split(body, DIGEST_BYTES)
+    if len(codes) != parties:
         raise BadLink(_FORM)
     return commitment, _codes(codes)
 
@@ -264,19 +239,21 @@ def read_given(body: bytes, grid: VoteGrid, question: bytes) -> Half:
 _FORM = "a message between the aggregators has not the form of this session"
 
 
-def _split(body: bytes, *lengths: int) -> tuple[bytes, bytes, bytes]:
-    """Two pieces of these lengths, and the rest."""
-    first, second = lengths
-    if len(body) < first + second:
-        raise BadLink(_FORM)
-    return body[:first], body[first : first + second], body[first + second :]
+def _split(body: bytes, *lengths: int) -> list[bytes]:
+    """Pieces of these lengths, and the rest."""
+    pieces = []
+    for length in lengths:
+        if len(body) < length:
+            raise BadLink(_FORM)
+        pieces.append(body[:length])
+        body = body[length:]
+    return [*pieces, body]
 
 
 def _codes(content: bytes) -> list[int]:
-    codes = list(content)
-    if any(code > ACCEPTED + len(FAULT_CODES) for code in codes):
+    if any(code > ACCEPTED + len(FAULT_CODES) for code in content):
         raise BadLink("the other aggregator names a fault that there is not")
-    return codes
+    return list(content)
 
 
 def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:

@@ -292,4 +292,4 @@ def hold(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Whether openings of n uploads, numbers below the prime (n, opening_elements) each, are of votes: bool (n,)."""
     opened = reduced(one.astype(np.float64) + other).reshape(len(one), -1, DEGREE)
     squares = square_sums(opened[:, : grid.lines])
-    return ~(reduced(squares - opened[:, -3]).any(axis=1) | opened[:, -2:].any(axis=(1, 2)))
+    return np.asarray(~reduced(squares - opened[:, -3]).any(axis=1) & ~opened[:, -2:].any(axis=(1, 2)))
