@@ -21,6 +21,7 @@ from consilium.party.node import PartyNode
 from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
+from consilium.sums.modes import ANSWERS as TO_SUMS
 from consilium.sums.secure.messages import (
     AdvertiseRequest,
     ConsistencyRequest,
@@ -87,6 +88,7 @@ ANSWERS: Mapping[type[WireModel], str] = {
     ConsistencyRequest: "secure.consistency",
     UnmaskRequest: "secure.unmask",
     UploadRequest: "verified.upload",
+    **dict.fromkeys(TO_SUMS, "hidden"),
 }
 party = AnsweringNode("party", _open, ANSWERS, TO_AGGREGATORS, log, _note)
 app = party.app()

@@ -26,6 +26,7 @@ from consilium.party.voting import TeacherSet
 from consilium.protocol.files import check_format
 from consilium.protocol.inheritance import Inheritance
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 FORMAT = 1
 SECRET_BYTES = 32
@@ -45,6 +46,7 @@ TABLES = (
     "released (query BLOB PRIMARY KEY, rounds INTEGER NOT NULL)",
     "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
     " request BLOB NOT NULL, upload BLOB)",
+    *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
 (`protocol.inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as

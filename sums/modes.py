@@ -9,16 +9,29 @@ from typing import Any
 
 from consilium.protocol.messages import CollectionMode, WireModel
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
+from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest
 from consilium.sums.voter import Voter
+
+Answer = Callable[[Voter, Any], WireModel]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """roster: class of it. answers: what a party says to each request. tables: of its database, for CREATE TABLE."""
+    """roster: class of it. answers: what a party says to each request. tables: of its database, for CREATE TABLE.
+    second: requests that a second aggregator answers; none where there is no such node."""
 
     roster: type[SumRoster]
-    answers: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = field(repr=False)
+    answers: Mapping[type[WireModel], Answer] = field(repr=False)
     tables: tuple[str, ...] = field(repr=False)
+    second: tuple[type[WireModel], ...] = ()
 
 
-MODES: Mapping[CollectionMode, Mode] = {"secure": Mode(Roster, {}, ()), "verified": Mode(VerifiedRoster, {}, ())}
+MODES: Mapping[CollectionMode, Mode] = {
+    "secure": Mode(Roster, {}, ()),
+    "verified": Mode(VerifiedRoster, {}, (), (AggregatorRequest, OpenRequest, LinkRequest)),
+}
+
+ANSWERS: Mapping[type[WireModel], Answer] = {
+    request: answer for mode in MODES.values() for request, answer in mode.answers.items()
+}
+"""Of all modes, by the kind of request."""

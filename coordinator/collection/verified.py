@@ -253,7 +253,7 @@ class VerifiedCollector(SumCollector):
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, VerifiedError : there is no sum;
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError : there is no sum;
             nothing is used up unless the second aggregator gave its half. MalformedMessage : `aggregator.jsonl` is
             damaged; the session is kept.
         """

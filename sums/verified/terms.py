@@ -11,7 +11,7 @@ from pydantic import model_validator
 from consilium.protocol.digests import Hash
 from consilium.protocol.messages import CollectionMode
 from consilium.sums.agreement import check_order
-from consilium.sums.errors import SumTooLarge
+from consilium.sums.errors import OverflowRisk
 from consilium.sums.field import FIELD
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SumTerms
@@ -45,13 +45,13 @@ class VerifiedTerms(SumTerms):
 
         Raises
         ------
-        SumTooLarge : sums do not fit into half of the field. BadKey : the leader's key is of low order.
+        OverflowRisk : sums do not fit into half of the field. BadKey : the leader's key is of low order.
         """
         super().check(roster)
         check_order(bytes.fromhex(self.leader_key), "the leader")
         reach = reach_of(roster.n, self.teachers, self.sigma)
         if reach > FIELD.most_reach:
-            raise SumTooLarge(reach, FIELD.most_reach)
+            raise OverflowRisk(reach, FIELD.most_reach)
 
     @property
     def noise(self) -> tuple[float, int]:

@@ -21,7 +21,6 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
-from consilium.party.hidden_votes import QuerySet
 from consilium.party.promise import epsilon
 from consilium.party.sum_store import Sessions, ids_of
 from consilium.party.voting import TeacherSet
@@ -37,6 +36,7 @@ from consilium.sums.roster import Roster
 from consilium.sums.secure.messages import AdvertiseRequest
 from consilium.sums.secure.party import checked_votes, noise_share
 from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.voter import QuerySet
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6

@@ -138,7 +138,7 @@ class TestTerms:
         [
             ({"sigma": 10.0, "noise_shares": 5}, UnsafeSession, "5 shares, but only least - c = 4"),
             ({"sigma": 1.0, "noise_shares": 2}, UnsafeSession, "variance 0.5"),
-            ({"sigma": 5000.0, "noise_shares": 2}, OverflowRisk, "ring holds less than 32768"),
+            ({"sigma": 5000.0, "noise_shares": 2}, OverflowRisk, "the most is 32768"),
             ({"teachers": 1000, "sigma": 2500.0, "noise_shares": 2}, OverflowRisk, None),
         ],
     )

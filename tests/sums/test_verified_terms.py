@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
 from consilium.sums.agreement import new_private, public_of
-from consilium.sums.errors import BadSignature, NotVotes, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.errors import BadSignature, NotVotes, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.sums.field import FIELD
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from consilium.sums.verified.proof import SPACE
@@ -128,7 +128,7 @@ class TestSessions:
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
         federation = VerifiedFederation(33, teachers=900, no_votes=True)
         federation.new_session(sigma=39_000.0)
-        with pytest.raises(SumTooLarge, match="the most is 1048565"):
+        with pytest.raises(OverflowRisk, match="the most is 1048565"):
             federation.new_session(sigma=41_000.0)
 
     def test_a_query_twice(self) -> None:
