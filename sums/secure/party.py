@@ -350,7 +350,6 @@ def masked(voter: Voter, request: MaskedRequest) -> MaskedReply:
         if len(request.ciphertexts) != (len(request.sharers) - 1 if first else 0):
             raise InconsistentView("there is not one sealed row for each peer, in the session's first sum")
         seeds, shares, b = (_opened if first else _remembered)(party, session, request)
-        voter.check(terms)
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         values = _checked_votes(voter.votes(terms, query_set, again=True), terms) + _noise_share(voter, terms)
         y = _mask(party, terms, values, b[0].tobytes(), request.sharers, seeds[:, 0])
