@@ -22,13 +22,6 @@ from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
 from consilium.sums.modes import ANSWERS as TO_SUMS
-from consilium.sums.secure.messages import (
-    AdvertiseRequest,
-    ConsistencyRequest,
-    MaskedRequest,
-    ShareRequest,
-    UnmaskRequest,
-)
 from consilium.sums.verified.wire import UploadRequest
 
 log = logging.getLogger("consilium.party")
@@ -82,11 +75,6 @@ ANSWERS: Mapping[type[WireModel], str] = {
     HelloRequest: "hello",
     TrainRequest: "train",
     VoteRequest: "vote",
-    AdvertiseRequest: "secure.advertise",
-    ShareRequest: "secure.share",
-    MaskedRequest: "secure.masked",
-    ConsistencyRequest: "secure.consistency",
-    UnmaskRequest: "secure.unmask",
     UploadRequest: "verified.upload",
     **dict.fromkeys(TO_SUMS, "hidden"),
 }

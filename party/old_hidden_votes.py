@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -17,32 +17,15 @@ import numpy as np
 from consilium.party.account import Account, Agreed
 from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import PartySettings
-from consilium.party.masked_session import PartySession
 from consilium.party.store import Store
-from consilium.party.sum_store import Kept, Sessions, Uploads
-from consilium.protocol.digests import canonical_digest
+from consilium.party.sum_store import Kept, Uploads
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import LedgerPosition, Terms
-from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import Replay, StageOrder
 from consilium.sums.packing import message_digest
-from consilium.sums.roster import Roster, VerifiedRoster
-from consilium.sums.secure import party
-from consilium.sums.secure.messages import (
-    AdvertiseReply,
-    AdvertiseRequest,
-    ConsistencyReply,
-    ConsistencyRequest,
-    MaskedReply,
-    MaskedRequest,
-    ShareReply,
-    ShareRequest,
-    UnmaskReply,
-    UnmaskRequest,
-)
-from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import LIFETIME
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import VoteClient
@@ -78,7 +61,7 @@ def _own(value: object, kind: type[T], name: str) -> T:
     return value
 
 
-def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
+def accepted(voter: Voter, terms: VerifiedTerms) -> Agreed:
     """The terms of the enrolment, if this session is one that they and the policy allow.
 
     The noise that the party is about to draw, or that the aggregators are to add, must be, to the digit, the noise of
@@ -89,7 +72,7 @@ def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
     Refused : it is not. ConfigError : no usable roster.
     """
     agreed, policy = voter.agreed(terms.federation), voter.settings.policy
-    enrolled, kind = agreed.terms, "secure" if isinstance(terms, MaskedTerms) else "verified"
+    enrolled, kind = agreed.terms, "verified"
     if kind != enrolled.collection:
         raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {enrolled.collection} votes")
     check_own_roster(voter.settings, enrolled)
@@ -105,66 +88,6 @@ def accepted(voter: Voter, terms: MaskedTerms | VerifiedTerms) -> Agreed:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
     voter.account.check_position(terms.federation, terms.position)
     return agreed
-
-
-@dataclass(frozen=True)
-class SecureVotes:
-    """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then."""
-
-    voter: Voter
-
-    def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
-        """Stage 0: keys, if the session is one that this party was promised."""
-        session = self._session()
-        session.sweep()
-        return session.advertise(request, self.accept)
-
-    def share(self, request: ShareRequest) -> ShareReply:
-        """Stage 1."""
-        return self._session().share(request)
-
-    def masked(self, request: MaskedRequest) -> MaskedReply:
-        """Stage 2: votes, counted, with this party's share of the noise, under masks."""
-        begun = Sessions(self.voter.store).session(request.sid)
-        if begun is None:
-            raise StageOrder(f"session {request.sid.hex()} was never begun here")
-        terms = MaskedTerms.parse(begun.descriptor)
-        query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        return self._session().masked(request, *self.sources(terms, query_set))
-
-    def sources(self, terms: MaskedTerms, query_set: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
-        """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
-        agreed = self.voter.agreed(terms.federation)
-        source = self._noise(terms, agreed.terms)
-
-        def votes(queries: np.ndarray) -> np.ndarray:
-            asked = replace(query_set, queries=queries)
-            return self.voter.charged_votes(asked, agreed, terms.round, terms.position)
-
-        return votes, source.gaussian
-
-    def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
-        """Stage 3."""
-        return self._session().consistency(request)
-
-    def unmask(self, request: UnmaskRequest) -> UnmaskReply:
-        """Stage 4."""
-        return self._session().unmask(request)
-
-    def accept(self, terms: MaskedTerms) -> None:
-        """See `accepted`."""
-        accepted(self.voter, terms)
-
-    def _noise(self, terms: MaskedTerms, agreed: Terms) -> NoiseSource:
-        seed, name = self.voter.settings.noise_seed, self.voter.settings.name
-        if seed is None or not agreed.simulation:
-            return SystemNoise()
-        return SeededNoise(int(canonical_digest([seed, name, terms.query_set, terms.round]), 16))
-
-    def _session(self) -> PartySession:
-        settings = self.voter.settings
-        roster, identity = _own(settings.roster, Roster, "roster"), _own(settings.identity, Identity, "signing key")
-        return PartySession(self.voter.store, identity, settings.name, roster)
 
 
 MOST_SESSIONS = 20

@@ -10,6 +10,7 @@ from typing import Any
 
 from consilium.protocol.messages import CollectionMode, WireModel
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
+from consilium.sums.secure import party as secure
 from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest
 from consilium.sums.voter import Voter
 
@@ -38,7 +39,7 @@ class Mode:
 
 
 MODES: Mapping[CollectionMode, Mode] = {
-    "secure": Mode(Roster, {}, ()),
+    "secure": Mode(Roster, secure.ANSWERS, secure.TABLES),
     "verified": Mode(VerifiedRoster, {}, (), (AggregatorRequest, OpenRequest, LinkRequest)),
 }
 
