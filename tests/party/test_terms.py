@@ -264,7 +264,7 @@ def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Pat
     small = make_config(public=CONFIG.public, name="small", query_budget=QueryBudget(queries=4, answers=4))
     party.hello(hello_of(small))
     party.train(small.train_request())
-    assert refused(party.vote, vote(POOL[:5], small)) == Refusal(rule=Rule.QUERY_BUDGET, limit=4, requested=5)
+    assert refused(party.vote, vote(POOL[:5], small)) == Refusal(rule=Rule.PROMISE, limit=4, requested=5)
 
 
 # Its own unit.
