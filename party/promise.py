@@ -17,6 +17,7 @@ from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,10 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
     by_parties = release.mechanism.noise_by_parties
     if by_parties and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    if by_parties != (collection != "plaintext"):
+    if by_parties != (collection in MODES):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
-    if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
+    whole = by_parties and MODES[collection].aggregators
+    if whole and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
     if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
         raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")

@@ -40,10 +40,6 @@ TABLES = (
     "secret (secret BLOB NOT NULL)",
     "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
     " late INTEGER NOT NULL)",
-    "sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL, rounds INTEGER NOT NULL,"
-    " state TEXT NOT NULL, started REAL NOT NULL, descriptor BLOB NOT NULL, memory BLOB)",
-    "replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, stage))",
-    "released (query BLOB PRIMARY KEY, rounds INTEGER NOT NULL)",
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most

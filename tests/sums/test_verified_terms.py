@@ -31,6 +31,10 @@ def publics(n: int) -> dict[str, str]:
     return {f"p{at}": Identity.generate().public.hex() for at in range(n)}
 
 
+def built(parties, leader: AggregatorEntry, helper: AggregatorEntry, **named) -> VerifiedRoster:
+    return VerifiedRoster.build(parties, leader.ed25519_pk, sealing=leader.x25519_pk, second=helper, **named)
+
+
 class TestRosters:
     @pytest.mark.parametrize(
         ("change", "match"),
@@ -43,7 +47,7 @@ class TestRosters:
     )
     def test_unsafe_numbers(self, change, match) -> None:
         with pytest.raises(ConfigError, match=match):
-            VerifiedRoster.build(publics(6), entry(), entry(), **change)
+            built(publics(6), entry(), entry(), **change)
 
     def test_nodes_share_no_key(self) -> None:
         one, other, parties = entry(), entry(), publics(4)
@@ -51,13 +55,13 @@ class TestRosters:
         same_sign = other.model_copy(update={"ed25519_pk": parties["p0"]})
         for helper in (one, same_box, same_sign):
             with pytest.raises(ConfigError, match="two nodes have one key"):
-                VerifiedRoster.build(parties, one, helper)
+                built(parties, one, helper)
 
     def test_keys_under_which_anybody_could_sign_or_open(self) -> None:
         for low in (0, 1):
             helper = entry().model_copy(update={"x25519_pk": low.to_bytes(32, "little").hex()})
             with pytest.raises(ConfigError, match="anyone could be the other end of its link"):
-                VerifiedRoster.build(publics(3), entry(), helper)
+                built(publics(3), entry(), helper)
 
     def test_files(self, tmp_path) -> None:
         roster, path = VerifiedFederation(3).roster, tmp_path / "roster.json"
@@ -235,7 +239,7 @@ def test_the_bytes_of_an_upload_never_change() -> None:
         for identity, box in zip(identities[2:], boxes, strict=True)
     )
     names = {"a": identities[0].public.hex(), "b": identities[1].public.hex()}
-    roster, leader_key = VerifiedRoster.build(names, leader, helper), public_of(fresh).hex()
+    roster, leader_key = built(names, leader, helper), public_of(fresh).hex()
     session = VerifiedTerms.of_queries(roster, FEDERATION, make_queries(5), 3, 2, leader_key=leader_key, sigma=3.0)
     session = VerifiedTerms.model_validate_json(session.model_copy(update={"sid": "5" * 32}).canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
