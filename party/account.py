@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from consilium.node.answering import pool_of
+from consilium.node.limits import check_within, epsilon
 from consilium.party.home import Policy
-from consilium.party.promise import Promise, check_within, epsilon, promise_of
+from consilium.party.promise import Promise, promise_of
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
 from consilium.protocol.pool import PoolTerms

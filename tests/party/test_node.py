@@ -12,8 +12,8 @@ from consilium.accounting.mechanisms import GNMax, Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
+from consilium.node.limits import epsilon
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
