@@ -126,9 +126,9 @@ class Federation:
             return Store(self.folder / f"{name}.db", durable=False)
         return self._stores.setdefault(name, Store.in_memory())
 
-    def serve(self, name: str, request: WireModel) -> WireModel:
+    def serve(self, name: str, request: WireModel, voter: FakeVoter | None = None) -> WireModel:
         """What the party answers, in a new process."""
-        return ANSWERS[type(request)](self.voter(name), request)
+        return ANSWERS[type(request)](voter or self.voter(name), request)
 
     def session(self, **changes) -> SecureSession:
         """A coordinator at the start of a session, whose first sum is asked."""
