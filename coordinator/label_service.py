@@ -84,6 +84,9 @@ class LabelService:
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
+        event = config.event(0, 0)
+        self._sigmas = config.sigmas
+        self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
         self.finished = threading.Event()
         self.counted: list[int] = []
@@ -254,12 +257,11 @@ class LabelService:
 
         drawn = draw(config.mechanism, collect, noise, room=room, probabilities=probabilities, shown=shown)
         first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
-        event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        decide = first.sigma == 0 and event.votes_decide
+        decide = first.sigma == 0 and self._votes_decide
         ledger.commit(
             Batch(
-                event=event.to_json(),
+                event={**self._event, "asked": asked, "answered": answered},
                 parties=len(first.parties),
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
@@ -273,15 +275,14 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        kind, parties = config.disclosure.release, len(first.parties)
-        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind)
+        self._log.write("released", asked=asked, answered=answered, parties=len(first.parties), release=self._kind)
         if drawn.failure is not None:
             raise drawn.failure
 
     def _collect(self, queries: Queries, progress: Progress) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._config.sigma(queries.round), progress)
+            counts = self._collector.collect(queries, self._sigmas[queries.round - 1], progress)
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))

@@ -16,15 +16,13 @@ from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.account import Account, Agreed
 from consilium.party.hidden_votes import PartyVoter, check_own_roster
 from consilium.party.home import PartySettings, check_shards, check_terms
-from consilium.party.old_hidden_votes import VerifiedVotes
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
-from consilium.protocol.choices import counted, packed
+from consilium.protocol.choices import packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.messages import (
-    VOTE_DTYPE,
     HelloReply,
     HelloRequest,
     LedgerPosition,
@@ -147,11 +145,6 @@ class PartyNode:
         """The answer to a request of the federation's hidden sums, whichever protocol it is of. Raises as that does."""
         return ANSWERS[type(request)](PartyVoter(self), request)
 
-    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition) -> np.ndarray:
-        """Votes uint16 (queries, classes), after they were charged. Secret. Raises as `charged`."""
-        votes = self.charged(query_set, agreed, round, position)
-        return counted(votes.T, len(agreed.terms.classes)).astype(VOTE_DTYPE)
-
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""
         agreed = self._agreed.get(federation)
@@ -203,11 +196,6 @@ class PartyNode:
             why = ", ".join(sorted(silent))
             log.warning("[teacher] teachers had no answer of their own to %d questions: %s", silent.total(), why)
         return votes
-
-    @property
-    def verified(self) -> VerifiedVotes:
-        """The one stage of verified votes."""
-        return VerifiedVotes(self)
 
 
 @lru_cache(maxsize=4)  # many simulated parties are asked the same

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
@@ -155,6 +155,15 @@ def is_sound_key(key: str) -> bool:
     return y < _PRIME and y not in _SMALL_ORDER
 
 
+def is_low_order(public: bytes) -> bool:
+    """Whether an X25519 public key, 32 bytes, gives a secret that all know, whatever the other key (RFC 7748, 6.1)."""
+    try:
+        X25519PrivateKey.from_private_bytes(bytes(32)).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return True
+    return False
+
+
 class SealingKey:
     """An aggregator's own X25519 key. Its repr shows the public half only."""
 
@@ -200,6 +209,11 @@ class SealingKey:
     def private(self) -> bytes:
         """32 bytes, for the protocol."""
         return self._key.private_bytes_raw()
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret shared with the owner of this X25519 public key, 32 bytes. Raises ValueError where that is of low
+        order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
+        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
 
     def __repr__(self) -> str:
         return f"SealingKey(public={self.public.hex()})"

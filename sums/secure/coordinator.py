@@ -17,11 +17,10 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replacing
-from consilium.protocol.identity import Identity
+from consilium.protocol.identity import Identity, is_low_order
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import BadKey, BadShare, RosterMismatch, StageOrder, ThresholdNotMet
+from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
 from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
@@ -336,9 +335,7 @@ class SecureSession:
                 return "advert is for another number of sums"
             if not self._signed(stage, state.terms.ctx, index, reply.advert.tobytes(), reply.signature):
                 return "signature on its advert does not verify under the key in the roster"
-            try:
-                check_order(reply.advert[0, :KEY_BYTES].tobytes(), self._roster.name(index))
-            except BadKey:
+            if is_low_order(reply.advert[0, :KEY_BYTES].tobytes()):
                 return "session key is of low order"
         elif isinstance(reply, messages.ShareReply):
             peers = len(state.held[Stage.ADVERTISE]) - 1
