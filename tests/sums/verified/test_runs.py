@@ -1,0 +1,146 @@
+"""A whole simulated run with verified votes: who is named, an audit that holds, and one that does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from consilium.coordinator.privacy import promised
+from consilium.simulations.audit import audit_path
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
+
+pytestmark = pytest.mark.slow
+FEW = [
+    'federation.mechanism={name="histogram", sigma=112.1}',
+    "data.least_rows=150",
+    "federation.minimum_parties=10",
+    "federation.query_budget.queries=30",
+    "federation.query_budget.answers=30",
+    "federation.timeouts.enrol=600",
+    "simulation.hand_labels=none",
+]
+CHECK = "aggregator.db: sums that were signed"
+
+
+def run(folder: Path, engine: str, *changes: str) -> dict:
+    scenario = load_scenario("stroke", [*FEW, *changes])
+    return run_scenario("stroke", scenario, engine, 3, folder, quiet)  # type: ignore[arg-type]
+
+
+def wrong(folder: Path) -> set[str]:
+    """Checks that fail."""
+    return {finding.check for finding in audit_path(folder).findings if not finding.holds}
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verified") / "run"
+    privacy = run(folder, "local", "federation.collection=verified")["privacy"]
+    # with noise in the sums there are two promises: the student's is that of plaintext votes
+    clear = promised(load_scenario("stroke", FEW).federation).epsilon
+    assert privacy["epsilon_guaranteed"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
+    assert 1.1 < privacy["epsilon_nodes"] / clear < 1.6
+    return folder
+
+
+def test_the_second_aggregator_is_named_and_the_page_says_who_sees_what(verified: Path) -> None:
+    events = [json.loads(line) for line in (verified / "events.jsonl").read_text().splitlines()]
+    assert next(each["name"] for each in events if each["event"] == "second-aggregator") == "second-aggregator"
+    assert not [each for each in events if each["event"] == "left-out"], "a second aggregator is no party that is lost"
+    assert "unless these two worked together" in (verified / "report.html").read_text()
+
+
+def test_the_audit_holds(verified: Path) -> None:
+    assert wrong(verified) == set()
+    (signed,) = (finding for finding in audit_path(verified).findings if finding.check == CHECK)
+    assert signed.found == "1 of 1 signed sums, each with noise of the second aggregator, sigma 79.27"
+
+
+def sums(statement: str, *values: object) -> Callable[[Path], None]:
+    """Change the file of what was signed."""
+
+    def apply(folder: Path) -> None:
+        with sqlite3.connect(folder / "aggregator.db") as file:
+            assert file.execute(f"UPDATE sums SET {statement}", values).rowcount == 1
+
+    return apply
+
+
+def with_file(change: Callable[[sqlite3.Connection], object]) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        with sqlite3.connect(folder / "aggregator.db") as file:
+            change(file)
+
+    return apply
+
+
+def fewer_parties(file: sqlite3.Connection) -> None:
+    record = json.loads(file.execute("SELECT record FROM sums").fetchone()[0])
+    record["accepted"] = record["accepted"][1:]
+    content = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+    file.execute("UPDATE sums SET record = ?", (content,))
+
+
+def one_vote_more(who: str) -> Callable[[Path], None]:
+    """In the total of one aggregator, after it was bound to it."""
+
+    def change(file: sqlite3.Connection) -> None:
+        total = bytearray(file.execute(f"SELECT {who} FROM sums").fetchone()[0])
+        total[0] ^= 1
+        file.execute(f"UPDATE sums SET {who} = ?", (bytes(total),))
+
+    return with_file(change)
+
+
+def other_queries(file: sqlite3.Connection) -> None:
+    ids = json.loads(file.execute("SELECT ids FROM sums").fetchone()[0])
+    file.execute("UPDATE sums SET ids = ?", (json.dumps(ids[::-1]),))
+
+
+FORGED: dict[str, Callable[[Path], object]] = {
+    "another total of the coordinator": one_vote_more("leader"),
+    "another total of the second aggregator": one_vote_more("helper"),
+    "no totals": sums("leader = X'', helper = X''"),
+    "no record": with_file(lambda file: file.execute("DELETE FROM sums")),
+    "no file": lambda folder: (folder / "aggregator.db").unlink(),
+    "no database": lambda folder: (folder / "aggregator.db").write_bytes(b"{}" * 3000),
+    "no roster": lambda folder: (folder / "roster.json").unlink(),
+    "fewer parties": with_file(fewer_parties),
+    "other queries": with_file(other_queries),
+    "no signature": sums("signature = ?", bytes(64)),
+    "other terms": sums("terms = replace(CAST(terms AS TEXT), 'sigma', 'sigmb')"),
+    "another roster": lambda folder: (folder / "roster.json").write_text(
+        (folder / "roster.json").read_text().replace('"c": 0', '"c": 1')
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_record_is_found(verified: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(verified, tmp_path / "run")
+    FORGED[name](tmp_path / "run")
+    assert CHECK in wrong(tmp_path / "run")
+
+
+def test_control_without_commitments_another_total_is_not_found(verified: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("consilium.coordinator.collection.kept_sums.KeptSum.check_halves", lambda *_: None)
+    shutil.copytree(verified, tmp_path / "run")
+    one_vote_more("leader")(tmp_path / "run")
+    assert CHECK not in wrong(tmp_path / "run")
+
+
+@pytest.mark.ray
+@pytest.mark.proofs
+def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    run(tmp_path / "ray", "ray", "federation.collection=verified")
+    labels = [pl.read_parquet(each / "labels.parquet").sort("query_id") for each in (verified, tmp_path / "ray")]
+    assert labels[0].equals(labels[1])
