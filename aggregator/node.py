@@ -160,7 +160,7 @@ class AggregatorNode:
         check_terms(self.home.policy, agreed, self.home.roster(), sums.other_promises(terms.federation))
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
-        if terms.noise != noise_of(release_of(agreed.promise), terms.phase):
+        if terms.noise != noise_of(release_of(agreed.promise), terms.round):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
         return agreed
 
@@ -189,7 +189,7 @@ class AggregatorNode:
         seed = self.home.settings.simulated_noise_seed
         if seed is None or not agreed.simulation:
             return SystemNoise()
-        parts = [seed, "second aggregator", terms.query_set, terms.phase]
+        parts = [seed, "second aggregator", terms.query_set, terms.round]
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _record(self, sums: GivenSums, terms: VerifiedTerms, known: OpenSession, helper: Helper) -> tuple[bytes, bytes]:
@@ -206,7 +206,7 @@ class AggregatorNode:
             accepted=tuple(map(helper.roster.place, helper.accepted)),
             left_out=len(helper.left_out),
             sigma=terms.sigma,
-            phase=terms.phase,
+            round=terms.round,
             session=terms.ctx.hex(),
             commitment=helper.commitments[0],
             half=helper.commitments[1],

@@ -31,9 +31,9 @@ def release_of(promise: str) -> ReleaseEvent:
     return releases[0]
 
 
-def noise_of(release: ReleaseEvent, phase: int) -> PartyNoise:
-    """What each aggregator adds to one count in this phase. Refused (PROMISE) where it is not the whole noise."""
-    noise = release.party_noise(phase)
+def noise_of(release: ReleaseEvent, round: int) -> PartyNoise:
+    """What each aggregator adds to one count in this round. Refused (PROMISE) where it is not the whole noise."""
+    noise = release.party_noise(round)
     if noise is None or noise.shares != 1:
         raise Refused(Rule.PROMISE, detail="of verified votes each aggregator adds the whole noise of a sum")
     return noise
@@ -103,7 +103,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
 class KeptRules:
     """`HelperRules` in the transaction of one message: what it remembers is on disk before the half is sent.
 
-    A query is in one sum of each phase. The query budget is the promise's, and the policy's.
+    A query is in one sum of each round. The query budget is the promise's, and the policy's.
     ids: of the session's queries, which this aggregator has seen.
     """
 
@@ -114,11 +114,11 @@ class KeptRules:
 
     def admit(self, terms: VerifiedTerms) -> None:
         """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the query budget is used up."""
-        answered = self.sums.in_sums(self.ids, _phases(terms))
+        answered = self.sums.in_sums(self.ids, _rounds(terms))
         if answered:
             raise AlreadyAnswered(answered, len(self.ids))
-        most = release_of(self.agreed.promise).queries_in(terms.phase)
-        queries = self.sums.charged(terms.federation, terms.phase) + len(self.ids)
+        most = release_of(self.agreed.promise).queries_in(terms.round)
+        queries = self.sums.charged(terms.federation, terms.round) + len(self.ids)
         if queries > most:
             raise Refused(Rule.PROMISE, limit=most, requested=queries)
         ever = self.sums.answered() + len(self.ids) - self.sums.known(self.ids)
@@ -128,9 +128,9 @@ class KeptRules:
     def remember(self, terms: VerifiedTerms) -> None:
         """As `admit`, since another session may have given its half meanwhile; and charge it."""
         self.admit(terms)
-        self.sums.charge(terms.federation, terms.phase, self.ids, _phases(terms))
+        self.sums.charge(terms.federation, terms.round, self.ids, _rounds(terms))
 
 
-def _phases(terms: VerifiedTerms) -> int:
-    """The bit of the phase in which a query is used up."""
-    return 1 << (terms.phase - 1)
+def _rounds(terms: VerifiedTerms) -> int:
+    """The bit of the round in which a query is used up."""
+    return 1 << (terms.round - 1)

@@ -24,15 +24,15 @@ FORMAT = 1
 TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, terms BLOB NOT NULL, ids BLOB NOT NULL, state BLOB)",
-    "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, phase INTEGER, queries INTEGER NOT NULL,"
-    " PRIMARY KEY (federation, phase)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, rounds INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, round INTEGER, queries INTEGER NOT NULL,"
+    " PRIMARY KEY (federation, round)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
 )
 ID_BYTES = 32
 KEY_OF_TERMS = " || ' ' || ".join(
-    f"json_extract(CAST(terms AS TEXT), '$.{name}')" for name in ("federation", "query_set", "phase")
+    f"json_extract(CAST(terms AS TEXT), '$.{name}')" for name in ("federation", "query_set", "round")
 )
 SAME_KEY = f"SELECT {KEY_OF_TERMS} FROM (SELECT ? AS terms)"
 MOST_VARIABLES = 500
@@ -81,7 +81,7 @@ class GivenSums:
         return OpenSession(row[0], _ids(row[1]), row[2])
 
     def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
-        """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
+        """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
         self._connection.execute(
             f"UPDATE sessions SET state = NULL WHERE {KEY_OF_TERMS} = ({SAME_KEY})"
             " AND sid NOT IN (SELECT sid FROM records)",
@@ -104,9 +104,9 @@ class GivenSums:
         """The state of the protocol's helper."""
         self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
 
-    def in_sums(self, ids: Iterable[str], phases: int) -> int:
-        """How many of these queries are in a sum that was given, in one of these phases, a set of bits."""
-        return self._count(ids, f"phases & {phases:d}")
+    def in_sums(self, ids: Iterable[str], rounds: int) -> int:
+        """How many of these queries are in a sum that was given, in one of these rounds, a set of bits."""
+        return self._count(ids, f"rounds & {rounds:d}")
 
     def known(self, ids: Iterable[str]) -> int:
         """How many of these queries are in any sum that was given."""
@@ -124,24 +124,24 @@ class GivenSums:
         """Queries ever in a sum that was given."""
         return self._connection.execute("SELECT COUNT(*) FROM given").fetchone()[0]
 
-    def charged(self, federation: str, phase: int) -> int:
-        """Queries in sums of this phase that were given."""
+    def charged(self, federation: str, round: int) -> int:
+        """Queries in sums of this round that were given."""
         row = self._connection.execute(
-            "SELECT queries FROM charged WHERE federation = ? AND phase = ?", (federation, phase)
+            "SELECT queries FROM charged WHERE federation = ? AND round = ?", (federation, round)
         ).fetchone()
         return 0 if row is None else row[0]
 
-    def charge(self, federation: str, phase: int, ids: Iterable[str], phases: int) -> None:
+    def charge(self, federation: str, round: int, ids: Iterable[str], rounds: int) -> None:
         """A sum on these queries is about to be given."""
         keys = [bytes.fromhex(query_id) for query_id in ids]
         self._connection.execute(
             "INSERT INTO charged VALUES (?, ?, ?)"
-            " ON CONFLICT (federation, phase) DO UPDATE SET queries = queries + excluded.queries",
-            (federation, phase, len(keys)),
+            " ON CONFLICT (federation, round) DO UPDATE SET queries = queries + excluded.queries",
+            (federation, round, len(keys)),
         )
         self._connection.executemany(
-            "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",
-            ((key, phases) for key in keys),
+            "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET rounds = rounds | excluded.rounds",
+            ((key, rounds) for key in keys),
         )
 
     def record(self, sid: str) -> tuple[bytes, bytes] | None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import PartyNoise
 from consilium.accounting.target import round_up
+from consilium.protocol.messages import CollectionMode
 
 BY_MASKED_PARTIES, BY_TWO_AGGREGATORS = 2 / 3, 1 / 2
 """Share of a mechanism's variance that the sure givers add: of two thirds of the parties, who are sure to be in a sum,
 all parties then make up the whole; of two aggregators each adds half."""
+PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 

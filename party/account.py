@@ -18,6 +18,7 @@ from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 
 class Past(NamedTuple):
@@ -82,7 +83,7 @@ class Account:
         queries must last. Of plaintext votes it is left out alone, and answers as many as it likes.
         """
         promise, past = promise_of(terms), self.past(terms.federation)
-        if terms.collection != "plaintext" and past.elsewhere + promise.queries > policy.most_queries:
+        if terms.collection in MODES and past.elsewhere + promise.queries > policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=past.elsewhere + promise.queries)
         check_within((*past.promises, terms.promise), policy)
 
@@ -115,9 +116,11 @@ class Account:
         policy: Policy,
         round: int,
         position: LedgerPosition,
+        *,
         start: str = "",
+        again: bool = False,
     ) -> None:
-        """Count the queries that were not counted before, or refuse the whole request.
+        """Count the queries, or refuse the whole request.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In round 2 the queries are some of those of round 1: they count against the federation's cap on
@@ -127,6 +130,8 @@ class Account:
         ----------
         ids : query ids, hex, all different.
         position : where the ledger stands, which is noted. start : token of the coordinator's start, where it says so.
+        again : all count that counted before in this round, too: what leaves is another sum of the same votes, with
+            other noise.
 
         Raises
         ------
@@ -146,8 +151,10 @@ class Account:
             new = further = queries
             for answered_in, together in self.store.answers_of(teachers):
                 answered = _separate(together)
-                further = further - answered
-                new = new - answered if answered_in == round else new
+                if not again or answered_in < round:
+                    further = further - answered
+                if not again and answered_in == round:
+                    new = new - answered
             here = self.store.answered_in(federation, round) + len(new)
             if here > most:
                 raise Refused(Rule.PROMISE, limit=most, requested=here)

@@ -24,6 +24,7 @@ from consilium.node.limits import events_of
 from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,13 @@ class Promise:
         """Most queries that may be asked."""
         return self.release.queries_in(1)
 
-    def most(self, phase: int) -> int:
-        """Queries that may be asked for the release in phase 1, or screened ones once more in phase 2."""
-        return self.release.queries_in(phase)
+    def most(self, round: int) -> int:
+        """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
+        return self.release.queries_in(round)
 
-    def noise(self, phase: int) -> PartyNoise | None:
-        """Noise of the parties that the release charges in this phase; None where it charges none."""
-        return self.release.party_noise(phase)
+    def noise(self, round: int) -> PartyNoise | None:
+        """Noise of the parties that the release charges in this round; None where it charges none."""
+        return self.release.party_noise(round)
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
@@ -77,9 +78,10 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
     by_parties = release.mechanism.noise_by_parties
     if by_parties and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    if by_parties != (collection != "plaintext"):
+    if by_parties != (collection in MODES):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
-    if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
+    whole = by_parties and MODES[collection].aggregators
+    if whole and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
     if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
         raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")

@@ -139,6 +139,22 @@ def verify(public: bytes, signature: bytes, label: str, *parts: bytes) -> bool:
     return True
 
 
+_PRIME = 2**255 - 19
+_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL_ORDER = {0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8}
+"""The y of the points of order 1, 2, 4 and 8 of edwards25519."""
+
+
+def is_sound_key(key: str) -> bool:
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign.
+
+    >>> is_sound_key("58" + 31 * "66"), is_sound_key(32 * "00"), is_sound_key(32 * "ff")
+    (True, False, False)
+    """
+    y = int.from_bytes(bytes.fromhex(key), "little") & ~(1 << 255)
+    return y < _PRIME and y not in _SMALL_ORDER
+
+
 class SealingKey:
     """An aggregator's own X25519 key. Its repr shows the public half only."""
 

@@ -20,7 +20,7 @@ from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SessionTerms
+from consilium.sums.terms import SumTerms
 
 HISTORY = "history.json"
 
@@ -71,7 +71,7 @@ def _unusable(path: Path, fault: str) -> ConfigError:
     return ConfigError(f"{path} {fault}", "Restore it. Without it parties that lied are asked again")
 
 
-Terms = TypeVar("Terms", bound=SessionTerms)
+Terms = TypeVar("Terms", bound=SumTerms)
 
 
 class SumCollector:
@@ -124,13 +124,13 @@ class SumCollector:
 
     def _new_terms(self, kind: type[Terms], queries: Queries, **others: object) -> Terms:
         """Of a new session on these queries. others: fields of this kind of terms."""
-        return kind.create(
+        return kind.of_queries(
             self._roster,
             self._config.digest(),
             queries.rows,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
             position=self._standing.position(),
-            phase=queries.round,
+            round=queries.round,
             **others,
         )

@@ -175,7 +175,7 @@ class GivenRecords:
             accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
             sigma=terms.sigma,
-            phase=terms.phase,
+            round=terms.round,
             session=terms.ctx.hex(),
             commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
             half=result.helper.commitment(terms.ctx, leads=False).hex(),

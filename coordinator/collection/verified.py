@@ -203,7 +203,7 @@ class VerifiedKeys:
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
     """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
     event = config.node_event(0, 0)
-    drawn = [event.party_noise(phase) for phase in (1, 2)]
+    drawn = [event.party_noise(round) for round in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma)
     if reach > FIELD.most_reach:
@@ -253,7 +253,7 @@ class VerifiedCollector(SumCollector):
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, VerifiedError : there is no sum;
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SecAggError : there is no sum;
             nothing is used up unless the second aggregator gave its half. MalformedMessage : `aggregator.jsonl` is
             damaged; the session is kept.
         """
@@ -397,7 +397,7 @@ class VerifiedCollector(SumCollector):
         seed = self._config.noise_seed
         if seed is None:
             return SystemNoise()
-        parts = [seed, "coordinator's half", terms.query_set, terms.phase]
+        parts = [seed, "coordinator's half", terms.query_set, terms.round]
         return SeededNoise(int(canonical_digest(parts), 16))
 
 

@@ -29,7 +29,7 @@ def check_signed(files: Files, recorded: Recorded) -> str:
     records = read_records(folder / RECORDS, roster)
     summed: set[tuple[str, int]] = set()
     for kept in records:
-        record, queries = kept.record, {(query_id, kept.record.phase) for query_id in kept.ids}
+        record, queries = kept.record, {(query_id, kept.record.round) for query_id in kept.ids}
         if (record.federation, record.roster) != (config.digest(), roster.digest):
             raise Contradiction(f"{RECORDS}: session {record.sid} is of another federation")
         if summed & queries:
@@ -46,7 +46,7 @@ def check_signed(files: Files, recorded: Recorded) -> str:
 def _signed(name: str, batch: Batch, records: list[KeptRecord], sigma: float) -> KeptRecord:
     """The record of the batch's first sum; of queries beyond the last answer that there was room for too."""
     for kept in records:
-        if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
+        if kept.record.round == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
             if (len(kept.record.accepted), kept.record.sigma) == (batch.parties, sigma):
                 return kept
             raise Contradiction(f"{name}: the second aggregator signed a sum of other parties or noise")

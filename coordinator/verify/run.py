@@ -42,6 +42,7 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.strict_json import number
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
+from consilium.sums.modes import WITH_SECOND
 
 LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
 TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
@@ -140,7 +141,7 @@ class VerifiedRun:
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
-            if recorded.config.collection == "verified":
+            if recorded.config.collection in WITH_SECOND:
                 check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
         if not self.finished:
             check("run: finished", self._why_not)

@@ -166,7 +166,7 @@ Place = Annotated[int, Field(ge=0, lt=MOST_VOTERS)]
 class GivenRecord(Strict):
     """sid, federation, roster: of the session. ids: digest of its queries' ids, in order (`ids_digest`). accepted:
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
-    aggregator's own noise on one count. phase: as in the session. session: hash of its terms. commitment: by
+    aggregator's own noise on one count. round: as in the session. session: hash of its terms. commitment: by
     which the first aggregator was bound to its total before it saw this one's half; half: the same of that half
     (`proof.commit_total`)."""
 
@@ -179,7 +179,7 @@ class GivenRecord(Strict):
     accepted: Annotated[tuple[Place, ...], Field(max_length=MOST_VOTERS, strict=False)]
     left_out: int = Field(ge=0, le=MOST_VOTERS)
     sigma: float = Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)
-    phase: Literal[1, 2]
+    round: Literal[1, 2]
     session: Hash
     commitment: Hash
     half: Hash

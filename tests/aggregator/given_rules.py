@@ -9,8 +9,9 @@ from pathlib import Path
 import consilium.aggregator
 import consilium.sums
 from consilium.node import limits
-from consilium.node.answering import RULES, AnsweringNode, check_pinned, check_protocol, refusal_for
+from consilium.node.answering import AnsweringNode, check_pinned, check_protocol, refusal_for
 from consilium.protocol.refusals import Rule
+from consilium.sums import errors
 from consilium.sums.errors import SecAggError
 
 ROOM = Path(consilium.aggregator.__path__[0])
@@ -19,14 +20,15 @@ OF_OTHERS = {"leader.py"}
 OWN = sorted(ROOM.rglob("*.py"))
 SUMS = Path(consilium.sums.__path__[0])
 SHARED = [SUMS / "terms.py", SUMS / "roster.py"]
-PROTOCOL = [*SHARED, *(path for path in sorted(SUMS.glob("aggregators/*.py")) if path.name not in OF_OTHERS)]
+PROTOCOL = [*SHARED, *(path for path in sorted(SUMS.glob("verified/*.py")) if path.name not in OF_OTHERS)]
 
 
 def errors_raised() -> set[type[SecAggError]]:
     """Errors that travel as a rule, by where they are raised."""
     text = "".join(path.read_text(encoding="utf-8") for path in (*OWN, *PROTOCOL))
     raised = set(re.findall(r"\b(?:raise|return|else) (\w+)\(", text))
-    return {error for error in RULES if error.__name__ in raised}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SecAggError)]
+    return {kind for kind in kinds if kind.__name__ in raised and kind.TOLD_AS is not Rule.INTERNAL}
 
 
 def rules_given() -> set[Rule]:
@@ -34,4 +36,4 @@ def rules_given() -> set[Rule]:
     texts = [path.read_text(encoding="utf-8") for path in OWN]
     texts += [inspect.getsource(given) for given in (limits, refusal_for, AnsweringNode, check_pinned, check_protocol)]
     named = {Rule[name] for text in texts for name in re.findall(r"\bRule\.([A-Z_]+)\b", text)}
-    return named | {RULES[error] for error in errors_raised()}
+    return named | {error.TOLD_AS for error in errors_raised()}

@@ -59,7 +59,7 @@ class Board:
         noise = self.config.node_event(0, 0).party_noise(1)
         assert noise is not None
         fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, "sigma": noise.sigma, **terms}
-        return VerifiedTerms.create(
+        return VerifiedTerms.of_queries(
             self.keys.roster,
             fields.pop("federation"),
             queries,
@@ -179,7 +179,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
         (board.session(teachers=2), QUERIES, Rule.PROMISE),
         (board.session(classes=3), QUERIES, Rule.PROMISE),
         (board.session(sigma=4.0), QUERIES, Rule.PROMISE),
-        (board.session(phase=2), QUERIES, Rule.PROMISE),
+        (board.session(round=2), QUERIES, Rule.PROMISE),
         (board.session(many), many, Rule.PROMISE),
         (board.session(), queries_of(6, seed=9), Rule.MALFORMED),
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.errors import AggregatorsDisagree, BadLink, RosterMismatch, StageOrder, VerifiedError, VoteFault
+from consilium.sums.errors import AggregatorsDisagree, BadLink, RosterMismatch, SecAggError, StageOrder, VoteFault
 from consilium.sums.field import FIELD
 from consilium.sums.verified.half import ASKED, BATCH, CHECKED, add_up, fault_code
 from consilium.sums.verified.helper import Helper
@@ -76,7 +76,7 @@ class TestLyingLeader:
     def test_odd_places_are_no_traceback(self) -> None:
         federation, helper = self.ready()
         for places in ([0, 0, 1], [9], [2**32 - 1], [4, 3, 2, 1, 0]):
-            with pytest.raises(VerifiedError):
+            with pytest.raises(SecAggError):
                 self.given(federation, helper, places)
 
     def test_the_total_is_the_same_each_time_noise_included(self) -> None:

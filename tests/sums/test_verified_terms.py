@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
 from consilium.sums.agreement import new_private, public_of
-from consilium.sums.errors import BadSignature, NotVotes, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.errors import BadSignature, NotVotes, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.sums.field import FIELD
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from consilium.sums.verified.proof import SPACE
@@ -31,6 +31,10 @@ def publics(n: int) -> dict[str, str]:
     return {f"p{at}": Identity.generate().public.hex() for at in range(n)}
 
 
+def built(parties, leader: AggregatorEntry, helper: AggregatorEntry, **named) -> VerifiedRoster:
+    return VerifiedRoster.build(parties, leader.ed25519_pk, sealing=leader.x25519_pk, second=helper, **named)
+
+
 class TestRosters:
     @pytest.mark.parametrize(
         ("change", "match"),
@@ -43,7 +47,7 @@ class TestRosters:
     )
     def test_unsafe_numbers(self, change, match) -> None:
         with pytest.raises(ConfigError, match=match):
-            VerifiedRoster.build(publics(6), entry(), entry(), **change)
+            built(publics(6), entry(), entry(), **change)
 
     def test_nodes_share_no_key(self) -> None:
         one, other, parties = entry(), entry(), publics(4)
@@ -51,13 +55,13 @@ class TestRosters:
         same_sign = other.model_copy(update={"ed25519_pk": parties["p0"]})
         for helper in (one, same_box, same_sign):
             with pytest.raises(ConfigError, match="two nodes have one key"):
-                VerifiedRoster.build(parties, one, helper)
+                built(parties, one, helper)
 
     def test_keys_under_which_anybody_could_sign_or_open(self) -> None:
         for low in (0, 1):
             helper = entry().model_copy(update={"x25519_pk": low.to_bytes(32, "little").hex()})
             with pytest.raises(ConfigError, match="anyone could be the other end of its link"):
-                VerifiedRoster.build(publics(3), entry(), helper)
+                built(publics(3), entry(), helper)
 
     def test_files(self, tmp_path) -> None:
         roster, path = VerifiedFederation(3).roster, tmp_path / "roster.json"
@@ -128,13 +132,13 @@ class TestSessions:
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
         federation = VerifiedFederation(33, teachers=900, no_votes=True)
         federation.new_session(sigma=39_000.0)
-        with pytest.raises(SumTooLarge, match="the most is 1048565"):
+        with pytest.raises(OverflowRisk, match="the most is 1048565"):
             federation.new_session(sigma=41_000.0)
 
     def test_a_query_twice(self) -> None:
         federation = VerifiedFederation(3)
         with pytest.raises(UnsafeSession, match="stands twice"):
-            VerifiedTerms.create(
+            VerifiedTerms.of_queries(
                 federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1, leader_key="09" * 32, sigma=3.0
             )
 
@@ -235,8 +239,8 @@ def test_the_bytes_of_an_upload_never_change() -> None:
         for identity, box in zip(identities[2:], boxes, strict=True)
     )
     names = {"a": identities[0].public.hex(), "b": identities[1].public.hex()}
-    roster, leader_key = VerifiedRoster.build(names, leader, helper), public_of(fresh).hex()
-    session = VerifiedTerms.create(roster, FEDERATION, make_queries(5), 3, 2, leader_key=leader_key, sigma=3.0)
+    roster, leader_key = built(names, leader, helper), public_of(fresh).hex()
+    session = VerifiedTerms.of_queries(roster, FEDERATION, make_queries(5), 3, 2, leader_key=leader_key, sigma=3.0)
     session = VerifiedTerms.model_validate_json(session.model_copy(update={"sid": "5" * 32}).canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
     key = public_of(session_key(drawn(32), session.ctx))

@@ -83,8 +83,11 @@ class VerifiedFederation:
         self.leader_fresh, self.helper_seed = new_private(), new_private()
         self.roster = VerifiedRoster.build(
             {name: identity.public.hex() for name, identity in self.identities.items()},
-            AggregatorEntry(ed25519_pk=self.leader_identity.public.hex(), x25519_pk=public_of(self.leader_key).hex()),
-            AggregatorEntry(ed25519_pk=self.helper_identity.public.hex(), x25519_pk=public_of(self.helper_key).hex()),
+            self.leader_identity.public.hex(),
+            sealing=public_of(self.leader_key).hex(),
+            second=AggregatorEntry(
+                ed25519_pk=self.helper_identity.public.hex(), x25519_pk=public_of(self.helper_key).hex()
+            ),
             least=self.least,
         )
         self.session = self.new_session()
@@ -96,7 +99,7 @@ class VerifiedFederation:
     def new_session(self, seed: int = 0, **terms) -> VerifiedTerms:
         """Terms of a session of this roster, on queries of this seed."""
         rows = make_queries(self.queries, seed)
-        return VerifiedTerms.create(
+        return VerifiedTerms.of_queries(
             self.roster,
             FEDERATION,
             rows,

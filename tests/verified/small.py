@@ -66,8 +66,9 @@ def make_aggregators(
     )  # fmt: skip
     roster = VerifiedRoster.build(
         {name: identity.public.hex() for name, (_, identity) in parties.items()},
-        AggregatorEntry(ed25519_pk=signer.public.hex(), x25519_pk=sealing.public.hex()),
-        AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
+        signer.public.hex(),
+        sealing=sealing.public.hex(),
+        second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
         **(roster_terms or {}),
     )
     for home, identity in parties.values():

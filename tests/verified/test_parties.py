@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party import hidden_votes
+from consilium.party import old_hidden_votes as hidden_votes
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.errors import SecAggError, StageOrder, VerifiedError
+from consilium.sums.errors import SecAggError, StageOrder
 from consilium.sums.field import FIELD
 from consilium.sums.verified import leader
 from consilium.sums.verified.half import Half, add_up
@@ -84,7 +84,7 @@ def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) ->
 def raising(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndarray:
     """`add_up` that raises for what votes do not give."""
     if ((one.astype(np.int64) + other) % FIELD.prime > votes).any():
-        raise VerifiedError("the totals do not add up to votes", "Examine both aggregators")
+        raise SecAggError("the totals do not add up to votes", "Examine both aggregators")
     return add_up(one, other, votes, tail)
 
 
