@@ -6,8 +6,8 @@ A sum is parties x queries x classes, the votes of one teacher each. All nodes a
 and read each message from the record that Flower sends; sizes are those of the records. One party in ten is lost: after
 it has dealt its shares, in `verified` before its upload. A party's milliseconds are the mean of three that stay, each
 of which checks all signatures by itself. Noise is a simulation's, of little cost; the system's takes 15 microseconds a
-count more. The lower limit is one X25519 agreement and one AES-CTR keystream a peer. SecAgg+ is Flower's own workflow
-and mod, with the threshold of `secure`, every party the neighbour of every other.
+count more. In brackets stands how many times that is the lower limit: one X25519 agreement and one AES-CTR keystream a
+peer. SecAgg+ is Flower's own workflow and mod, with the threshold of `secure`, every party the neighbour of every other.
 """
 
 from __future__ import annotations
@@ -102,13 +102,15 @@ class Meter:
         self.up[name] += recorddict_to_proto(reply).ByteSize()
         return reply
 
-    def cells(self) -> tuple[str, str, str]:
-        """Milliseconds of a party; of the coordinator, and of the helper; kB up and down of a party."""
+    def cells(self, limit: float) -> tuple[str, str, str]:
+        """Milliseconds of a party, and how many times the limit; of the coordinator, and of the helper; kB up and down
+        of a party."""
         rest = time.process_time() - self.began - sum(self.seconds.values())
         alone = self.stay[:SAMPLE]
         own, up, down = (np.mean([each[name] for name in alone]) for each in (self.seconds, self.up, self.down))
         helper = f" + {digits(self.seconds[HELPER] * 1e3)}" if HELPER in self.seconds else ""
-        return digits(own * 1e3), digits(rest * 1e3) + helper, f"{digits(up / 1e3)}, {digits(down / 1e3)}"
+        party = f"{digits(own * 1e3)} ({own * 1e3 / limit:.1f})"
+        return party, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}, {digits(down / 1e3)}"
 
 
 def digits(number: float) -> str:
@@ -174,7 +176,7 @@ def secure(votes: Votes, meter: Meter, sums: int = 1) -> np.ndarray:
     terms = KeyTerms.create(roster, "f" * 64, rounds=tuple(range(1, sums + 1)))
     session = SecureSession.begin(roster, signer, terms, votes)
     for round_ in terms.rounds:
-        same = {"sid": terms.sid, "round": round_, "sigma": SIGMA}
+        same = {"sid": terms.sid, "round": round_, "sigma": SIGMA, "noise_shares": roster.sure}
         session.ask(MaskedTerms.of_queries(roster, "f" * 64, queries, classes, 1, **same), queries)
         while stage := session.stage:
             replies, encoded = dict[str, Any](), dict[int, Array]()
@@ -190,11 +192,9 @@ def verified(votes: Votes, meter: Meter) -> np.ndarray:
     """The sum by two aggregators."""
     signers, (queries, classes) = [Identity.generate() for _ in range(2)], questions(votes)
     own, other, fresh, other_fresh = (SealingKey.generate() for _ in range(4))
-    entries = [
-        AggregatorEntry(ed25519_pk=signer.public.hex(), x25519_pk=key.public.hex())
-        for signer, key in zip(signers, (own, other), strict=True)
-    ]
-    parties, roster = voters(votes, lambda keys: VerifiedRoster.build(keys, *entries))
+    second = AggregatorEntry(ed25519_pk=signers[1].public.hex(), x25519_pk=other.public.hex())
+    pinned = {"coordinator": signers[0].public.hex(), "sealing": own.public.hex(), "second": second}
+    parties, roster = voters(votes, lambda keys: VerifiedRoster.build(keys, **pinned))
     meter.began, same = time.process_time(), {"sigma": SIGMA, "leader_key": fresh.public.hex()}
     terms = VerifiedTerms.of_queries(roster, "f" * 64, queries, classes, 1, **same)
     key = {"helper_key": other_fresh.public, "helper_signature": sign_key(signers[1], terms.ctx, other_fresh.public)}
@@ -302,12 +302,13 @@ def main(arguments: list[str] | None = None) -> None:
         parties, queries, classes = map(int, size.split("x"))
         choice = np.random.default_rng(0).integers(classes, size=(parties, queries))
         votes = {f"party-{place:04d}": np.eye(classes, dtype=np.uint16)[row] for place, row in enumerate(choice)}
-        row = measured[f"{parties:,}, {queries:,} x {classes}"] = {"lower limit": (digits(lower_limit(votes)), "", "")}
+        limit = lower_limit(votes)
+        row = measured[f"{parties:,}, {queries:,} x {classes}"] = {"lower limit": (digits(limit), "", "")}
         for name, play in PROTOCOLS.items():
             if size in (chosen.flower if name == "SecAgg+" else chosen.sums):
                 meter = Meter(list(votes))
                 off = play(votes, meter) - np.sum([votes[each] for each in meter.stay], axis=0, dtype=np.int64)
-                row[name] = meter.cells()
+                row[name] = meter.cells(limit)
                 if np.abs(off).max() > 18 * SIGMA:
                     raise RuntimeError(f"{name} gives another sum than that of the votes")
     for place, title in enumerate(("party", "coordinator", "bytes")):
