@@ -7,7 +7,7 @@ and read each message from the record that Flower sends; sizes are those of the 
 it has dealt its shares, in `verified` before its upload. A party's milliseconds are the mean of three that stay, each
 of which checks all signatures by itself. Noise is a simulation's, of little cost; the system's takes 15 microseconds a
 count more. In brackets stands how many times that is the lower limit: one X25519 agreement and one AES-CTR keystream a
-peer. SecAgg+ is Flower's own workflow and mod, with the threshold of `secure`, every party the neighbour of every other.
+peer. SecAgg+ is Flower's own workflow and mod, with the threshold of `secure`, all parties neighbours.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Meter:
         alone = self.stay[:SAMPLE]
         own, up, down = (np.mean([each[name] for name in alone]) for each in (self.seconds, self.up, self.down))
         helper = f" + {digits(self.seconds[HELPER] * 1e3)}" if HELPER in self.seconds else ""
-        party = f"{digits(own * 1e3)} ({own * 1e3 / limit:.1f})"
-        return party, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}, {digits(down / 1e3)}"
+        first = f"{digits(own * 1e3)} ({own * 1e3 / limit:.1f})"
+        return first, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}, {digits(down / 1e3)}"
 
 
 def digits(number: float) -> str:
