@@ -35,7 +35,6 @@ from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.errors import AlreadyAnswered, SecAggError
 from consilium.sums.modes import ANSWERS, MODES
-from consilium.sums.verified.wire import UploadRequest
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
@@ -120,7 +119,6 @@ TO_PARTIES: tuple[str, ...] = (
     HelloRequest.kind,
     TrainRequest.kind,
     VoteRequest.kind,
-    UploadRequest.kind,
     *(request.kind for request in ANSWERS),
 )
 

@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from consilium.node.answering import pool_of
+from consilium.node.limits import check_within, epsilon
 from consilium.party.home import Policy
-from consilium.party.promise import Promise, check_within, epsilon, promise_of
+from consilium.party.promise import Promise, promise_of
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
 from consilium.protocol.pool import PoolTerms
@@ -135,7 +136,8 @@ class Account:
 
         Raises
         ------
-        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
+        Refused : the policy's limit on queries or epsilon, or the federation's own cap (QUERY_BUDGET), would be passed;
+            a query twice;
             or the promise is not the one that was given before. (SECOND_COORDINATOR) : another coordinator has
             enrolled the party since. And as `check_position`.
         """
@@ -157,7 +159,7 @@ class Account:
                     new = new - answered
             here = self.store.answered_in(federation, round) + len(new)
             if here > most:
-                raise Refused(Rule.PROMISE, limit=most, requested=here)
+                raise Refused(Rule.QUERY_BUDGET, limit=most, requested=here)
             if further and (ever := self.store.answered() + len(further)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
             check_within((*self.store.other_promises(federation), promise), policy)

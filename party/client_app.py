@@ -22,7 +22,6 @@ from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
 from consilium.sums.modes import ANSWERS as TO_SUMS
-from consilium.sums.verified.wire import UploadRequest
 
 log = logging.getLogger("consilium.party")
 _opened: dict[Path, tuple[object, PartyNode]] = {}
@@ -75,7 +74,6 @@ ANSWERS: Mapping[type[WireModel], str] = {
     HelloRequest: "hello",
     TrainRequest: "train",
     VoteRequest: "vote",
-    UploadRequest: "verified.upload",
     **dict.fromkeys(TO_SUMS, "hidden"),
 }
 party = AnsweringNode("party", _open, ANSWERS, TO_AGGREGATORS, log, _note)

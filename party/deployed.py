@@ -31,7 +31,7 @@ from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import SumRoster
 from consilium.sums.secure.messages import MaskedRequest, UnmaskRequest
-from consilium.sums.verified.wire import UploadRequest
+from consilium.sums.verified.messages import UploadRequest
 
 POLICY = "policy in policy.toml"
 HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind

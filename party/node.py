@@ -16,7 +16,6 @@ from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.account import Account, Agreed
 from consilium.party.hidden_votes import PartyVoter, check_own_roster
 from consilium.party.home import PartySettings, check_shards, check_terms
-from consilium.party.old_hidden_votes import VerifiedVotes
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
@@ -203,11 +202,6 @@ class PartyNode:
             why = ", ".join(sorted(silent))
             log.warning("[teacher] teachers had no answer of their own to %d questions: %s", silent.total(), why)
         return votes
-
-    @property
-    def verified(self) -> VerifiedVotes:
-        """The one stage of verified votes."""
-        return VerifiedVotes(self)
 
 
 @lru_cache(maxsize=4)  # many simulated parties are asked the same

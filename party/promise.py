@@ -7,21 +7,14 @@ digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
-from consilium.accounting.target import as_histograms, worst_case
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
-from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
@@ -98,38 +91,6 @@ def promise_of(terms: Terms) -> Promise:
     return parse_promise(terms.promise, terms.collection, terms.teachers)
 
 
-def epsilon(promises: Iterable[str], policy: Policy, *, rough: bool = False) -> float:
-    """Worst-case epsilon of all these promises (as in `Terms`) together at the policy's delta, in the policy's own unit
-    and relation; 0 for none, inf where there is none.
-
-    In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
-    least of the bounds that the coordinator takes the least of.
-
-    rough: as if histograms left whole, which is more and takes no time.
-    """
-    return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
-
-
-@lru_cache(maxsize=32)  # of all that decides it: the same for many simulated parties, and for a party's every message
-def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool) -> float:
-    events = [event for text in promises for event in events_of(text)]
-    in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
-    if not in_own_unit:
-        return 0.0
-    try:
-        if rough:
-            return as_histograms(in_own_unit, delta)
-        try:
-            return worst_case(in_own_unit, delta).epsilon
-        except AccountingError:  # federations with different audiences have no common composition but that of curves
-            total = np.zeros(len(DEFAULT_ORDERS))
-            for event in in_own_unit:
-                total += event.worst_case_rdp(DEFAULT_ORDERS)
-            return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
-    except AccountingError:
-        return math.inf  # noise for which nothing is proved
-
-
 def check_unit(unit: Unit, rules: DataRules) -> None:
     """Raise Refused (UNIT) for a promise to patients by a party that does not know which rows are of one patient.
 
@@ -145,13 +106,3 @@ def check_promised_unit(terms: Terms, rules: DataRules) -> None:
     """The same for the promise of these terms. Raises Refused as `party.promise.parse_promise`, too."""
     for event in promise_of(terms).events:
         check_unit(event.unit, rules)
-
-
-def check_within(promises: Sequence[str], policy: Policy) -> None:
-    """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
-    takes no time is asked first."""
-    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
-        return
-    total = epsilon(promises, policy)
-    if total > policy.most_epsilon:
-        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))

@@ -40,8 +40,6 @@ TABLES = (
     "secret (secret BLOB NOT NULL)",
     "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
     " late INTEGER NOT NULL)",
-    "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
-    " request BLOB NOT NULL, upload BLOB)",
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
@@ -200,6 +200,11 @@ class SealingKey:
     def private(self) -> bytes:
         """32 bytes, for the protocol."""
         return self._key.private_bytes_raw()
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret shared with the owner of this X25519 public key, 32 bytes. Raises ValueError where that is of low
+        order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
+        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
 
     def __repr__(self) -> str:
         return f"SealingKey(public={self.public.hex()})"

@@ -11,7 +11,8 @@ from typing import Any
 from consilium.protocol.messages import CollectionMode, WireModel
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
 from consilium.sums.secure import party as secure
-from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest
+from consilium.sums.verified import party as verified
+from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest
 from consilium.sums.voter import Voter
 
 Answer = Callable[[Voter, Any], WireModel]
@@ -40,7 +41,9 @@ class Mode:
 
 MODES: Mapping[CollectionMode, Mode] = {
     "secure": Mode(Roster, secure.ANSWERS, secure.TABLES),
-    "verified": Mode(VerifiedRoster, {}, (), (AggregatorRequest, OpenRequest, LinkRequest)),
+    "verified": Mode(
+        VerifiedRoster, verified.ANSWERS, verified.TABLES, (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest)
+    ),
 }
 
 ANSWERS: Mapping[type[WireModel], Answer] = {

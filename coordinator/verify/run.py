@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.collection.kept_session import RECORDS
+from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail, Released
 from consilium.coordinator.kit_runs import current_folder
 from consilium.coordinator.verify.aggregator import check_signed
@@ -142,7 +142,7 @@ class VerifiedRun:
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
             if recorded.config.collection in WITH_SECOND:
-                check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
+                check(f"{SUMS}: sums that were signed", lambda: check_signed(self.files, recorded))
         if not self.finished:
             check("run: finished", self._why_not)
 

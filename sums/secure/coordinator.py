@@ -6,22 +6,21 @@ with the same bytes, and the same state gives the same requests."""
 
 from __future__ import annotations
 
-import json
+import hashlib
+import pickle
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
-from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity, verify
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import BadKey, BadShare, RosterMismatch, StageOrder, ThresholdNotMet
-from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import Roster
 from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
 from consilium.sums.secure.messages import (
@@ -59,7 +58,7 @@ from consilium.sums.secure.pairs import KEY_BYTES, list_key, unlock
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, rebuild
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
-T = TypeVar("T")
+DIGEST_BYTES = 32
 NOTHING = np.zeros(0, dtype=np.uint8)
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
@@ -83,6 +82,7 @@ class SecureSum:
     survivors: U3, by name. Who dropped after `masked` is counted all the same.
     """
 
+    terms: MaskedTerms
     sums: np.ndarray = field(repr=False)
     clipped: np.ndarray = field(repr=False)
     survivors: tuple[str, ...]
@@ -123,31 +123,18 @@ class State:
 
     def rows(self, stage: Stage) -> np.ndarray:
         """What was accepted, in the order of `places`."""
-        return _stacked(self.held[stage])
+        return np.stack([self.held[stage][place] for place in sorted(self.held[stage])])
 
     def forget(self, stage: Stage) -> None:
         """Who answered stays known."""
         self.held[stage] = dict.fromkeys(self.held[stage], NOTHING)
 
     def save(self, path: Path) -> None:
-        """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one."""
-        fields: dict[str, Value] = {
-            "terms": self.terms.canonical(),
-            "invited": np.array(self.invited, dtype=np.uint16),
-            "stage": self.stage or "",
-            "sum": b"" if self.sum is None else self.sum.canonical(),
-            "sharers": np.array(self.sharers, dtype=np.uint16),
-            "total": self.total,
-            "dropped": json.dumps(self.dropped),
-            "results": json.dumps({round_: result.survivors for round_, result in self.results.items()}),
-        }
-        for name, rows in (*self.held.items(), ("lists", self.lists)):
-            fields[f"{name}_of"] = np.array(sorted(rows), dtype=np.uint16)
-            fields[name] = _stacked(rows)
-        for round_, result in self.results.items():
-            fields |= {f"sums_{round_}": result.sums, f"clipped_{round_}": result.clipped.astype(np.uint8)}
+        """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one. It is for this
+        machine alone: whoever can write it has the coordinator's key as well."""
+        content = pickle.dumps(self)
         with replacing(path, mode=0o600) as file:
-            file.write(pack(fields))
+            file.write(hashlib.sha256(content).digest() + content)
 
     @classmethod
     def load(cls, path: Path) -> State:
@@ -158,44 +145,15 @@ class State:
         ConfigError : no such file, or not a saved session.
         """
         try:
-            fields = unpack(path.read_bytes())
-
-            def matrix(name: str) -> np.ndarray:
-                return _of(fields[name], np.ndarray)
-
-            def by_place(name: str) -> dict[int, np.ndarray]:
-                return dict(zip(matrix(f"{name}_of").tolist(), matrix(name), strict=True))
-
-            asked, survivors = _of(fields["sum"], bytes), json.loads(_of(fields["results"], str))
-            return cls(
-                terms=KeyTerms.parse(_of(fields["terms"], bytes)),
-                invited=tuple(matrix("invited").tolist()),
-                stage=Stage(fields["stage"]) if fields["stage"] else None,
-                sum=MaskedTerms.parse(asked) if asked else None,
-                sharers=tuple(matrix("sharers").tolist()),
-                held={stage: by_place(stage) for stage in STAGES},
-                lists=by_place("lists"),
-                total=matrix("total").copy(),
-                results={
-                    int(round_): SecureSum(matrix(f"sums_{round_}"), matrix(f"clipped_{round_}") > 0, tuple(names))
-                    for round_, names in survivors.items()
-                },
-                dropped={Stage(stage): reasons for stage, reasons in json.loads(_of(fields["dropped"], str)).items()},
-            )
+            written = path.read_bytes()
+            digest, content = written[:DIGEST_BYTES], written[DIGEST_BYTES:]
+            if hashlib.sha256(content).digest() != digest:
+                raise ValueError
+            return pickle.loads(content)
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Start a new session") from None
-        except (MalformedMessage, KeyError, ValueError, TypeError, AttributeError):
+        except Exception:  # what unpickling raises where another version wrote it is anything
             raise ConfigError(f"{path}: not a saved session of this version", "Start a new session") from None
-
-
-def _stacked(rows: Mapping[int, np.ndarray]) -> np.ndarray:
-    return np.stack([rows[place] for place in sorted(rows)]) if rows else NOTHING
-
-
-def _of(value: Value, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise TypeError
-    return value
 
 
 class SecureSession:
@@ -257,7 +215,13 @@ class SecureSession:
         """Reasons by party, by stage, so far; stages that lost none are not named."""
         return {stage: dict(reasons) for stage, reasons in self._state.dropped.items() if reasons}
 
-    def can_sum(self, round_: int) -> bool:
+    def has(self, round_: int, query_set: str) -> bool:
+        """Whether the sum of a round on these queries is one of the session's: there, under way, or the next."""
+        result = self._state.results.get(round_)
+        terms = self.sum if result is None else result.terms
+        return self.can_ask(round_) or (terms is not None and (terms.round, terms.query_set) == (round_, query_set))
+
+    def can_ask(self, round_: int) -> bool:
         """Whether a sum of this round can be asked: the next of the session's, while no other is under way."""
         state = self._state
         left = [each for each in state.terms.rounds if each not in state.results]
@@ -279,7 +243,7 @@ class SecureSession:
         if len(queries) != terms.queries or query_set_hash(queries) != terms.query_set:
             raise ConfigError("the queries are not those of the sum", "Pass the queries that it was made for")
         if terms != state.sum:
-            if terms.sid != state.terms.sid or not self.can_sum(terms.round):
+            if terms.sid != state.terms.sid or not self.can_ask(terms.round):
                 raise StageOrder(f"a sum of round {terms.round} cannot be asked in this session now")
             if state.results:
                 state.stage, state.sharers = Stage.MASKED, tuple(sorted(state.held[Stage.MASKED]))
@@ -513,7 +477,7 @@ class SecureSession:
         sums, clipped = clip(
             decode(total, bits), bits, terms.teachers * len(survivors), terms.deviation(len(survivors))
         )
-        state.results[terms.round] = SecureSum(sums, clipped, self._names(survivors))
+        state.results[terms.round] = SecureSum(terms, sums, clipped, self._names(survivors))
         state.forget(Stage.UNMASK)
         if terms.round == state.terms.rounds[-1]:
             state.lists.clear()

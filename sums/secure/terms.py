@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from consilium.protocol.messages import CollectionMode
@@ -33,7 +32,7 @@ class KeyTerms(SessionTerms):
 class MaskedTerms(SumTerms):
     """Terms of one sum of a session, see `SumTerms`.
 
-    noise_shares: of honest parties, which together are noise of `sigma`: as many as the roster is sure of.
+    noise_shares: of honest parties, which together are noise of `sigma`: no more than the roster is sure of.
     """
 
     collection: ClassVar[CollectionMode] = "secure"
@@ -41,28 +40,20 @@ class MaskedTerms(SumTerms):
 
     noise_shares: int = Field(ge=1, le=MOST_PARTIES)
 
-    @classmethod
-    def of_queries(
-        cls, roster: SumRoster, federation: str, queries: np.ndarray, classes: int, teachers: int, **others: Any
-    ) -> Self:
-        """See `SumTerms.of_queries`."""
-        others["noise_shares"] = roster.sure
-        return super().of_queries(roster, federation, queries, classes, teachers, **others)
-
     def check(self, roster: SumRoster) -> None:
         """See `SessionTerms.check`.
 
         Raises
         ------
-        UnsafeSession : the noise is in another number of shares than there are honest parties sure to be in the sum
-            (least - c), or a share has a variance below 1.
+        UnsafeSession : the noise is in more shares than there are honest parties sure to be in the sum (least - c), or
+            a share has a variance below 1.
         OverflowRisk : no ring holds the sum.
         """
         super().check(roster)
-        if self.noise_shares != roster.sure:
+        if self.noise_shares > roster.sure:
             raise UnsafeSession(
-                f"noise in {self.noise_shares} shares, but least - c = {roster.sure} honest parties are sure to be in"
-                " the sum"
+                f"noise in {self.noise_shares} shares, but only least - c = {roster.sure} honest parties are sure to"
+                " be in the sum"
             )
         if self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")

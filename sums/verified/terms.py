@@ -10,11 +10,10 @@ from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.messages import CollectionMode
-from consilium.sums.agreement import check_order
 from consilium.sums.errors import OverflowRisk
-from consilium.sums.field import FIELD
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SumTerms
+from consilium.sums.verified.field import MOST_REACH
 from consilium.sums.verified.proof import MOST_ROWS, SPACE, VoteGrid
 
 MOST_CELLS = 2**28
@@ -41,17 +40,11 @@ class VerifiedTerms(SumTerms):
         return self
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms.check`.
-
-        Raises
-        ------
-        OverflowRisk : sums do not fit into half of the field. BadKey : the leader's key is of low order.
-        """
+        """See `SessionTerms.check`. Raises OverflowRisk where sums do not fit into half of the field."""
         super().check(roster)
-        check_order(bytes.fromhex(self.leader_key), "the leader")
         reach = reach_of(roster.n, self.teachers, self.sigma)
-        if reach > FIELD.most_reach:
-            raise OverflowRisk(reach, FIELD.most_reach)
+        if reach > MOST_REACH:
+            raise OverflowRisk(reach, MOST_REACH)
 
     @property
     def noise(self) -> tuple[float, int]:

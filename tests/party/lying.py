@@ -21,7 +21,7 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
-from consilium.party.promise import epsilon
+from consilium.node.limits import epsilon
 from consilium.party.sum_store import Sessions, ids_of
 from consilium.party.voting import TeacherSet
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
