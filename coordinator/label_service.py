@@ -84,6 +84,8 @@ class LabelService:
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
+        event = config.event(0, 0)
+        self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
         self.finished = threading.Event()
         self.counted: list[int] = []
@@ -254,12 +256,11 @@ class LabelService:
 
         drawn = draw(config.mechanism, collect, noise, room=room, probabilities=probabilities, shown=shown)
         first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
-        event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        decide = first.sigma == 0 and event.votes_decide
+        decide = first.sigma == 0 and self._votes_decide
         ledger.commit(
             Batch(
-                event=event.to_json(),
+                event={**self._event, "asked": asked, "answered": answered},
                 parties=len(first.parties),
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
@@ -273,8 +274,7 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        kind, parties = config.disclosure.release, len(first.parties)
-        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind)
+        self._log.write("released", asked=asked, answered=answered, parties=len(first.parties), release=self._kind)
         if drawn.failure is not None:
             raise drawn.failure
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
@@ -54,7 +55,7 @@ class SumNoise:
     @property
     def drawn(self) -> PartyNoise:
         """What the givers are asked to add."""
-        return PartyNoise(round_up(math.sqrt(self.part) * self.sigma), self.shares)
+        return _drawn(self)
 
     @property
     def is_too_fine(self) -> bool:
@@ -100,3 +101,8 @@ class SumNoise:
             for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
+
+
+@lru_cache(maxsize=8)  # asked for at each sum
+def _drawn(noise: SumNoise) -> PartyNoise:
+    return PartyNoise(round_up(math.sqrt(noise.part) * noise.sigma), noise.shares)

@@ -104,8 +104,8 @@ CURES: Mapping[Rule, str] = {
     Rule.MOST_EPSILON: f"{_ALLOW} (without a kit: policy.most_epsilon, over all federations), or the party stays out",
     Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
     Rule.QUERY_BUDGET: "This party has charged all queries that the federation may ask. A sum that fails once votes"
-    " have left is charged all the same, and again when it is asked again: for more, plan a new federation with a larger"
-    " query_budget",
+    " have left is charged all the same, and again when it is asked again. For more, plan a new federation with a"
+    " larger query_budget",
     Rule.MOST_TEACHERS: f"{_ALLOW} (without a kit: policy.most_teachers), or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
     Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",

@@ -9,11 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Greeting, SeenPositions
-from consilium.coordinator.collection.base import Collector
+from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
@@ -105,3 +106,27 @@ class VoteKeys(Protocol):
     def collector(self, means: Collecting) -> Collector:
         """What collects votes."""
         ...
+
+
+@dataclass(frozen=True)
+class NotedCollector:
+    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
+    at which position of the ledger they were asked."""
+
+    collector: Collector
+    late: Latecomers | None
+    members: list[Member]
+    standing: Standing
+
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """See `Collector`."""
+        if self.late is not None:
+            self.late.join(self.members)
+        self.standing.begin()
+        counts = self.collector.collect(queries, sigma, progress)
+        self.standing.voted(counts.parties)
+        return counts
+
+    def settle(self) -> None:
+        """See `Collector`."""
+        self.collector.settle()
