@@ -303,14 +303,11 @@ class FederationConfig(Federation):
                 raise ValueError(str(error)) from None
         return self
 
-    def sigma(self, round_: int) -> float:
-        """Standard deviation of the mechanism's noise on a count, or on what is compared, in this round; what sums
+    @property
+    def sigmas(self) -> tuple[float, ...]:
+        """Standard deviation of the mechanism's noise on a count, or on what is compared, in each round; what sums
         without noise in them have no second round for."""
-        return self._sigmas[round_ - 1] if self._sigmas else 0.0
-
-    @cached_property
-    def _sigmas(self) -> tuple[float, ...]:
-        return tuple(step.deviation for step in self.mechanism.steps(Towards.STUDENT))
+        return tuple(step.deviation for step in self.mechanism.steps(Towards.STUDENT)) or (0.0,)
 
     def sum_noise(self, sigma: float) -> SumNoise:
         """How this noise of the mechanism on a count comes into the sums, where some is in them."""
@@ -325,13 +322,7 @@ class FederationConfig(Federation):
     @cached_property
     def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
-        return tuple(self.sum_noise(step.scale) for step in steps)
-
-    @cached_property
-    def _topped_up(self) -> tuple[SumNoise | None, ...]:
-        """Of each round, the noise in its sums that the coordinator makes up; None in a check."""
-        steps = zip(self.mechanism.steps(Towards.STUDENT), self.sum_noises, strict=False)
-        return tuple(None if step.leaves == "check" else noise for step, noise in steps)
+        return tuple(replace(self.sum_noise(step.scale), topped_up=step.leaves != "check") for step in steps)
 
     @cached_property
     def _slack(self) -> float:
@@ -366,8 +357,7 @@ class FederationConfig(Federation):
     def top_up(self, parties: int, round_: int) -> float:
         """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing: to
         exact counts, and to those of a check, which has its own noise on top."""
-        topped_up = self._topped_up[round_ - 1] if self._topped_up else None
-        return 0.0 if topped_up is None else topped_up.top_up(self.givers(parties))
+        return self.sum_noises[round_ - 1].top_up(self.givers(parties)) if self.sum_noises else 0.0
 
     def label_deviation(self, parties: int) -> float:
         """Standard deviation of all noise on a count of which a label is the largest, or which is released, where so
@@ -422,6 +412,10 @@ class FederationConfig(Federation):
 
     def terms(self) -> Terms:
         """What the parties are told, and pin."""
+        return self._terms
+
+    @cached_property
+    def _terms(self) -> Terms:
         return Terms(
             federation=self.digest(),
             classes=list(self.rows.classes),

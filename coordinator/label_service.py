@@ -85,6 +85,7 @@ class LabelService:
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
         event = config.event(0, 0)
+        self._sigmas = config.sigmas
         self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
         self.finished = threading.Event()
@@ -281,7 +282,7 @@ class LabelService:
     def _collect(self, queries: Queries, progress: Progress) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._config.sigma(queries.round), progress)
+            counts = self._collector.collect(queries, self._sigmas[queries.round - 1], progress)
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))

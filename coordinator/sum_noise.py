@@ -38,7 +38,7 @@ class SumNoise:
     more than ceil(1 / part) shares' worth, and one top-up, the law is compared with one discrete Gaussian: `slack`.
 
     sigma: of the mechanism, on one count. part: see above. shares: givers that are sure to be honest and in a sum.
-    colluders: givers whose noise does not count.
+    colluders: givers whose noise does not count. topped_up: False for a check, which has its own noise on top.
 
     >>> noise = SumNoise(112.1, BY_MASKED_PARTIES, 139, 0)
     >>> noise.drawn, round(noise.top_up(139), 1), round(noise.top_up(207), 1), noise.slack < 1e-18
@@ -51,6 +51,7 @@ class SumNoise:
     part: float
     shares: int
     colluders: int = 0
+    topped_up: bool = True
 
     @property
     def drawn(self) -> PartyNoise:
@@ -78,7 +79,7 @@ class SumNoise:
 
     def top_up(self, givers: int) -> float:
         """Sigma of what the coordinator adds to a sum to which so many have given; 0.0 for nothing."""
-        missing = self.sigma**2 - max(0, givers - self.colluders) * self._share
+        missing = self.sigma**2 - max(0, givers - self.colluders) * self._share if self.topped_up else 0.0
         return math.sqrt(max(missing, LEAST_TOP_UP)) if missing > 0 else 0.0
 
     def total(self, givers: int) -> float:

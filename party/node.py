@@ -20,10 +20,9 @@ from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
-from consilium.protocol.choices import counted, packed
+from consilium.protocol.choices import packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.messages import (
-    VOTE_DTYPE,
     HelloReply,
     HelloRequest,
     LedgerPosition,
@@ -145,11 +144,6 @@ class PartyNode:
     def hidden(self, request: WireModel) -> WireModel:
         """The answer to a request of the federation's hidden sums, whichever protocol it is of. Raises as that does."""
         return ANSWERS[type(request)](PartyVoter(self), request)
-
-    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition) -> np.ndarray:
-        """Votes uint16 (queries, classes), after they were charged. Secret. Raises as `charged`."""
-        votes = self.charged(query_set, agreed, round, position)
-        return counted(votes.T, len(agreed.terms.classes)).astype(VOTE_DTYPE)
 
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""

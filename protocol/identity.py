@@ -155,6 +155,15 @@ def is_sound_key(key: str) -> bool:
     return y < _PRIME and y not in _SMALL_ORDER
 
 
+def is_low_order(public: bytes) -> bool:
+    """Whether an X25519 public key, 32 bytes, gives a secret that all know, whatever the other key (RFC 7748, 6.1)."""
+    try:
+        X25519PrivateKey.from_private_bytes(bytes(32)).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return True
+    return False
+
+
 class SealingKey:
     """An aggregator's own X25519 key. Its repr shows the public half only."""
 

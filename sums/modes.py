@@ -11,8 +11,9 @@ from typing import Any
 from consilium.protocol.messages import CollectionMode, WireModel
 from consilium.sums.roster import Roster, SumRoster, VerifiedRoster
 from consilium.sums.secure import party as secure
+from consilium.sums.secure.messages import MaskedRequest
 from consilium.sums.verified import party as verified
-from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest
+from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest, UploadRequest
 from consilium.sums.voter import Voter
 
 Answer = Callable[[Voter, Any], WireModel]
@@ -20,29 +21,30 @@ Answer = Callable[[Voter, Any], WireModel]
 
 @dataclass(frozen=True)
 class Mode:
-    """roster: class of it. answers: what a party says to each request. tables: of its database, for CREATE TABLE.
-    second: requests that a second aggregator answers; none where there is no such node."""
+    """roster: class of it. answers: what a party says to each request. votes: the one with whose answer votes leave.
+    tables: of a party's database, for CREATE TABLE. second: requests that a second aggregator answers; none where there
+    is no such node. aggregators: who add the noise of a sum, each the whole of it; 0 where each party adds a share.
+    givers: the same in words."""
 
     roster: type[SumRoster]
     answers: Mapping[type[WireModel], Answer] = field(repr=False)
+    votes: type[WireModel]
     tables: tuple[str, ...] = field(repr=False)
     second: tuple[type[WireModel], ...] = ()
-
-    @property
-    def givers(self) -> str:
-        """Who add the noise, for people."""
-        return "each of two aggregators" if self.aggregators else "the parties"
-
-    @property
-    def aggregators(self) -> int:
-        """Who add the noise of a sum, each the whole of it; 0 where each party adds a share."""
-        return 2 if self.second else 0
+    aggregators: int = 0
+    givers: str = "the parties"
 
 
 MODES: Mapping[CollectionMode, Mode] = {
-    "secure": Mode(Roster, secure.ANSWERS, secure.TABLES),
+    "secure": Mode(Roster, secure.ANSWERS, MaskedRequest, secure.TABLES),
     "verified": Mode(
-        VerifiedRoster, verified.ANSWERS, verified.TABLES, (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest)
+        VerifiedRoster,
+        verified.ANSWERS,
+        UploadRequest,
+        verified.TABLES,
+        (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest),
+        2,
+        "each of two aggregators",
     ),
 }
 

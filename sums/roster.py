@@ -13,11 +13,10 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.identity import is_sound_key
+from consilium.protocol.identity import is_low_order, is_sound_key
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import BadKey, RosterMismatch
+from consilium.sums.errors import RosterMismatch
 
 MOST_PARTIES = 1000
 """Parties of one roster of sums under masks."""
@@ -256,13 +255,8 @@ class VerifiedRoster(SumRoster):
     def _is_safe(self) -> Self:
         if self.leader.x25519_pk == self.helper.x25519_pk:
             raise ValueError("two nodes have one key")
-        for entry in (self.leader, self.helper):
-            try:
-                check_order(bytes.fromhex(entry.x25519_pk), "an aggregator")
-            except BadKey:
-                raise ValueError(
-                    "an aggregator's X25519 key is of low order: anyone could be the other end of its link"
-                ) from None
+        if any(is_low_order(bytes.fromhex(entry.x25519_pk)) for entry in (self.leader, self.helper)):
+            raise ValueError("an aggregator's X25519 key is of low order: anyone could be the other end of its link")
         return self
 
     def _other_keys(self) -> list[str]:

@@ -13,10 +13,7 @@ import numpy as np
 
 from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Member, Transport
-from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
+from consilium.coordinator.collection.means import Collecting
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private
 from consilium.sums.roster import SumRoster
@@ -84,18 +81,9 @@ class SumCollector:
     SUFFIX: ClassVar[str]
     _history: History
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        members: list[Member],
-        roster: SumRoster,
-        folder: Path,
-        standing: Standing,
-        log: EventLog,
-    ) -> None:
-        self._transport, self._config, self._members, self._roster = transport, config, members, roster
-        self._folder, self._standing, self._log = folder, standing, log
+    def __init__(self, means: Collecting, roster: SumRoster) -> None:
+        self._transport, self._config, self._members = means.transport, means.config, means.members
+        self._folder, self._standing, self._log, self._roster = means.sessions, means.standing, means.log, roster
         self._finished: list[Callable[[], object]] = []
 
     def settle(self) -> None:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
+from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
 from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.means import Collecting, Standing
+from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
@@ -64,9 +63,7 @@ class SecureKeys:
 
     def collector(self, means: Collecting) -> SecureCollector:
         """See `VoteKeys`."""
-        return SecureCollector(
-            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log
-        )
+        return SecureCollector(means, self)
 
 
 def check_digest(config: FederationConfig, roster: SumRoster) -> None:
@@ -106,18 +103,9 @@ class SecureCollector(SumCollector):
 
     SUFFIX = ".session"
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        members: list[Member],
-        keys: SecureKeys,
-        folder: Path,
-        standing: Standing,
-        log: EventLog,
-    ) -> None:
-        keys.check(config)
-        super().__init__(transport, config, members, keys.roster, folder, standing, log)
+    def __init__(self, means: Collecting, keys: SecureKeys) -> None:
+        keys.check(means.config)
+        super().__init__(means, keys.roster)
         self._keys = keys
         self._last: tuple[SecureSession, Path] | None = None
         self._accused: dict[str, set[str]] = {}

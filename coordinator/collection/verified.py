@@ -195,9 +195,7 @@ class VerifiedCollector(SumCollector):
 
     def __init__(self, means: Collecting, keys: VerifiedKeys) -> None:
         keys.check(means.config)
-        super().__init__(
-            means.transport, means.config, means.members, keys.roster, means.sessions, means.standing, means.log
-        )
+        super().__init__(means, keys.roster)
         self._keys, self._second = keys, SecondAggregator(means, keys.roster)
         self._sessions, self._sums = KeptSessions(means.sessions), KeptSums(means.run_dir, keys.roster)
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replacing
-from consilium.protocol.identity import Identity, verify
+from consilium.protocol.identity import Identity, is_low_order, verify
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import query_set_hash
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import BadKey, BadShare, RosterMismatch, StageOrder, ThresholdNotMet
+from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
 from consilium.sums.secure.messages import (
@@ -414,9 +413,7 @@ class SecureSession:
                 return "advert is for another number of sums"
             if not verify(key, reply.signature, ADVERT, *advert_parts(state.terms.ctx, index, reply.advert)):
                 return "signature on its advert does not verify under the key in the roster"
-            try:
-                check_order(reply.advert[:KEY_BYTES], self._roster.name(index))
-            except BadKey:
+            if is_low_order(reply.advert[:KEY_BYTES]):
                 return "session key is of low order"
             return _row(reply.advert + reply.signature)
         if isinstance(reply, ShareReply):

@@ -146,7 +146,13 @@ class Federation:
     def sum_terms(self, session: SecureSession, queries: np.ndarray, **changes) -> MaskedTerms:
         """Of the next sum."""
         left = [round_ for round_ in self.rounds if session.result(round_) is None]
-        values = {"sid": session.terms.sid, "round": left[0], "sigma": 30.0, "noise_shares": self.roster.sure, **changes}
+        values = {
+            "sid": session.terms.sid,
+            "round": left[0],
+            "sigma": 30.0,
+            "noise_shares": self.roster.sure,
+            **changes,
+        }
         return MaskedTerms.of_queries(self.roster, session.terms.federation, queries, self.classes, self.teachers, **values)  # fmt: skip
 
     def total(self, names: Collection[str], queries: int | None = None) -> np.ndarray:
