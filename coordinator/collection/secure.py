@@ -24,7 +24,7 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
-from consilium.sums.secure.coordinator import SecureSession, SecureSum, StageReport, drive
+from consilium.sums.secure.coordinator import SecureSession, SecureSum, StageReport, State, drive
 from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
@@ -135,7 +135,7 @@ class SecureCollector(SumCollector):
                 result = self._play(session, path, queries, sigma, progress)
                 return self._counts(result.sums, result.survivors, sigma)
             except SecAggError as error:
-                named, paid = self._leave_out(error), session.stage in (Stage.CONSISTENCY, Stage.UNMASK)
+                named, paid = self._leave_out(error), session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
                 if resumed:
                     remember = {*session.summed} - self._over
                     if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
@@ -176,9 +176,9 @@ class SecureCollector(SumCollector):
         if not path.exists():
             return None
         try:
-            session = SecureSession.load(path, self._keys.roster, self._keys.signer)
+            session = SecureSession(self._keys.roster, self._keys.signer, State.load(path))
             if session.has(queries.round, queries.hash):
-                self._log.write("resumed-session", stage=str(session.stage or "done"))
+                self._log.write("resumed-session", stage=str(session.state.stage or "done"))
                 return session
             reason = "OtherQueries"
         except (SecAggError, ConfigError) as error:
@@ -192,11 +192,11 @@ class SecureCollector(SumCollector):
     ) -> SecureSum:
         """The sum of these queries, from wherever the session is."""
         self._last = session, path
-        if result := session.result(queries.round):
+        if result := session.state.results.get(queries.round):
             return result
-        terms, noise = session.sum, self._giver_noise(sigma)
+        terms, noise = session.state.sum, self._giver_noise(sigma)
         if terms is None or session.can_ask(queries.round):
-            sid, shares = session.terms.sid, noise.shares
+            sid, shares = session.state.terms.sid, noise.shares
             terms = self._new_terms(MaskedTerms, queries, sid=sid, sigma=noise.sigma, noise_shares=shares)
         session.ask(terms, queries.rows, self._standing.proof(queries.rows))
 
@@ -217,8 +217,8 @@ class SecureCollector(SumCollector):
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
             except ThresholdNotMet:
-                stage = session.stage or Stage.UNMASK
-                self._tell_dropped(stage, session.dropped.get(stage, {}))
+                stage = session.state.stage or Stage.UNMASK
+                self._tell_dropped(stage, session.state.dropped[stage])
                 self._check_accused()
                 attempts += 1
                 if attempts == ATTEMPTS:

@@ -7,13 +7,15 @@ shares are exchanged once a session; the other three stages are played for each 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, index_bytes, indices_bytes, verify
 from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
 from consilium.sums.roster import MOST_PARTIES
 from consilium.sums.secure.pairs import KEY_BYTES, NONCE_BYTES, TAG_BYTES
@@ -33,19 +35,19 @@ class Stage(StrEnum):
 
 STAGES = tuple(Stage)
 COMMITMENT_BYTES = 32
-MOST_ROUNDS = 2
 KINDS = 2
 """Of secrets that a party shares for each sum: b, of its own mask, and K, of the list of its pairs' seeds."""
+MOST_SUMS = 2
 
 
-def advert_bytes(rounds: int) -> int:
+def advert_bytes(sums: int) -> int:
     """Of an advert for so many sums: a key, and a commitment to each secret."""
-    return KEY_BYTES + rounds * KINDS * COMMITMENT_BYTES
+    return KEY_BYTES + sums * KINDS * COMMITMENT_BYTES
 
 
-def sealed_bytes(rounds: int) -> int:
+def sealed_bytes(sums: int) -> int:
     """Of what is sealed for one peer: a share of each secret."""
-    return NONCE_BYTES + rounds * KINDS * SHARE_BYTES + TAG_BYTES
+    return NONCE_BYTES + sums * KINDS * SHARE_BYTES + TAG_BYTES
 
 
 def list_bytes(peers: int) -> int:
@@ -54,28 +56,22 @@ def list_bytes(peers: int) -> int:
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint16 or array.ndim != 1 or not array.size <= MOST_PARTIES:
+    if array.dtype != np.uint16 or array.ndim != 1 or array.size > MOST_PARTIES:
         raise ValueError("places in the roster must be uint16 (n,)")
     if (array >= MOST_PARTIES).any() or (array[1:] <= array[:-1]).any():
         raise ValueError("places in the roster must rise and be below the most parties of a roster")
     return array
 
 
-def _rows(*widths: int):
+def _bytes(widths: Collection[int], most: int = MOST_PARTIES) -> AfterValidator:
+    """uint8 (rows, one of the widths), at most so many rows."""
+
     def check(array: np.ndarray) -> np.ndarray:
-        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] not in widths or len(array) > MOST_PARTIES:
-            raise ValueError(f"must be uint8 (parties, {' or '.join(map(str, widths))})")
+        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] not in widths or len(array) > most:
+            raise ValueError("must be uint8, and as many rows and columns as the protocol has")
         return array
 
     return AfterValidator(check)
-
-
-def _lists(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint8 or array.ndim != 2 or not 1 <= len(array) <= MOST_ROUNDS:
-        raise ValueError("must be uint8 (sums, bytes)")
-    if array.shape[1] > list_bytes(MOST_PARTIES):
-        raise ValueError("is longer than a list of the seeds of all pairs")
-    return array
 
 
 def _ring_matrix(array: np.ndarray) -> np.ndarray:
@@ -84,26 +80,18 @@ def _ring_matrix(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _sized(*lengths: int):
-    def check(content: bytes) -> bytes:
-        if len(content) not in lengths:
-            raise ValueError(f"must have {' or '.join(map(str, lengths))} bytes")
-        return content
-
-    return AfterValidator(check)
-
-
-ADVERT_BYTES = tuple(advert_bytes(rounds) for rounds in range(1, MOST_ROUNDS + 1))
-SEALED_BYTES = tuple(sealed_bytes(rounds) for rounds in range(1, MOST_ROUNDS + 1))
-
-Sid = Annotated[bytes, _sized(SID_BYTES)]
-Signature = Annotated[bytes, _sized(SIGNATURE_BYTES)]
+Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
+Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 TermsBytes = Annotated[bytes, Field(max_length=5000)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
 Round = Literal[1, 2]
 Indices = Annotated[np.ndarray, AfterValidator(_indices)]
-Sealed = Annotated[np.ndarray, _rows(*SEALED_BYTES), Field(repr=False)]
-Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES), Field(repr=False)]
+Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)}), Field(repr=False)]
+Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)}), Field(repr=False)]
+Signatures = Annotated[np.ndarray, _bytes({SIGNATURE_BYTES}), Field(repr=False)]
+Shares = Annotated[np.ndarray, _bytes({SHARE_BYTES}), Field(repr=False)]
+Seeds = Annotated[np.ndarray, _bytes({KEY_BYTES}), Field(repr=False)]
+Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS), Field(repr=False)]
 
 
 class SecAggMessage(WireModel):
@@ -126,12 +114,17 @@ class AdvertiseRequest(SecAggMessage):
     signature: Signature
 
 
-class AdvertiseReply(SessionMessage):
-    """advert: a party's X25519 key, and for each sum the commitments to b and K (`commitment`); and its signature."""
+class PartyReply(SessionMessage):
+    """Base of the replies."""
+
+    party: Index
+
+
+class AdvertiseReply(PartyReply):
+    """advert: uint8 (1, bytes), a party's X25519 key, and for each sum the commitments to b and K (`commitment`)."""
 
     kind: ClassVar[str] = "query.sa_advertise"
-    party: Index
-    advert: Annotated[bytes, _sized(*ADVERT_BYTES)]
+    advert: Adverts
     signature: Signature
 
 
@@ -140,7 +133,7 @@ class ShareRequest(SessionMessage):
 
     kind: ClassVar[str] = "query.sa_share"
     advertised: Indices
-    adverts: Annotated[np.ndarray, _rows(*ADVERT_BYTES), Field(repr=False)]
+    adverts: Adverts
     signatures: Signatures
 
     @model_validator(mode="after")
@@ -150,14 +143,13 @@ class ShareRequest(SessionMessage):
         return self
 
 
-class ShareReply(SessionMessage):
+class ShareReply(PartyReply):
     """ciphertexts: sealed shares of b and K of each sum, uint8 (|U1| - 1, bytes), in the order of U1 without the
     sender. lists: for each sum the seeds of the sender's pairs in that order, locked by K, uint8 (sums, bytes)."""
 
     kind: ClassVar[str] = "query.sa_share"
-    party: Index
     ciphertexts: Sealed
-    lists: Annotated[np.ndarray, AfterValidator(_lists), Field(repr=False)]
+    lists: Lists
 
 
 class MaskedRequest(SessionMessage):
@@ -178,11 +170,10 @@ class MaskedRequest(SessionMessage):
     proof: Proof
 
 
-class MaskedReply(SessionMessage):
+class MaskedReply(PartyReply):
     """y: uint16 or uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
-    party: Index
     y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
     signature: Signature
 
@@ -195,11 +186,10 @@ class ConsistencyRequest(SessionMessage):
     survivors: Indices
 
 
-class ConsistencyReply(SessionMessage):
+class ConsistencyReply(PartyReply):
     """The party's signature on U1, U2 and U3."""
 
     kind: ClassVar[str] = "query.sa_consistency"
-    party: Index
     signature: Signature
 
 
@@ -223,17 +213,16 @@ class UnmaskRequest(SessionMessage):
         return self
 
 
-class UnmaskReply(SessionMessage):
+class UnmaskReply(PartyReply):
     """shares: one per party of U2, in order, uint8 (|U2|, 52). seeds: of the sender's mask with each that dropped,
     uint8 (dropped, 32). Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
-    party: Index
-    shares: Annotated[np.ndarray, _rows(SHARE_BYTES), Field(repr=False)]
-    seeds: Annotated[np.ndarray, _rows(KEY_BYTES), Field(repr=False)]
+    shares: Shares
+    seeds: Seeds
 
 
-REPLIES: dict[Stage, type[SessionMessage]] = {
+REPLIES: dict[Stage, type[PartyReply]] = {
     Stage.ADVERTISE: AdvertiseReply,
     Stage.SHARE: ShareReply,
     Stage.MASKED: MaskedReply,
@@ -242,35 +231,41 @@ REPLIES: dict[Stage, type[SessionMessage]] = {
 }
 
 
-ADVERT, MASKED, CONSISTENCY = "advert", "masked", "consistency"
-
-
 def commitment(ctx: bytes, party: int, secret: bytes, round: int, kind: Literal["b", "K"]) -> bytes:
     """By which a party is bound to a secret of one sum, 32 bytes."""
     return digest("commitment", ctx, index_bytes(party), secret, bytes([round]), kind.encode())
 
 
-def advert_parts(ctx: bytes, party: int, advert: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 0."""
-    return ctx, index_bytes(party), advert
-
-
-def masked_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray) -> tuple[bytes, ...]:
-    """What a party signs in stage 2; ctx is of the sum's terms, u1 and u2 are the hashes of those sets."""
-    content = np.ascontiguousarray(y, dtype=y.dtype.newbyteorder("<"))
-    return ctx, index_bytes(party), u1, u2, hashlib.sha256(content.data).digest()
-
-
-def consistency_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, u3: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 3; ctx is of the sum's terms, u1, u2 and u3 are the hashes of those sets."""
-    return ctx, index_bytes(party), u1, u2, u3
-
-
-def adverts_digest(ctx: bytes, advertised: np.ndarray, adverts: bytes, signatures: bytes) -> bytes:
+def adverts_digest(ctx: bytes, advertised: np.ndarray, adverts: np.ndarray, signatures: np.ndarray) -> bytes:
     """H(U1): places, adverts and signatures, so that the same set with another key is another set."""
-    return digest("U1", ctx, indices_bytes(advertised), adverts, signatures)
+    return digest("U1", ctx, indices_bytes(advertised), adverts.tobytes(), signatures.tobytes())
 
 
 def set_digest(label: str, ctx: bytes, indices: np.ndarray) -> bytes:
     """H(U2) or H(U3), by label; ctx is of the sum's terms."""
     return digest(label, ctx, indices_bytes(indices))
+
+
+def masked_statement(u1: bytes, u2: bytes, y: np.ndarray) -> bytes:
+    """What a party signs as "masked": the hashes of both sets and of y."""
+    return u1 + u2 + hashlib.sha256(np.ascontiguousarray(y, dtype=y.dtype.newbyteorder("<")).data).digest()
+
+
+def sign(signer: Identity, stage: Stage, ctx: bytes, party: int, statement: bytes) -> bytes:
+    """A party's signature in a stage: on its advert, on `masked_statement`, or on the hashes of U1, U2 and U3. ctx is
+    of the session's terms in the first case, and else of the sum's."""
+    return signer.sign(stage, ctx, index_bytes(party), statement)
+
+
+@lru_cache(maxsize=4)
+def first_unsigned(
+    stage: Stage, ctx: bytes, keys: bytes, places: tuple[int, ...], statements: bytes, signatures: bytes
+) -> int | None:
+    """The first of some parties whose signature does not verify; None where all do. keys, statements, signatures: one
+    behind the other. All is public and shown to all: a process that simulates many parties looks once."""
+    width = len(statements) // len(places)
+    for row, place in enumerate(places):
+        key, signature = keys[row * KEY_BYTES :][:KEY_BYTES], signatures[row * SIGNATURE_BYTES :][:SIGNATURE_BYTES]
+        if not verify(key, signature, stage, ctx, index_bytes(place), statements[row * width :][:width]):
+            return place
+    return None

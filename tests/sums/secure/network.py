@@ -126,9 +126,9 @@ class Federation:
             return Store(self.folder / f"{name}.db", durable=False)
         return self._stores.setdefault(name, Store.in_memory())
 
-    def serve(self, name: str, request: WireModel) -> WireModel:
+    def serve(self, name: str, request: WireModel, voter: FakeVoter | None = None) -> WireModel:
         """What the party answers, in a new process."""
-        return ANSWERS[type(request)](self.voter(name), request)
+        return ANSWERS[type(request)](voter or self.voter(name), request)
 
     def session(self, **changes) -> SecureSession:
         """A coordinator at the start of a session, whose first sum is asked."""
@@ -145,15 +145,11 @@ class Federation:
 
     def sum_terms(self, session: SecureSession, queries: np.ndarray, **changes) -> MaskedTerms:
         """Of the next sum."""
-        left = [round_ for round_ in self.rounds if session.result(round_) is None]
-        values = {
-            "sid": session.terms.sid,
-            "round": left[0],
-            "sigma": 30.0,
-            "noise_shares": self.roster.sure,
-            **changes,
-        }
-        return MaskedTerms.of_queries(self.roster, session.terms.federation, queries, self.classes, self.teachers, **values)  # fmt: skip
+        terms = session.state.terms
+        round_ = next(round_ for round_ in self.rounds if round_ not in session.state.results)
+        values = {"sid": terms.sid, "round": round_, "sigma": 30.0, "noise_shares": self.roster.sure, **changes}
+        shape = changes.pop("classes", self.classes), changes.pop("teachers", self.teachers)
+        return MaskedTerms.of_queries(self.roster, terms.federation, queries, *shape, **values)
 
     def total(self, names: Collection[str], queries: int | None = None) -> np.ndarray:
         """The plain sum of votes, int64."""
@@ -161,7 +157,7 @@ class Federation:
 
     def memory(self, name: str, session: SecureSession) -> dict:
         """What a colluder knows: its own file."""
-        found = Session.find(self.store(name), session.terms.sid_bytes)
+        found = Session.find(self.store(name), session.state.terms.sid_bytes)
         assert found is not None
         return found.memory
 
@@ -225,7 +221,7 @@ def play(federation: Federation, network: Network | None = None) -> list[SecureS
         if sums:
             federation.ask(session, federation.queries[:2])
         sums.append(drive(session, network.send))
-        assert session.result(round_) is sums[-1]
+        assert session.state.results.get(round_) is sums[-1]
     return sums
 
 
@@ -250,7 +246,7 @@ def run_until(federation: Federation, stage: Stage | None, network: Network | No
     """A coordinator after all stages before `stage` of the first sum."""
     network = network or Network(federation)
     session = federation.session(**changes)
-    while session.stage is not stage:
-        assert session.stage is not None
-        session.take(network.send(session.stage, session.requests()))
+    while session.state.stage is not stage:
+        assert session.state.stage is not None
+        session.take(network.send(session.state.stage, session.requests()))
     return session
