@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.client.mod import secaggplus_mod
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+from flwr.common.secure_aggregation import secaggplus_constants as secaggplus
 from flwr.common.serde import recorddict_to_proto
 from flwr.compat.common import recorddict_compat as compat
 from flwr.server.client_manager import SimpleClientManager
@@ -54,8 +54,8 @@ from consilium.simulations.scenario import load_scenario
 from consilium.sums.modes import ANSWERS
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_rebuilders
 from consilium.sums.secure import pairs, party
-from consilium.sums.secure.coordinator import SecureSession
-from consilium.sums.secure.messages import REPLIES
+from consilium.sums.secure.coordinator import SecureSession, drive
+from consilium.sums.secure.messages import REPLIES, Stage
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.verified.helper import Helper
 from consilium.sums.verified.leader import Leader
@@ -175,17 +175,20 @@ def secure(votes: Votes, meter: Meter, sums: int = 1) -> np.ndarray:
     meter.began = time.process_time()
     terms = KeyTerms.create(roster, "f" * 64, rounds=tuple(range(1, sums + 1)))
     session = SecureSession.begin(roster, signer, terms, votes)
+
+    def send(stage: Stage, requests: Mapping[str, WireModel]) -> dict[str, Any]:
+        replies, encoded = dict[str, Any](), dict[int, Array]()
+        for name, request in requests.items():
+            if stage is not Stage.MASKED or name in meter.stay:
+                answer = partial(answered, parties[name], type(request))
+                replies[name] = from_record(meter.asked(name, to_record(request, encoded), answer), REPLIES[stage])
+        return replies
+
     for round_ in terms.rounds:
         same = {"sid": terms.sid, "round": round_, "sigma": SIGMA, "noise_shares": roster.sure}
         session.ask(MaskedTerms.of_queries(roster, "f" * 64, queries, classes, 1, **same), queries)
-        while stage := session.stage:
-            replies, encoded = dict[str, Any](), dict[int, Array]()
-            for name, request in session.requests().items():
-                if stage != "masked" or name in meter.stay:
-                    answer = partial(answered, parties[name], type(request))
-                    replies[name] = from_record(meter.asked(name, to_record(request, encoded), answer), REPLIES[stage])
-            session.take(replies)
-    return session.result(sums).sums
+        result = drive(session, send)
+    return result.sums
 
 
 def verified(votes: Votes, meter: Meter) -> np.ndarray:
@@ -226,13 +229,16 @@ class FlowerParties:
         return list(map(self._delivered, messages))
 
     def _delivered(self, message: Message) -> Message:
-        node, settings = message.metadata.dst_node_id, message.content[RECORD_KEY_CONFIGS]
+        node, settings = message.metadata.dst_node_id, message.content[secaggplus.RECORD_KEY_CONFIGS]
         # the mod takes out of its message what the next party gets, too
-        content = RecordDict({**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
+        content = RecordDict({**message.content, secaggplus.RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
         copy = Message(content, dst_node_id=node, message_type=message.metadata.message_type)
         assign_message_id(copy)
         assume_identity(RUN_ID, node)
-        if settings[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS and self.names[node] not in self.meter.stay:
+        if (
+            settings[secaggplus.Key.STAGE] == secaggplus.Stage.COLLECT_MASKED_VECTORS
+            and self.names[node] not in self.meter.stay
+        ):
             reply = Message(Error(code=2, reason="lost"), reply_to=copy)
         else:
             mod = partial(secaggplus_mod, copy, self.kept[node], self._fitted)
