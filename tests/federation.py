@@ -42,7 +42,6 @@ from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS
-from consilium.sums.modes import ANSWERS
 from consilium.sums.roster import Roster
 from consilium.sums.terms import NO_LEDGER
 

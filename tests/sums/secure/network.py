@@ -92,6 +92,7 @@ class Federation:
     teachers: int = 2
     colluders: int = 0
     least: int | None = None
+    sigma: float = 30.0
     rounds: tuple[int, ...] = (1,)
     noise: NoiseSource = field(default_factory=NoNoise)
     queries: np.ndarray = field(default_factory=make_queries)
@@ -147,7 +148,7 @@ class Federation:
         """Of the next sum."""
         terms = session.state.terms
         round_ = next(round_ for round_ in self.rounds if round_ not in session.state.results)
-        values = {"sid": terms.sid, "round": round_, "sigma": 30.0, "noise_shares": self.roster.sure, **changes}
+        values = {"sid": terms.sid, "round": round_, "sigma": self.sigma, "noise_shares": self.roster.sure, **changes}
         shape = changes.pop("classes", self.classes), changes.pop("teachers", self.teachers)
         return MaskedTerms.of_queries(self.roster, terms.federation, queries, *shape, **values)
 
