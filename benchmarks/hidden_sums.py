@@ -53,9 +53,8 @@ from consilium.simulations.engines.flower import COORDINATOR_NODE, RUN_ID, assig
 from consilium.simulations.scenario import load_scenario
 from consilium.sums.modes import ANSWERS
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_rebuilders
-from consilium.sums.secure import pairs, party
+from consilium.sums.secure import messages, pairs, party
 from consilium.sums.secure.coordinator import SecureSession, drive
-from consilium.sums.secure.messages import REPLIES, Stage
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.verified.helper import Helper
 from consilium.sums.verified.leader import Leader
@@ -68,7 +67,9 @@ FLOWER = ("10x300x2", "50x300x2", "100x300x2", "10x10000x10", "50x10000x10")
 SAMPLE, FEATURES, SIGMA, BATCH, HELPER = 3, 10, 100.0, 64, "helper"
 """Parties that are measured; columns of the queries; noise; uploads that are checked at once; the node's name."""
 NO_POOL = {"places": np.zeros(0, dtype=np.uint32), "proof": np.zeros((0, 32), dtype=np.uint8)}
-CHECKED = [each for module in (party, pairs) for each in vars(module).values() if hasattr(each, "cache_clear")]
+CHECKED = [
+    each for module in (messages, pairs, party) for each in vars(module).values() if hasattr(each, "cache_clear")
+]
 """What remembers public keys and signatures of others."""
 COLUMNS = "parties, queries x classes"
 LIAR_SPLIT = "AUC on patients of hospitals that took no part; nothing was chosen here"
@@ -176,12 +177,13 @@ def secure(votes: Votes, meter: Meter, sums: int = 1) -> np.ndarray:
     terms = KeyTerms.create(roster, "f" * 64, rounds=tuple(range(1, sums + 1)))
     session = SecureSession.begin(roster, signer, terms, votes)
 
-    def send(stage: Stage, requests: Mapping[str, WireModel]) -> dict[str, Any]:
+    def send(stage: messages.Stage, requests: Mapping[str, WireModel]) -> dict[str, Any]:
         replies, encoded = dict[str, Any](), dict[int, Array]()
         for name, request in requests.items():
-            if stage is not Stage.MASKED or name in meter.stay:
+            if stage is not messages.Stage.MASKED or name in meter.stay:
                 answer = partial(answered, parties[name], type(request))
-                replies[name] = from_record(meter.asked(name, to_record(request, encoded), answer), REPLIES[stage])
+                reply = meter.asked(name, to_record(request, encoded), answer)
+                replies[name] = from_record(reply, messages.REPLIES[stage])
         return replies
 
     for round_ in terms.rounds:
