@@ -13,7 +13,6 @@ from consilium.node.answering import pool_of
 from consilium.node.limits import NodeFile, NodePolicy, check_within, events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.errors import AlreadyAnswered
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.terms import VerifiedTerms
 
@@ -70,11 +69,11 @@ def check_new(given: GivenSums, policy: AggregatorPolicy, agreed: Terms, terms: 
 
     Raises
     ------
-    AlreadyAnswered : a query is in a sum of this round. Refused (PROMISE, MOST_QUERIES) : a budget is used up.
+    Refused (ALREADY_ANSWERED) : a query is in a sum of this round. (PROMISE, MOST_QUERIES) : a budget is used up.
     """
     answered = given.given_of(ids, terms.round)
     if answered:
-        raise AlreadyAnswered(answered, len(ids))
+        raise Refused(Rule.ALREADY_ANSWERED, limit=len(ids) - answered, requested=len(ids))
     most = release_of(agreed.promise).queries_in(terms.round)
     queries = given.given_in(terms.federation, terms.round) + len(ids)
     if queries > most:

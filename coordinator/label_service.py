@@ -204,26 +204,26 @@ class LabelService:
         )
 
     def _queries_left(self) -> int:
-        """That were never asked of any party; those that were, and came to nothing, can be asked again besides."""
-        unanswered = self._ledger.unanswered().queries
-        return max(0, self._budget.queries - self._ledger.spent()[0] - unanswered)
+        """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
+        charged again."""
+        return max(0, self._budget.queries - self._ledger.spent()[0] - self._ledger.in_vain())
 
-    def _never_asked(self, ids: Collection[str]) -> int:
-        return len(ids) - self._ledger.unanswered(frozenset(ids)).queries
+    def _uncharged(self, ids: Collection[str]) -> int:
+        return len(ids) - self._ledger.charged(ids)
 
     def _answered_out(self, new: Collection[str], total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
         return (
             len(new) < total
             and self._ledger.spent()[1] == self._budget.answers
-            and self._never_asked(new) <= self._queries_left()
+            and self._uncharged(new) <= self._queries_left()
         )
 
     def _check_query_budget(self, ids: Collection[str]) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         _, answered = self._ledger.spent()
-        new, queries_left = self._never_asked(ids), self._queries_left()
+        new, queries_left = self._uncharged(ids), self._queries_left()
         answers_left = self._budget.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(

@@ -33,7 +33,7 @@ from consilium.protocol.messages import (
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.errors import AlreadyAnswered, SecAggError
+from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
@@ -74,17 +74,11 @@ def home_folder(context: Context) -> Path:
 
 
 def refusal_of(error: SecAggError) -> Refusal:
-    """What travels instead of the error: the rule, and the counts or the party at fault that it names."""
+    """What travels instead of the error: the rule, and the party at fault that it names."""
     # some errors name the coordinator or several: those are no party's name
     named = getattr(error, "party", None)
     known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
-    counts = error if isinstance(error, AlreadyAnswered) else None
-    return Refusal(
-        rule=error.TOLD_AS,
-        limit=counts.limit if counts else None,
-        requested=counts.requested if counts else None,
-        party=named if known else None,
-    )
+    return Refusal(rule=error.TOLD_AS, party=named if known else None)
 
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:

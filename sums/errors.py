@@ -125,17 +125,6 @@ class StageOrder(SecAggError):
     TOLD_AS = Rule.STAGE_ORDER
 
 
-class AlreadyAnswered(SecAggError):
-    """Queries of a sum that this node has given its part of. `limit` of the `requested` queries can still be asked."""
-
-    CURE = "Ask the others; a query is answered once, whoever was in its sum"
-    TOLD_AS = Rule.ALREADY_ANSWERED
-
-    def __init__(self, answered: int, requested: int) -> None:
-        self.limit, self.requested = requested - answered, requested
-        super().__init__(f"{answered} of {requested} queries are in a sum that this node gave its part of")
-
-
 class ThresholdNotMet(SecAggError):
     """Too few parties are left after a stage. Nothing is computed from what is there."""
 
@@ -149,31 +138,17 @@ class ThresholdNotMet(SecAggError):
 
 
 class VoteFault(StrEnum):
-    """Why a party is left out, by name, before anything is summed."""
+    """Why a party is left out, by name, before anything is summed: what a reader is told after its name."""
 
-    UNKNOWN = "unknown"
-    MALFORMED = "malformed"
-    OTHER_SESSION = "other-session"
-    OTHER_PARTY = "other-party"
-    SIGNATURE = "signature"
-    TWICE = "twice"
-    COMMITMENT = "commitment"
-    NOT_FOR_US = "not-for-us"
-    FALSE_VOTES = "false-votes"
-
-
-FAULTS: dict[VoteFault, str] = {
-    VoteFault.UNKNOWN: "is not in the roster",
-    VoteFault.MALFORMED: "sent what has not the form of an upload of this session",
-    VoteFault.OTHER_SESSION: "sent an upload of another session",
-    VoteFault.OTHER_PARTY: "sent an upload in another party's name",
-    VoteFault.SIGNATURE: "sent an upload that its key in the roster has not signed",
-    VoteFault.TWICE: "sent two uploads in one session; the first counts",
-    VoteFault.COMMITMENT: "is bound to other shares than it sent",
-    VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
-    VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
-}
-"""What a reader is told after the party's name."""
+    UNKNOWN = "is not in the roster"
+    MALFORMED = "sent what has not the form of an upload of this session"
+    OTHER_SESSION = "sent an upload of another session"
+    OTHER_PARTY = "sent an upload in another party's name"
+    SIGNATURE = "sent an upload that its key in the roster has not signed"
+    TWICE = "sent two uploads in one session; the first counts"
+    COMMITMENT = "is bound to other shares than it sent"
+    NOT_FOR_US = "sealed a part that the helper cannot open"
+    FALSE_VOTES = "sent votes that are none, or has no proof that they are"
 
 
 class NotVotes(SecAggError):

@@ -161,7 +161,7 @@ class StillLedger:
     def position(self) -> LedgerPosition:
         return NO_LEDGER
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
         self.voted.append((len(query_ids), list(parties)))
 
 

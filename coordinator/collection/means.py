@@ -25,7 +25,7 @@ class AskedLedger(Protocol):
 
     def position(self) -> LedgerPosition: ...
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None: ...
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str) -> None: ...
 
 
 class Standing:
@@ -54,9 +54,10 @@ class Standing:
             return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
         return self.pool.prove(query_ids(queries))
 
-    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
-        """These parties are about to be asked for votes on these canonical queries; durable when this returns."""
-        self._ledger.voted_on(query_ids(queries), parties)
+    def voting(self, queries: np.ndarray, parties: Sequence[str], session: str = "") -> None:
+        """These parties are about to be asked for votes on these canonical queries; durable when this returns.
+        session: where parties charge the same queries in each session anew."""
+        self._ledger.voted_on(query_ids(queries), parties, session)
 
     def begin(self) -> None:
         """A sum begins: nothing has been asked for it yet."""

@@ -19,14 +19,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.errors import (
-    FAULTS,
-    AggregatorAway,
-    AggregatorRefuses,
-    AggregatorWentBack,
-    SecAggError,
-    ThresholdNotMet,
-)
+from consilium.sums.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack, SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.field import MOST_REACH
 from consilium.sums.verified.leader import Leader, VerifiedSum
@@ -326,7 +319,7 @@ class VerifiedCollector(SumCollector):
                 leader.settle(checked.content.tobytes())
             steps(start + len(part), len(places))
         left_out = leader.left_out
-        reasons = {party: Failure(f"not accepted: it {FAULTS[fault]}") for party, fault in left_out.items()}
+        reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
         for party, fault in left_out.items():
             self._refused.add(self._roster.place(party))
