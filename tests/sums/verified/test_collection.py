@@ -42,12 +42,9 @@ from consilium.sums.errors import (
     VoteFault,
 )
 from consilium.sums.terms import LIFETIME
-from consilium.sums.verified import helper as helper_module
-from consilium.sums.verified import leader as leader_module
-from consilium.sums.verified import party
+from consilium.sums.verified import aggregators, party
+from consilium.sums.verified.aggregators import Helper, Leader, add_up
 from consilium.sums.verified.field import PRIME
-from consilium.sums.verified.helper import Helper
-from consilium.sums.verified.leader import Leader, add_up
 from consilium.sums.verified.messages import Half, UploadRequest
 from consilium.sums.verified.terms import VerifiedTerms
 from tests import federation
@@ -172,10 +169,10 @@ def test_a_liar_is_left_out_by_name_and_asked_again_but_not_without_end(small, m
 
 
 def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
-    for module in (leader_module, helper_module):
+    for module in (aggregators, aggregators):
         monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
     plain = lambda one, other, votes, tail: (one.astype(int) + other + 100) % PRIME - 100  # noqa: E731
-    monkeypatch.setattr(leader_module, "add_up", plain)
+    monkeypatch.setattr(aggregators, "add_up", plain)
     as_liar(monkeypatch, 2, decisive)
     found = small.ask(QUERIES)
     assert len(found.parties) == 5
@@ -195,7 +192,7 @@ def test_a_second_aggregator_that_says_what_is_not_its_to_say_is_at_fault(tmp_pa
 def test_a_second_aggregator_can_have_an_honest_party_left_out_of_one_sum_and_not_afterwards(
     tmp_path: Path, monkeypatch
 ) -> None:
-    small, hold = made(tmp_path), helper_module.hold
+    small, hold = made(tmp_path), aggregators.hold
     with monkeypatch.context() as patched:
 
         def opens_falsely(grid, theirs, opened):
@@ -203,7 +200,7 @@ def test_a_second_aggregator_can_have_an_honest_party_left_out_of_one_sum_and_no
             opened[2, 0] ^= 1
             return hold(grid, theirs, opened)
 
-        patched.setattr(helper_module, "hold", opens_falsely)
+        patched.setattr(aggregators, "hold", opens_falsely)
         with pytest.raises(AggregatorsDisagree, match="p02"):
             small.ask(QUERIES)
     assert len(small.ask(QUERIES).parties) == 5
@@ -222,7 +219,7 @@ def test_a_second_aggregator_that_shifts_a_count_does_not_learn_what_it_was(
         return add_up(one, other, votes, tail)
 
     if control:
-        monkeypatch.setattr(leader_module, "add_up", raising)
+        monkeypatch.setattr(aggregators, "add_up", raising)
     without_noise(monkeypatch)
     honest, seen = Helper._close, set()
     for shift in (0, 2, 5):
