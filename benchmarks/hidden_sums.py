@@ -56,8 +56,7 @@ from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least
 from consilium.sums.secure import messages, pairs, party
 from consilium.sums.secure.coordinator import SecureSession, drive
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
-from consilium.sums.verified.helper import Helper
-from consilium.sums.verified.leader import Leader
+from consilium.sums.verified.aggregators import Helper, Leader
 from consilium.sums.verified.messages import UploadReply, UploadRequest
 from consilium.sums.verified.sealing import sign_key
 from consilium.sums.verified.terms import VerifiedTerms
