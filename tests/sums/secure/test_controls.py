@@ -9,7 +9,7 @@ import numpy as np
 from consilium.sums import roster
 from consilium.sums.secure.masks import Masks, decode, own_seed
 from consilium.sums.secure.messages import ConsistencyRequest, Stage, UnmaskRequest
-from consilium.sums.secure.pairs import KEY_BYTES, list_key, unlock
+from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import rebuild
 from tests.sums.secure.network import Federation, Network, run_until
 
@@ -39,7 +39,7 @@ def test_where_half_of_the_parties_are_enough_two_views_open_a_vote(tmp_path: Pa
         shares = [federation.serve(name, unmask).shares[VICTIM] for name in names]  # type: ignore[attr-defined]
         secrets.append(rebuild(group, np.stack(shares)[:, None])[0].tobytes())
     k, b = secrets
-    seeds = unlock(list_key(k, state.terms.ctx, VICTIM, 1), state.lists[VICTIM][0].tobytes(), session._view()[0])
+    seeds = unseal(list_key(k, state.terms.ctx, VICTIM, 1), state.lists[VICTIM][0].tobytes(), session._view()[0])
     assert seeds is not None
     y = next(reply.y.copy() for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, "party-005"))  # type: ignore[attr-defined]
     masks = Masks(y, terms.ctx)
