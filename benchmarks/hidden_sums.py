@@ -61,7 +61,17 @@ from consilium.sums.verified.messages import UploadReply, UploadRequest
 from consilium.sums.verified.sealing import sign_key
 from consilium.sums.verified.terms import VerifiedTerms
 
-SUMS = ("10x300x2", "50x300x2", "200x300x2", "371x300x2", "1000x300x2", "10x10000x10", "50x10000x10", "200x10000x10")
+SUMS = (
+    "10x300x2",
+    "50x300x2",
+    "100x300x2",
+    "200x300x2",
+    "371x300x2",
+    "1000x300x2",
+    "10x10000x10",
+    "50x10000x10",
+    "200x10000x10",
+)
 FLOWER = ("10x300x2", "50x300x2", "100x300x2", "10x10000x10", "50x10000x10")
 SAMPLE, FEATURES, SIGMA, BATCH, HELPER = 3, 10, 100.0, 64, "helper"
 """Parties that are measured; columns of the queries; noise; uploads that are checked at once; the node's name."""
@@ -70,7 +80,7 @@ CHECKED = [
     each for module in (messages, pairs, party) for each in vars(module).values() if hasattr(each, "cache_clear")
 ]
 """What remembers public keys and signatures of others."""
-COLUMNS = "parties, queries x classes"
+COLUMNS = "parties x queries x classes"
 LIAR_SPLIT = "AUC on patients of hospitals that took no part; nothing was chosen here"
 T = TypeVar("T")
 Votes = Mapping[str, np.ndarray]
@@ -108,9 +118,9 @@ class Meter:
         rest = time.process_time() - self.began - sum(self.seconds.values())
         alone = self.stay[:SAMPLE]
         own, up, down = (np.mean([each[name] for name in alone]) for each in (self.seconds, self.up, self.down))
-        helper = f" + {digits(self.seconds[HELPER] * 1e3)}" if HELPER in self.seconds else ""
+        helper = f"+{digits(self.seconds[HELPER] * 1e3)}" if HELPER in self.seconds else ""
         first = f"{digits(own * 1e3)} ({own * 1e3 / limit:.1f})"
-        return first, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}, {digits(down / 1e3)}"
+        return first, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}/{digits(down / 1e3)}"
 
 
 def digits(number: float) -> str:
@@ -310,7 +320,7 @@ def main(arguments: list[str] | None = None) -> None:
         choice = np.random.default_rng(0).integers(classes, size=(parties, queries))
         votes = {f"party-{place:04d}": np.eye(classes, dtype=np.uint16)[row] for place, row in enumerate(choice)}
         limit = lower_limit(votes)
-        row = measured[f"{parties:,}, {queries:,} x {classes}"] = {"lower limit": (digits(limit), "", "")}
+        row = measured[size] = {"lower limit": (digits(limit), "", "")}
         for name, play in PROTOCOLS.items():
             if size in (chosen.flower if name == "SecAgg+" else chosen.sums):
                 meter = Meter(list(votes))
