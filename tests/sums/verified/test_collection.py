@@ -11,10 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax
-from consilium.aggregator.node import AggregatorNode
+from consilium.aggregator.store import GivenSums
 from consilium.coordinator.collection import kept_sums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
@@ -131,10 +130,10 @@ def test_whom_is_asked_is_written_down_before_anybody_is(small: VerifiedSmall, m
         told.append((query_ids(queries), sorted(parties), len(small.asked(UPLOAD))))
 
     monkeypatch.setattr(Standing, "voting", voting)
-    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(4)), drop)
+    small.transport.faults.update(dict.fromkeys(((node, UPLOAD) for node in range(4)), drop))
     with pytest.raises(ThresholdNotMet, match="1 parties are left, 2 are needed; missing: p00, p01, p02, p03"):
         small.ask(QUERIES)
-    small.transport.faults = {}
+    small.transport.faults.clear()
     small.ask(QUERIES)
     everybody = [f"p{node:02d}" for node in range(5)]
     assert told == [(query_ids(QUERIES), everybody, 0), (query_ids(QUERIES), everybody, 5)]
@@ -193,18 +192,24 @@ def test_a_second_aggregator_that_says_what_is_not_its_to_say_is_at_fault(tmp_pa
 def test_a_second_aggregator_can_have_an_honest_party_left_out_of_one_sum_and_not_afterwards(
     tmp_path: Path, monkeypatch
 ) -> None:
-    small, hold = made(tmp_path), aggregators.hold
-    with monkeypatch.context() as patched:
+    """It opens falsely: both sums are right, and the party is asked again."""
+    small, honest = made(tmp_path), Helper.check
 
-        def opens_falsely(grid, theirs, opened):
-            opened = opened.copy()
+    def opens_falsely(self: Helper, batch: bytes) -> bytes:
+        opener = self._open
+
+        def falsely(*arguments):
+            opened = opener(*arguments)
             opened[2, 0] ^= 1
-            return hold(grid, theirs, opened)
+            return opened
 
-        patched.setattr(aggregators, "hold", opens_falsely)
-        with pytest.raises(AggregatorsDisagree, match="p02"):
-            small.ask(QUERIES)
-    assert len(small.ask(QUERIES).parties) == 5
+        self._open = falsely  # type: ignore[assignment]
+        return honest(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Helper, "check", opens_falsely)
+        assert small.ask(QUERIES).parties == ("p00", "p01", "p03", "p04")
+    assert len(small.ask(LATER).parties) == 5
 
 
 @pytest.mark.parametrize("control", [False, True])
@@ -258,7 +263,7 @@ def test_a_record_of_another_sum_than_was_given_is_none(small: VerifiedSmall, mo
 def test_a_sum_of_too_few_parties_is_refused_by_the_second_aggregator(tmp_path: Path, monkeypatch) -> None:
     """A lying coordinator that wants the sum of three of ten, and keeps to no least number itself."""
     small = made(tmp_path, parties=10)
-    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(3, 10)), drop)
+    small.transport.faults.update(dict.fromkeys(((node, UPLOAD) for node in range(3, 10)), drop))
     with pytest.raises(ThresholdNotMet, match="3 parties are left, 7 are needed"):
         small.ask(QUERIES)
     loose = small.keys.roster.model_copy(update={"least": 3})
@@ -327,38 +332,22 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monke
     assert small.given() == len(QUERIES) + len(LATER)
 
 
-@pytest.mark.parametrize("kind", [CHECK, GIVE])
+@pytest.mark.parametrize(("kind", "written"), [(CHECK, "checked"), (GIVE, "give")])
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_second_aggregator_that_is_killed_says_the_same_afterwards(small, monkeypatch, kind, saved) -> None:
+def test_a_second_aggregator_that_is_killed_says_the_same_afterwards(small, monkeypatch, kind, written, saved) -> None:
     """Before its answer is on disk, and after: what it says once more is what it would have said."""
-    method = kind.removeprefix("query.va_")
-    honest = getattr(AggregatorNode, method)
 
-    def killed(self, request):
-        if not saved:
-            monkeypatch.setattr(type(self.store), "transaction", undone)
-        try:
-            honest(self, request)
-        finally:
-            monkeypatch.setattr(type(self.store), "transaction", transaction)
+    def dies(*_):
         raise KeyboardInterrupt
 
-    transaction = type(second_node(small.root).store).transaction
-
-    def undone(self):
-        class Broken:
-            def __enter__(inner):
-                inner.kept = transaction(self)
-                return inner.kept.__enter__()
-
-            def __exit__(inner, *_):
-                return inner.kept.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-        return Broken()
-
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(AggregatorNode, method, killed)
+        if saved:
+            small.transport.faults[(SECOND, kind)] = dies
+        else:  # all is computed, and the transaction has not ended
+            honest = getattr(GivenSums, written)
+            patched.setattr(GivenSums, written, lambda *values: dies(honest(*values)))
         small.ask(QUERIES)
+    small.transport.faults.clear()
     assert small.given() == (len(QUERIES) if saved and kind == GIVE else 0)
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
     assert small.given() == len(QUERIES) and len(small.sums()) == 1
@@ -464,7 +453,7 @@ def uploaded(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch) -> list[Uplo
     requests: list[UploadRequest] = []
     honest = TwoKinds._reply
 
-    def reply(self: TwoKinds, node: int, request) -> RecordDict:
+    def reply(self: TwoKinds, node: int, request):
         requests.extend([request] if (node, request.kind) == (0, UPLOAD) else [])
         return honest(self, node, request)
 
