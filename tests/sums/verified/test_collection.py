@@ -34,6 +34,7 @@ from consilium.sums.errors import (
     AggregatorsDisagree,
     AggregatorWentBack,
     BadLink,
+    BadSignature,
     Replay,
     SecAggError,
     StageOrder,
@@ -466,7 +467,7 @@ def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_anothe
     first = node.hidden(request).upload.tobytes()
     assert node.hidden(request).upload.tobytes() == first
     other = SealingKey.generate().public
-    with pytest.raises(SecAggError):  # sealed for a key that nobody has signed
+    with pytest.raises(BadSignature):  # nobody has signed it
         node.hidden(request.model_copy(update={"helper_key": other}))
     monkeypatch.setattr(party, "check_key", lambda *_: None)
     with pytest.raises(Replay, match="asked in another way before"):
