@@ -40,7 +40,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, PartyStore, Voter
+from consilium.sums.voter import PartyStore, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
