@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from consilium.sums.errors import (
     InconsistentView,
     Replay,
     RosterMismatch,
+    SecAggError,
     StageOrder,
     ThresholdNotMet,
 )
@@ -35,7 +36,7 @@ from consilium.sums.packing import message_digest, pack, pack_message, unpack, u
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages, pairs
 from consilium.sums.secure.masks import Masks, encode, own_seed
-from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, SessionMessage, Stage
+from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, Stage
 from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
@@ -44,7 +45,6 @@ from consilium.sums.voter import PartyStore, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
-Reply = TypeVar("Reply", bound=PartyReply)
 
 TABLES = (
     "secure_sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, started REAL NOT NULL, terms BLOB NOT NULL,"
@@ -109,56 +109,49 @@ class Seat:
 
     def serve(
         self,
-        request: SessionMessage,
+        request: WireModel,
+        sid: bytes,
         stage: Stage,
         round_: int | None,
-        model: type[Reply],
-        compute: Callable[[Session], tuple[Reply, Memory]],
-    ) -> Reply:
-        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction."""
-        sid, digest = request.sid, message_digest(request)
-        with self.store.transaction():
-            session = Session.find(self.store, sid)
-            if session is None:
+        compute: Callable[[Session], tuple[PartyReply, Memory]],
+        begun: KeyTerms | None = None,
+    ) -> Any:
+        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction.
+
+        begun: terms of a session that may be new; Replay where it is known with others. Raises StageOrder where the
+        stage is not due or the session is over, InconsistentView for another request than before.
+        """
+        store, digest = self.store, message_digest(request)
+        with store.transaction():
+            session = Session.find(store, sid)
+            if session is None and begun is None:
                 raise StageOrder(f"session {sid.hex()} was never begun here")
+            if session is not None and begun not in (None, session.terms):
+                raise Replay(f"session {sid.hex()} is known here with other terms")
+            session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
             step = session.step(stage, round_)
-            if known := self.repeated(session, step, digest, model):
-                return known
+            row = store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
+            error: SecAggError | None = None
+            if time.time() - session.started > LIFETIME:
+                error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
+            elif row and row[0] != digest:
+                error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+            elif row and row[1] is None:
+                error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
+            if error is not None:
+                erase(store, sid)
+                store.commit()  # for good, before the error that ends this transaction
+                raise error
+            if row:
+                return unpack_message(row[1], messages.REPLIES[stage])
             if not session.is_due(step):
                 raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
             reply, memory = compute(session)
-            packed, update = pack(memory) if memory else None, "UPDATE secure_sessions SET done = ?, memory = ?"
-            self.store.execute(f"{update} WHERE sid = ?", step, packed, sid)
-            self.keep(step, digest, reply)
+            packed = pack(memory) if memory else None
+            kept = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
+            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *kept)
+            store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, step, digest, pack_message(reply))
             return reply
-
-    def keep(self, step: int, digest: bytes, reply: PartyReply) -> None:
-        """For whoever asks again; a step is answered once."""
-        values = reply.sid, step, digest, pack_message(reply)
-        self.store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", *values)
-
-    def repeated(self, session: Session, step: int, digest: bytes, model: type[Reply]) -> Reply | None:
-        """What was replied to this very request; None where the step was never answered.
-
-        Raises
-        ------
-        StageOrder : the session is over. InconsistentView : it was answered to another request; now it is over.
-        """
-        sid, error = session.sid, None
-        row = self.store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
-        if time.time() - session.started > LIFETIME:
-            error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-        elif row is None:
-            return None
-        elif row[0] != digest:
-            error = InconsistentView(f"a stage of session {sid.hex()} was done with another request")
-        elif row[1] is None:
-            error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
-        else:
-            return unpack_message(row[1], model)
-        erase(self.store, sid)
-        self.store.commit()  # for good, before the error that ends this transaction
-        raise error
 
     def check_subset(self, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
         """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two of
@@ -190,40 +183,26 @@ def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.Adve
     """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
 
     Earlier sessions of the same federation are superseded, and those whose lifetime is over end: what they still hold
-    is erased.
-
-    Raises
-    ------
-    BadSignature, RosterMismatch, MalformedMessage : see `KeyTerms.open`.
-    Replay : the sid was used with other terms.
-    StageOrder : the session is over.
-    Refused : from `Voter.check`.
+    is erased. Raises as `KeyTerms.open` and `Voter.check`; Replay : the sid was used with other terms.
     """
     party = Seat(voter)
     terms = KeyTerms.open(request.terms, request.signature, party.roster)
-    sid, ctx, digest, store, now = terms.sid_bytes, terms.ctx, message_digest(request), party.store, time.time()
-    with store.transaction():
-        session = Session.find(store, sid)
-        if session is not None and session.terms != terms:
-            raise Replay(f"session {terms.sid} is known here with other terms")
-        if session is not None and (known := party.repeated(session, 0, digest, messages.AdvertiseReply)):
-            return known
+
+    def compute(session: Session) -> tuple[messages.AdvertiseReply, Memory]:
         voter.check(terms)
         old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"
-        for (other,) in store.execute(old, ENDED, terms.federation, now - LIFETIME):
-            erase(store, other)
+        for (other,) in party.store.execute(old, ENDED, terms.federation, session.started - LIFETIME):
+            erase(party.store, other)
         private, seeds = pairs.new_private(), new_seeds(len(terms.rounds) * KINDS)
         advert = pairs.public_of(private)
         for round_, (b, k) in zip(terms.rounds, seeds.reshape(-1, KINDS, SHARE_BYTES), strict=True):
-            advert += messages.commitment(ctx, party.me, b.tobytes(), round_, "b")
-            advert += messages.commitment(ctx, party.me, k.tobytes(), round_, "K")
-        signature = messages.sign(party.identity, Stage.ADVERTISE, ctx, party.me, advert)
-        reply = messages.AdvertiseReply(sid=sid, party=party.me, advert=_rows([advert]), signature=signature)
-        memory = pack({"private": private, "seeds": seeds, "advert": advert})
-        values = sid, terms.federation, now, request.terms, 0, memory
-        store.execute("INSERT INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
-        party.keep(0, digest, reply)
-        return reply
+            advert += messages.commitment(terms.ctx, party.me, b.tobytes(), round_, "b")
+            advert += messages.commitment(terms.ctx, party.me, k.tobytes(), round_, "K")
+        signature = messages.sign(party.identity, Stage.ADVERTISE, terms.ctx, party.me, advert)
+        reply = messages.AdvertiseReply(sid=session.sid, party=party.me, advert=_rows([advert]), signature=signature)
+        return reply, {"private": private, "seeds": seeds, "advert": advert}
+
+    return party.serve(request, terms.sid_bytes, Stage.ADVERTISE, None, compute, begun=terms)
 
 
 def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
@@ -231,11 +210,8 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
 
     Raises
     ------
-    ThresholdNotMet : |U1| < t.
-    InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
-    BadSignature : an advert does not verify under the pinned key.
-    BadKey : a key is of low order, or used twice.
-    StageOrder : not the stage that is due, or the session is over.
+    ThresholdNotMet : |U1| < t. BadSignature : an advert is not by its party. BadKey : of low order, or used twice.
+    InconsistentView : a party is not in the roster, or this party's own advert is missing or altered.
     """
     party = Seat(voter)
 
@@ -278,20 +254,16 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
         reply = messages.ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed), lists=_rows(lists))
         return reply, memory
 
-    return party.serve(request, Stage.SHARE, None, messages.ShareReply, compute)
+    return party.serve(request, request.sid, Stage.SHARE, None, compute)
 
 
 def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedReply:
     """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing.
 
-    Raises
-    ------
-    BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
+    Raises as `MaskedTerms.open` and `Voter.votes`, and Refused where votes or noise have the wrong form.
     InconsistentView : the terms are not of this session; U2 is not within U1, or that of a second sum not within that
         of the first, lacks this party or has too few parties; or the queries are not those of QH.
     BadShare : what a peer sealed for this party cannot be used.
-    StageOrder : not the stage that is due, or the session is over.
-    Refused : from `Voter`, or what it gave has the wrong form.
     """
     party = Seat(voter)
     terms = MaskedTerms.open(request.terms, request.signature, party.roster)
@@ -328,17 +300,13 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
         memory |= {"seeds": seeds[:, 0], "shares": shares[:, 0]}
         return messages.MaskedReply(sid=request.sid, party=party.me, y=y, signature=signature), memory
 
-    return party.serve(request, Stage.MASKED, terms.round, messages.MaskedReply, compute)
+    return party.serve(request, request.sid, Stage.MASKED, terms.round, compute)
 
 
 def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.ConsistencyReply:
     """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
 
-    Raises
-    ------
-    InconsistentView : U3 is not within U2, lacks this party, or has too few parties; or it is another U3 than
-        the one that was signed, and then the session is aborted.
-    StageOrder : not the stage that is due, or the session is over.
+    Raises InconsistentView where U3 is not within U2, lacks this party, or has too few parties.
     """
     party = Seat(voter)
 
@@ -352,7 +320,7 @@ def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.
         memory |= {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
         return messages.ConsistencyReply(sid=request.sid, party=party.me, signature=signature), memory
 
-    return party.serve(request, Stage.CONSISTENCY, request.round, messages.ConsistencyReply, compute)
+    return party.serve(request, request.sid, Stage.CONSISTENCY, request.round, compute)
 
 
 def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskReply:
@@ -362,9 +330,7 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
     Raises
     ------
     InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this sum.
-    ThresholdNotMet : fewer than t signers.
-    BadSignature : a signer's signature on this very U1, U2 and U3 does not verify.
-    StageOrder : not the stage that is due, or the session is over.
+    ThresholdNotMet : fewer than t signers. BadSignature : one has not signed this very U1, U2 and U3.
     """
     party = Seat(voter)
 
@@ -382,7 +348,7 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
         reply = messages.UnmaskReply(sid=request.sid, party=party.me, shares=shares, seeds=seeds)
         return reply, later if len(later["later_b"]) else {}
 
-    return party.serve(request, Stage.UNMASK, request.round, messages.UnmaskReply, compute)
+    return party.serve(request, request.sid, Stage.UNMASK, request.round, compute)
 
 
 ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = {
