@@ -1,4 +1,4 @@
-"""What the checks of secure sums are for: without one of them the attack succeeds. And keys that a coordinator shows."""
+"""What the checks of secure sums are for: without one of them the attack succeeds. And keys that nobody deals to."""
 
 from __future__ import annotations
 
