@@ -41,7 +41,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import PartyStore, QuerySet, Voter
+from consilium.sums.voter import Database, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -69,7 +69,7 @@ class Session:
     memory: Memory = field(repr=False)
 
     @classmethod
-    def find(cls, store: PartyStore, sid: bytes) -> Session | None:
+    def find(cls, store: Database, sid: bytes) -> Session | None:
         """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
@@ -91,7 +91,7 @@ class Session:
         return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def erase(store: PartyStore, sid: bytes) -> None:
+def erase(store: Database, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
@@ -130,26 +130,27 @@ class Seat:
                 raise Replay(f"session {sid.hex()} is known here with other terms")
             session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
             step = session.step(stage, round_)
-            row = store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
+            kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?"
+            asked, given = store.one(kept, sid, step) or (None, None)
             error: SecAggError | None = None
             if time.time() - session.started > LIFETIME:
                 error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-            elif row and row[0] != digest:
+            elif asked not in (None, digest):
                 error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
-            elif row and row[1] is None:
+            elif asked is not None and given is None:
                 error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
             if error is not None:
                 erase(store, sid)
                 store.commit()  # for good, before the error that ends this transaction
                 raise error
-            if row:
-                return unpack_message(row[1], messages.REPLIES[stage])
+            if given is not None:
+                return unpack_message(given, messages.REPLIES[stage])
             if not session.is_due(step):
                 raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
             reply, memory = compute(session)
             packed = pack(memory) if memory else None
-            kept = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
-            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *kept)
+            values = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
+            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
             store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, step, digest, pack_message(reply))
             return reply
 
