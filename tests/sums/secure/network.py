@@ -169,7 +169,8 @@ class Network:
     """`send` of `drive`.
 
     lost: parties by stage whose request is lost. mute: parties by stage whose reply is lost. twice: every request
-    is delivered twice, and the answers must be the same bytes. on_request, on_reply: change or withhold (None) one message.
+    is delivered twice, and the answers must be the same bytes. on_request, on_reply: change or withhold (None) one
+    message.
     """
 
     federation: Federation
