@@ -18,7 +18,13 @@ from consilium.coordinator.collection import kept_sums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
 from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator
+from consilium.coordinator.collection.verified import (
+    MOST_REFUSED,
+    AggregatorAway,
+    AggregatorRefuses,
+    AggregatorWentBack,
+    SecondAggregator,
+)
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
@@ -28,17 +34,7 @@ from consilium.protocol.noise import SystemNoise
 from consilium.protocol.queries import query_ids
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.errors import (
-    AggregatorAway,
-    AggregatorRefuses,
-    AggregatorWentBack,
-    BadLink,
-    BadSignature,
-    Replay,
-    SecAggError,
-    StageOrder,
-    ThresholdNotMet,
-)
+from consilium.sums.errors import BadLink, BadSignature, Replay, SecAggError, StageOrder, ThresholdNotMet
 from consilium.sums.terms import LIFETIME
 from consilium.sums.verified import aggregators, party
 from consilium.sums.verified.aggregators import Helper, add_up
