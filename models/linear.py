@@ -25,8 +25,6 @@ LINE_SEARCH = 50
 """Most evaluations in one step."""
 FEW_INPUTS = 64
 """Up to so many, a step of Newton's takes less time than it saves."""
-FLAT = 1e-9
-"""Newton's steps end where no part of the gradient is larger, and so the next step would change no digit."""
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Coefficients float64 (several,) -> loss, and a gradient that is a new array."""
@@ -92,8 +90,6 @@ class LogisticTeacher:
         for _ in range(self.iterations):
             wrong = expit(margins)
             gradient = (weights * wrong) @ against + penalty * point
-            if np.abs(gradient).max() <= FLAT:
-                return point
             curvature = (against.T * (weights * wrong * (1 - wrong))) @ against
             np.einsum("ii->i", curvature)[:] += penalty + LEAST_GAIN
             scale = 1 / np.sqrt(curvature.diagonal())  # inputs may be of very different sizes
@@ -109,8 +105,10 @@ class LogisticTeacher:
                     break
                 step /= 2
             else:
-                return point  # rounding is all that is left to gain
-            point, value = further, reached
+                return point  # rounding is all that is left
+            gained, point, value = value - reached, further, reached
+            if gained <= LEAST_GAIN * value:
+                return point
         warnings.warn("logistic regression: ITERATIONS of Newton's method end early", NotConverged, stacklevel=3)
         return point
 

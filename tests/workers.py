@@ -37,8 +37,8 @@ class Workers:
         self._surroundings = surroundings()
 
     @contextmanager
-    def running(self, count: int | None = None, teacher: Any = None) -> Iterator[list[Worker]]:
-        """As many as there are, for any teacher."""
+    def running(self, count: int | None = None, teacher: Any = None, fork: bool = False) -> Iterator[list[Worker]]:
+        """As many as there are, for any teacher; none is a fork of this process."""
         if surroundings() != self._surroundings:
             self.end()
             self._surroundings = surroundings()

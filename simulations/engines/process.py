@@ -3,15 +3,19 @@ started before the engine's own libraries load: each takes a second to import it
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 from typing import TYPE_CHECKING, Any
 
 from consilium.models.devices import ONE_THREAD
@@ -42,7 +46,11 @@ class Worker:
         return workers
 
     def _take(
-        self, process: subprocess.Popen[bytes], connection: Connection, pid: int | None, teacher: TeacherKind | None
+        self,
+        process: subprocess.Popen[bytes] | _Fork,
+        connection: Connection,
+        pid: int | None,
+        teacher: TeacherKind | None,
     ) -> None:
         self._process, self._connection, self._pid, self._greeted = process, connection, pid, False
         if teacher is not None:
@@ -146,13 +154,46 @@ WAIT_SECONDS = 600.0
 """Longest for a process to import its libraries."""
 
 
+class _Fork(ForkProcess):
+    """A fork of this process, with what is used of `subprocess.Popen`."""
+
+    def poll(self) -> int | None:
+        return self.exitcode
+
+    def wait(self) -> None:
+        self.join()
+
+
+def _forked(count: int) -> list[Worker]:
+    """So many forks of this process, once it has imported what they need."""
+    from consilium.simulations.engines.worker import work_as_fork
+
+    gc.freeze()  # a collection would copy all memory that the processes share
+    workers = []
+    for _ in range(count):
+        ours, theirs = Pipe()
+        process = _Fork(target=work_as_fork, args=(theirs, ours), daemon=True)
+        process.start()
+        theirs.close()
+        workers.append(Worker.__new__(Worker))
+        workers[-1]._take(process, ours, process.pid, None)
+    return workers
+
+
 @contextmanager
-def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
+def running_workers(
+    count: int | None = None, teacher: TeacherKind | None = None, fork: bool = False
+) -> Iterator[list[Worker]]:
     """`count` worker processes, one for each core by default; they are ended with the context.
 
     They take a second to import what they need, for teachers of this kind too, so start them before anything else.
+    fork: of this process, which then imports that once for all; not in a process that has threads, or that is not ours.
     """
-    workers = Worker.several(count or os.cpu_count() or 1, teacher)
+    count = count or os.cpu_count() or 1
+    if fork and sys.platform == "linux" and threading.active_count() == 1:
+        workers = _forked(count)
+    else:
+        workers = Worker.several(count, teacher)
     try:
         yield workers
     finally:

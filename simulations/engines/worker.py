@@ -1,8 +1,8 @@
 """One worker process of the local engine: does the tasks that it is handed, as to answer messages to its parties.
 
-Started as `python -P -m consilium.simulations.engines.worker FD...`; each FD is a socket to the engine. A process of
-its own, not a fork of the engine's, which has threads: a party that hangs can be killed without harm to others. For
-each FD but the first it forks once its libraries are imported, and before it has done, or been told, anything.
+Started as `python -P -m consilium.simulations.engines.worker FD...`; each FD is a socket to the engine. For each FD but
+the first it forks once its libraries are imported, and before it has done, or been told, anything. Or a fork of the
+engine's process, which has no threads yet. A party that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from consilium.data.private_rows import Rows, remarks
+from consilium.models.devices import one_thread
 from consilium.models.keys import teacher_from_json
 from consilium.models.table import fit_teachers
 from consilium.simulations.beside import Finished, Task
@@ -82,10 +83,24 @@ def own_end(ends: list[int]) -> int:
     return own
 
 
-if __name__ == "__main__":
+def settle_in() -> None:
+    """As a worker should be, whatever process it was made of."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
     logging.getLogger("consilium.party").setLevel(logging.ERROR)  # the run's warning counts them and says why
+
+
+def work_as_fork(connection: Connection, engine: Connection) -> None:
+    """In a fork of the engine's process. engine: the other end, which would never be closed if it were open here."""
+    engine.close()
+    settle_in()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with one_thread():
+        serve(connection)
+
+
+if __name__ == "__main__":
+    settle_in()
     find_modules(os.environ.get(IMPORTS, "").split(os.pathsep))
     serve(Connection(own_end([int(end) for end in sys.argv[1:]])))
