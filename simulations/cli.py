@@ -105,11 +105,12 @@ def run(
     name = Path(scenario).stem
     with showing(quiet) as display, ExitStack() as stack:
         display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
-        started = None
+        started, spare = None, []
         if engine is not EngineName.ray:
             from consilium.simulations.engines.process import running_workers
 
             started = stack.enter_context(running_workers(fork=True))
+            spare = stack.enter_context(running_workers(1, fork=True))
         display.begin(LOAD, 1)
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray import RaySpec
@@ -128,7 +129,7 @@ def run(
         display.say(loaded.federation.name)
         with writing(folder):
             summary = run_scenario(
-                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started
+                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started, spare=spare
             )
     if output is Format.json:
         show(output, summary, ())

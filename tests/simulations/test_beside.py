@@ -27,7 +27,7 @@ from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
 from tests.simulations.engines.test_engines_agree import quiet
 
-ARGUMENTS = (None, None, 0, "none", None, 1.0, None, None)
+ARGUMENTS = (None, None, 0, "none", None, 1.0, None, None, None)
 ABSENT = {"absent": NOT_WANTED}
 Told = list[tuple[str, int, int]]
 
