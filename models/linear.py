@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 from scipy.special import expit
 
 from consilium.models.base import softmax

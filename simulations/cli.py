@@ -107,10 +107,9 @@ def run(
         display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
         started, spare = None, []
         if engine is not EngineName.ray:
-            from consilium.simulations.engines.process import running_workers
+            from consilium.simulations.engines.worker import running_workers
 
-            started = stack.enter_context(running_workers(fork=True))
-            spare = stack.enter_context(running_workers(1, fork=True))
+            started, spare = (stack.enter_context(running_workers(count)) for count in (None, 1))
         display.begin(LOAD, 1)
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray import RaySpec

@@ -28,8 +28,9 @@ from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Worker, running_workers
+from consilium.simulations.engines.process import Worker
 from consilium.simulations.engines.ray import OWN_RAY, RaySpec, run_ray
+from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.learn import other_noises

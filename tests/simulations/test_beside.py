@@ -20,7 +20,7 @@ from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_w
 from consilium.simulations.divide import divide
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import running_workers
+from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
