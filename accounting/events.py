@@ -174,7 +174,7 @@ class Mechanism:
     answers_all : whether every query gets a label.
     needs_probabilities : whether the student must send its class probabilities with the queries.
     private : whether any bound holds at all.
-    phases : how often votes are summed for one batch of queries, with fresh noise each time.
+    rounds : how often votes are summed for one batch of queries, with fresh noise each time.
     noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
     closing : whether it is released at the close of a run, about the releases before it, and asks nothing itself.
 
@@ -188,7 +188,7 @@ class Mechanism:
     answers_all: ClassVar[bool] = False
     needs_probabilities: ClassVar[bool] = False
     private: ClassVar[bool] = True
-    phases: ClassVar[int] = 1
+    rounds: ClassVar[int] = 1
     noise_by_parties: ClassVar[bool] = False
     closing: ClassVar[bool] = False
 
@@ -381,14 +381,14 @@ class ReleaseEvent:
         """The same release for other numbers of queries, e.g. the query budget fixed before a run."""
         return replace(self, asked=asked, answered=answered)
 
-    def queries_in(self, phase: int) -> int:
-        """Queries whose votes are summed in this phase, the first being 1."""
-        return {1: self.asked, 2: self.answered if self.mechanism.phases == 2 else 0}.get(phase, 0)
+    def queries_in(self, round: int) -> int:
+        """Queries whose votes are summed in this round, the first being 1."""
+        return {1: self.asked, 2: self.answered if self.mechanism.rounds == 2 else 0}.get(round, 0)
 
-    def party_noise(self, phase: int) -> PartyNoise | None:
-        """Noise of the parties that is charged in this phase; None where they add none."""
+    def party_noise(self, round: int) -> PartyNoise | None:
+        """Noise of the parties that is charged in this round; None where they add none."""
         for number, step in enumerate(self.steps, 1):
-            if number == phase and step.shares is not None:
+            if number == round and step.shares is not None:
                 return PartyNoise(step.scale, step.shares)
         return None
 

@@ -270,7 +270,7 @@ class DistributedTwoPhase(Mechanism):
     """
 
     name: ClassVar[str] = "distributed_two_phase"
-    phases: ClassVar[int] = 2
+    rounds: ClassVar[int] = 2
     noise_by_parties: ClassVar[bool] = True
 
     sigma1: float

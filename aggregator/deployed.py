@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from consilium.aggregator.home import AggregatorHome, GivenSoFar, check_is_accepted, given_in, open_home, policy_request
-from consilium.aggregator.policy import AggregatorPolicy, check_terms, cost_of
+from consilium.aggregator.policy import AggregatorPolicy, check_terms
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
 from consilium.node.keys import OwnKeys
 from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
-from consilium.node.limits import events_of
+from consilium.node.limits import epsilon
 from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule
@@ -40,7 +40,7 @@ class AggregatorKind(MemberKind):
 
     def roster_of(self, kit: Kit) -> VerifiedRoster:
         home = open_home(kit.folder)
-        return VerifiedRoster.load(home.folder / home.settings.roster)
+        return VerifiedRoster.load(home.folder / home.file.roster)
 
     def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
         listed = None if roster is None else roster.second
@@ -80,7 +80,7 @@ class AggregatorKind(MemberKind):
         try:
             past = given_in(home, terms)
             check_is_accepted(home)
-            check_terms(home.policy, terms, home.roster(), list(past.earlier))
+            check_terms(home.policy, terms, home.roster(), past.earlier)
         except Refused as error:
             problem = f"its own policy refuses this federation: {error}. {CURES_OF_SECOND[error.refusal.rule]}"
             past = GivenSoFar(False, 0, 0, 0, ())
@@ -100,21 +100,14 @@ class AggregatorKind(MemberKind):
     def _policy(self, kit: Kit) -> str:
         home = open_home(kit.folder)
         terms, policy, roster = self.terms_of(home), home.policy, home.roster()
-        costs: list[float] = []
-
-        def allowed() -> None:
-            earlier = list(given_in(home, terms).earlier)
-            check_terms(policy, terms, roster, earlier)
-            for promise in (terms.promise, terms.student or terms.promise):
-                events = [event for text in (*earlier, promise) for event in events_of(text)]
-                costs.append(cost_of(events, policy.unit, policy.neighbouring, policy.delta))
-
         refused_is_wrong(
-            allowed,
+            lambda: check_terms(policy, terms, roster, given_in(home, terms).earlier),
             "policy in policy.toml",
             "Change the policy, or do not serve: the coordinator will ask exactly this",
             CURES_OF_SECOND,
         )
+        earlier = given_in(home, terms).earlier
+        costs = [epsilon((*earlier, promise), policy) for promise in (terms.promise, terms.student or terms.promise)]
         nodes = Disclosure(ReleaseKind.COUNTS, "verified").towards_nodes(costs[0])
         student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
         return (

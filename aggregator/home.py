@@ -11,14 +11,13 @@ state/given.db       what it was told, what it checked, and every sum that it ga
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator import SETTINGS
-from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, cost_of, release_of
+from consilium.aggregator.node import AggregatorNode, AggregatorSettings
+from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,
@@ -36,7 +35,7 @@ from consilium.node.acceptance import (
     rounded_up,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import events_of
+from consilium.node.limits import epsilon
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import Terms
@@ -46,26 +45,26 @@ from consilium.sums.roster import VerifiedRoster
 
 @dataclass(frozen=True)
 class AggregatorHome:
-    """Paths and settings of one aggregator."""
+    """Paths and settings of one aggregator. All methods raise ConfigError for a file that cannot be used."""
 
     folder: Path
-    settings: AggregatorFile
+    file: AggregatorFile
 
     @property
     def name(self) -> str:
         """As it calls itself, for people."""
-        return self.settings.name
+        return self.file.name
 
     @property
     def policy(self) -> AggregatorPolicy:
         """Its own limits. Raises NotAccepted while its people have said nothing."""
-        if self.settings.policy is None:
+        if self.file.policy is None:
             raise not_accepted(self.folder, "aggregator")
-        return self.settings.policy
+        return self.file.policy
 
     def roster(self) -> VerifiedRoster:
-        """Its own copy. Raises ConfigError if there is none, or if it lists this aggregator with other keys."""
-        path = self.folder / self.settings.roster
+        """Its own copy, which lists this aggregator with its keys."""
+        path = self.folder / self.file.roster
         roster = VerifiedRoster.load(path)
         keys = self.identity().public.hex(), self.sealing().public.hex()
         if keys != (roster.helper.ed25519_pk, roster.helper.x25519_pk):
@@ -75,18 +74,16 @@ class AggregatorHome:
         return roster
 
     def identity(self) -> Identity:
-        """The signing key. Raises ConfigError."""
-        return Identity.load(self.folder / self.settings.identity)
+        """The signing key."""
+        return Identity.load(self.folder / self.file.identity)
 
     def sealing(self) -> SealingKey:
-        """The sealing key. Raises ConfigError."""
-        return SealingKey.load(self.folder / self.settings.sealing)
+        """The sealing key."""
+        return SealingKey.load(self.folder / self.file.sealing)
 
     def pinned_terms(self) -> Terms | None:
-        """Terms of the one federation that it serves; None where it pins none. Raises ConfigError."""
-        if not self.settings.terms:
-            return None
-        return read_terms(self.folder / self.settings.terms)
+        """Terms of the one federation that it serves; None where it pins none."""
+        return read_terms(self.folder / self.file.terms) if self.file.terms else None
 
     @property
     def store_file(self) -> Path:
@@ -94,6 +91,19 @@ class AggregatorHome:
         state = self.folder / "state"
         state.mkdir(mode=0o700, exist_ok=True)
         return state / "given.db"
+
+    def node(self) -> AggregatorNode:
+        """What answers."""
+        settings = AggregatorSettings(
+            name=self.name,
+            policy=self.policy,
+            roster=self.roster(),
+            identity=self.identity(),
+            sealing=self.sealing(),
+            pinned=self.pinned_terms(),
+            noise_seed=self.file.simulated_noise_seed,
+        )
+        return AggregatorNode(settings, GivenStore(self.store_file))
 
 
 def open_home(folder: Path) -> AggregatorHome:
@@ -118,16 +128,27 @@ class GivenSoFar:
     earlier: tuple[str, ...]
 
 
+def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
+    """What it has given, of this federation and of others.
+
+    Raises
+    ------
+    LedgerError : its state cannot be read. Refused : the promise cannot be read.
+    """
+    promised = release_of(terms.promise).queries_in(1)
+    if not (home.folder / "state" / "given.db").exists():
+        return GivenSoFar(False, 0, 0, promised, ())
+    with GivenStore(home.store_file).transaction() as sums:
+        introduced, in_this = sums.terms(terms.federation) is not None, sums.given_in(terms.federation, 1)
+        return GivenSoFar(
+            introduced, in_this, sums.ever() - in_this, promised, tuple(sums.other_promises(terms.federation))
+        )
+
+
 def check_is_accepted(home: AggregatorHome) -> None:
     """Raise NotAccepted, see `check_kit_accepted`."""
-    check_kit_accepted(
-        home.folder,
-        "aggregator",
-        AggregatorPolicy,
-        LIMITS,
-        home.pinned_terms,
-        lambda terms: policy_request(home, terms),
-    )
+    asked = home.folder, "aggregator", AggregatorPolicy, LIMITS, home.pinned_terms
+    check_kit_accepted(*asked, lambda terms: policy_request(home, terms))
 
 
 def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
@@ -142,22 +163,25 @@ def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
 
 
 def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
-    federation, events, roster = load_federation_part(home.folder), events_of(terms.promise), home.roster()
+    federation, release, roster = load_federation_part(home.folder), release_of(terms.promise), home.roster()
     known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
-    earlier = [event for text in past.earlier for event in events_of(text)]
-    unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
-    student = events_of(terms.student) if terms.student else events
+    unit, neighbouring, delta = release.unit, release.neighbouring, federation.privacy.delta
     requested: dict[str, Any] = {
         "unit": unit.value,
         "neighbouring": neighbouring.value,
         "delta": delta,
         "most_queries": past.elsewhere + past.promised,
-        "least_parties": roster.least - roster.c,
+        "least_parties": roster.sure,
         "allow_simulation": terms.simulation,
     }
     counted_by = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
     theirs = counted_by.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
-    together, by = _epsilon([*earlier, *events], counted_by), f"at delta {counted_by.delta:g} for a {counted_by.unit}"
+    nodes = epsilon((terms.promise,), theirs)
+    student = epsilon((terms.student or terms.promise,), theirs)
+    together, by = (
+        epsilon((*past.earlier, terms.promise), counted_by),
+        f"at delta {counted_by.delta:g} for a {counted_by.unit}",
+    )
     return PolicyRequest(
         kind="aggregator",
         name=home.name,
@@ -166,33 +190,6 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         model=AggregatorPolicy,
         known=known,
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
-        guarantees=guarantees(
-            federation.privacy,
-            terms.collection,
-            _epsilon(student, theirs),
-            _epsilon(events, theirs),
-            neighbouring.value,
-        ),
-        facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, counted_by), together, by),
+        guarantees=guarantees(federation.privacy, terms.collection, student, nodes, neighbouring.value),
+        facts=past_in_words(len(past.earlier), past.elsewhere, epsilon(past.earlier, counted_by), together, by),
     )
-
-
-def _epsilon(events: Sequence[ReleaseEvent], policy: AggregatorPolicy) -> float:
-    """Worst case of all of them together; inf where nothing is proved."""
-    return cost_of(events, policy.unit, policy.neighbouring, policy.delta) if events else 0.0
-
-
-def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
-    """What it has given, of this federation and of others.
-
-    Raises
-    ------
-    LedgerError : its state cannot be read. Refused : the promise cannot be read.
-    """
-    promised = release_of(terms.promise).queries_in(1)
-    if not (home.folder / "state" / "given.db").exists():
-        return GivenSoFar(False, 0, 0, promised, ())
-    with GivenStore(home.store_file).transaction() as sums:
-        in_this = sums.charged(terms.federation, 1)
-        ever, earlier = sums.answered(), tuple(sums.other_promises(terms.federation))
-        return GivenSoFar(sums.terms(terms.federation) is not None, in_this, ever - in_this, promised, earlier)

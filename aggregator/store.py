@@ -2,13 +2,14 @@
 
 One SQLite file, mode 0600. A message is one transaction, committed before its reply leaves: whatever process serves the
 next one finds either all of it or nothing. What it holds of a session is a share of a sum, which alone says nothing,
-and the seed of its keys, which is overwritten (`secure_delete`) when the half is given or the session is given up.
+and its key, which is overwritten (`secure_delete`) when the half is given or the session is given up.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,152 +19,115 @@ from pydantic import ValidationError
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import committed
 from consilium.protocol.messages import Terms
+from consilium.sums.verified.terms import VerifiedTerms
 
 FORMAT = 1
 """In SQLite's `user_version`."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, terms BLOB NOT NULL, ids BLOB NOT NULL, state BLOB)",
-    "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS charged (federation TEXT, phase INTEGER, queries INTEGER NOT NULL,"
-    " PRIMARY KEY (federation, phase)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
+    " opened REAL, terms BLOB, ids TEXT, key BLOB, total BLOB, codes BLOB, met BLOB,"
+    " question BLOB NOT NULL DEFAULT X'', answer BLOB NOT NULL DEFAULT X'', record BLOB NOT NULL DEFAULT X'',"
+    " signature BLOB NOT NULL DEFAULT X'')",
+    "CREATE TABLE IF NOT EXISTS given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round))"
+    " WITHOUT ROWID",
 )
-ID_BYTES = 32
-KEY_OF_TERMS = " || ' ' || ".join(
-    f"json_extract(CAST(terms AS TEXT), '$.{name}')" for name in ("federation", "query_set", "phase")
-)
-SAME_KEY = f"SELECT {KEY_OF_TERMS} FROM (SELECT ? AS terms)"
-MOST_VARIABLES = 500
-"""Of one statement; SQLite before 3.32 takes 999."""
+ERASED = "UPDATE sessions SET key = NULL, total = NULL, codes = NULL, met = NULL"
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None where the
-    session was given up, and its keys are deleted."""
+    """terms: canonical bytes. ids: of its queries, hex, in order. key: private, of this session; None where its half
+    was given, or it was given up. total, codes, met: see `sums.verified.helper`. question: digest of what got the
+    half; answer, record, signature: what it got."""
 
     terms: bytes
-    ids: tuple[str, ...] = field(repr=False)
-    state: bytes | None = field(repr=False)
+    ids: list[str] = field(repr=False)
+    key: bytes | None = field(repr=False)
+    total: bytes | None = field(repr=False, default=None)
+    codes: bytes | None = field(repr=False, default=None)
+    met: bytes | None = field(repr=False, default=None)
+    question: bytes = b""
+    answer: bytes = field(repr=False, default=b"")
+    record: bytes = field(repr=False, default=b"")
+    signature: bytes = b""
 
 
 class GivenSums:
     """All reads and writes of one message."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._run = connection.execute
 
     def terms(self, federation: str) -> Terms | None:
         """Of a federation that was introduced. Raises LedgerError."""
-        row = self._connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
+        row = self._run("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
         return None if row is None else _terms(row[0])
 
     def keep_terms(self, terms: Terms) -> None:
         """Keep them; those that are kept already stay."""
-        row = (terms.federation, terms.model_dump_json())
-        self._connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", row)
+        self._run("INSERT OR IGNORE INTO terms VALUES (?, ?)", (terms.federation, terms.model_dump_json()))
 
     def other_promises(self, federation: str) -> list[str]:
         """What all other federations that gave a sum have promised. Raises LedgerError."""
-        rows = self._connection.execute(
-            "SELECT content FROM terms WHERE federation != ? AND federation IN (SELECT federation FROM charged)",
+        rows = self._run(
+            "SELECT content FROM terms WHERE federation != ? AND federation IN (SELECT federation FROM given)",
             (federation,),
         )
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        row = self._connection.execute("SELECT terms, ids, state FROM sessions WHERE sid = ?", (sid,)).fetchone()
-        if row is None:
-            return None
-        return OpenSession(row[0], _ids(row[1]), row[2])
+        columns = "terms, ids, key, total, codes, met, question, answer, record, signature"
+        row = self._run(f"SELECT {columns} FROM sessions WHERE sid = ?", (sid,)).fetchone()
+        return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
 
-    def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
-        """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
-        self._connection.execute(
-            f"UPDATE sessions SET state = NULL WHERE {KEY_OF_TERMS} = ({SAME_KEY})"
-            " AND sid NOT IN (SELECT sid FROM records)",
-            (terms,),
-        )
-        row = (sid, terms, bytes.fromhex("".join(ids)))
-        self._connection.execute("INSERT INTO sessions (sid, terms, ids) VALUES (?, ?, ?)", row)
-        self._connection.execute("INSERT INTO opened VALUES (?, ?)", (sid, moment))
+    def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
+        """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
+        same = terms.federation, terms.query_set, terms.round
+        self._run(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", same)
+        names = "sid, federation, query_set, round, opened, terms, ids, key"
+        values = terms.sid, *same, moment, terms.canonical(), json.dumps(ids), key
+        self._run(f"INSERT INTO sessions ({names}) VALUES ({', '.join('?' * len(values))})", values)
+        return OpenSession(terms.canonical(), list(ids), key)
 
     def erase_before(self, moment: float) -> None:
-        """Give up all sessions that were opened before and have given nothing. Of the others a sealed answer is left,
-        without a key, for a coordinator that has not got it."""
-        self._connection.execute(
-            "UPDATE sessions SET state = NULL WHERE state IS NOT NULL"
-            " AND sid IN (SELECT sid FROM opened WHERE moment < ?) AND sid NOT IN (SELECT sid FROM records)",
-            (moment,),
-        )
+        """Give up all sessions that were opened before. Of those that gave their half a sealed answer is left, without
+        a key, for a coordinator that has not got it."""
+        self._run(f"{ERASED} WHERE key IS NOT NULL AND opened < ?", (moment,))
 
-    def save(self, sid: str, state: bytes) -> None:
-        """The state of the protocol's helper."""
-        self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
+    def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
+        """What has become of the session."""
+        self._run("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", (total, codes, met, sid))
 
-    def in_sums(self, ids: Iterable[str], phases: int) -> int:
-        """How many of these queries are in a sum that was given, in one of these phases, a set of bits."""
-        return self._count(ids, f"phases & {phases:d}")
-
-    def known(self, ids: Iterable[str]) -> int:
-        """How many of these queries are in any sum that was given."""
-        return self._count(ids, "1")
-
-    def _count(self, ids: Iterable[str], condition: str) -> int:
-        keys, count = [bytes.fromhex(query_id) for query_id in ids], 0
-        for start in range(0, len(keys), MOST_VARIABLES):
-            part = keys[start : start + MOST_VARIABLES]
-            statement = f"SELECT COUNT(*) FROM given WHERE {condition} AND query IN ({','.join('?' * len(part))})"
-            count += self._connection.execute(statement, part).fetchone()[0]
-        return count
-
-    def answered(self) -> int:
-        """Queries ever in a sum that was given."""
-        return self._connection.execute("SELECT COUNT(*) FROM given").fetchone()[0]
-
-    def charged(self, federation: str, phase: int) -> int:
-        """Queries in sums of this phase that were given."""
-        row = self._connection.execute(
-            "SELECT queries FROM charged WHERE federation = ? AND phase = ?", (federation, phase)
-        ).fetchone()
-        return 0 if row is None else row[0]
-
-    def charge(self, federation: str, phase: int, ids: Iterable[str], phases: int) -> None:
-        """A sum on these queries is about to be given."""
-        keys = [bytes.fromhex(query_id) for query_id in ids]
-        self._connection.execute(
-            "INSERT INTO charged VALUES (?, ?, ?)"
-            " ON CONFLICT (federation, phase) DO UPDATE SET queries = queries + excluded.queries",
-            (federation, phase, len(keys)),
-        )
-        self._connection.executemany(
-            "INSERT INTO given VALUES (?, ?) ON CONFLICT (query) DO UPDATE SET phases = phases | excluded.phases",
-            ((key, phases) for key in keys),
-        )
-
-    def record(self, sid: str) -> tuple[bytes, bytes] | None:
-        """What was signed when the half of this sum was given, and the signature."""
-        return self._connection.execute("SELECT record, signature FROM records WHERE sid = ?", (sid,)).fetchone()
+    def give(self, terms: VerifiedTerms, ids: Sequence[str], *given: bytes) -> None:
+        """Its half is about to be given. given: question, answer, record and signature."""
+        self._run(f"{ERASED}, question = ?, answer = ?, record = ?, signature = ? WHERE sid = ?", (*given, terms.sid))
+        values = terms.round, terms.federation, json.dumps(ids)
+        self._run("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", values)
 
     def signed(self, federation: str) -> int:
         """Sums of this federation of which the half was given."""
-        terms = "json_extract(CAST(terms AS TEXT), '$.federation')"
-        count = f"SELECT COUNT(*) FROM records JOIN sessions USING (sid) WHERE {terms} = ?"
-        return self._connection.execute(count, (federation,)).fetchone()[0]
+        return self._count("sessions WHERE federation = ? AND length(record) > 0", federation)
 
-    def keep_record(self, sid: str, record: bytes, signature: bytes) -> None:
-        """Keep what is signed; it is signed once."""
-        self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", (sid, record, signature))
+    def given_in(self, federation: str, round: int) -> int:
+        """Queries in sums of this round of this federation that were given."""
+        return self._count("given WHERE federation = ? AND round = ?", federation, round)
+
+    def given_of(self, ids: Sequence[str], round: int) -> int:
+        """How many of these queries are in a sum of this round that was given, of whatever federation."""
+        chosen = "given WHERE round = ? AND query IN (SELECT value FROM json_each(?))"
+        return self._count(chosen, round, json.dumps(ids))
+
+    def ever(self, ids: Sequence[str] = ()) -> int:
+        """Queries ever in a sum that was given, and these."""
+        return self._count("(SELECT query FROM given UNION SELECT value FROM json_each(?))", json.dumps(ids))
+
+    def _count(self, rows: str, *values: object) -> int:
+        return self._run(f"SELECT COUNT(*) FROM {rows}", values).fetchone()[0]
 
 
-def _ids(content: bytes) -> tuple[str, ...]:
-    return tuple(content[place : place + ID_BYTES].hex() for place in range(0, len(content), ID_BYTES))
-
-
-def _terms(content: str | bytes) -> Terms:
+def _terms(content: str) -> Terms:
     try:
         return Terms.model_validate_json(content)
     except ValidationError:

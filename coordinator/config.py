@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from consilium.coordinator.parts import (
     check_sanitised_votes,
     check_votes,
 )
-from consilium.coordinator.sum_noise import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, MOST_SHARES, SumNoise
+from consilium.coordinator.sum_noise import MOST_SHARES, PARTS, SumNoise
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
 from consilium.protocol.digests import canonical_digest
@@ -41,9 +41,7 @@ from consilium.protocol.releases import AT_MOST
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure, epsilon_text
-
-PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
-"""By how votes are collected, the part of a mechanism's noise that the sure givers add."""
+from consilium.sums.modes import MODES
 
 
 def event_of(mechanism: Mechanism, privacy: Privacy, teachers: int, asked: int, answered: int) -> ReleaseEvent:
@@ -191,11 +189,11 @@ class Federation(Derived, Frozen):
     @property
     def noise_in_sums(self) -> bool:
         """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
-        return self.collection in PARTS
+        return self.collection in MODES
 
     def givers(self, parties: int) -> int:
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
-        return 2 if self.collection == "verified" else parties
+        return MODES[self.collection].aggregators or parties
 
     def event(self, asked: int, answered: int) -> ReleaseEvent:
         """The release event of so many queries."""
@@ -208,8 +206,7 @@ class Federation(Derived, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        givers = "each of two aggregators" if self.collection == "verified" else "the parties"
-        noise = f"; noise by {givers} in the sums" if self.noise_in_sums else ""
+        noise = f"; noise by {MODES[self.collection].givers} in the sums" if self.noise_in_sums else ""
         return f"{self.mechanism.describe()}{noise}{self.voting_rule.describe()}"
 
     def closing_event(self) -> ReleaseEvent | None:
@@ -227,7 +224,7 @@ class Federation(Derived, Frozen):
         noise is in the sums."""
         if not self.noise_in_sums:
             return 0
-        return 1 if self.collection == "verified" else least_sum - self.colluders
+        return 1 if MODES[self.collection].aggregators else least_sum - self.colluders
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -286,7 +283,7 @@ class FederationConfig(Federation):
 
     @model_validator(mode="after")
     def _votes_fit_the_roster(self) -> FederationConfig:
-        if (self.collection == "plaintext") != (self.roster == ""):
+        if self.noise_in_sums != (self.roster != ""):
             raise ValueError("secure and verified votes need a roster, and plaintext ones have none")
         return self
 
@@ -294,7 +291,7 @@ class FederationConfig(Federation):
     def _shares_where_they_are_needed(self) -> FederationConfig:
         if self.noise_shares and not self.noise_in_sums:
             raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums")
-        if self.noise_shares > 1 and self.collection == "verified":
+        if self.noise_shares > 1 and MODES[self.collection].aggregators:
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
         if self.noise_in_sums and not self.noise_shares:
             raise ValueError("noise_shares is left out: of how many givers' noise is anybody sure?")
@@ -305,15 +302,15 @@ class FederationConfig(Federation):
                 raise ValueError(str(error)) from None
         return self
 
-    def sigma(self, round_: int) -> float:
-        """Standard deviation of the mechanism's noise on a count, or on what is compared, in this round; what sums
+    @property
+    def sigmas(self) -> tuple[float, ...]:
+        """Standard deviation of the mechanism's noise on a count, or on what is compared, in each round; what sums
         without noise in them have no second round for."""
-        steps = self.mechanism.steps(Towards.STUDENT)
-        return steps[round_ - 1].deviation if steps else 0.0
+        return tuple(step.deviation for step in self.mechanism.steps(Towards.STUDENT)) or (0.0,)
 
     def sum_noise(self, sigma: float) -> SumNoise:
         """How this noise of the mechanism on a count comes into the sums, where some is in them."""
-        colluders = 0 if self.collection == "verified" else self.colluders
+        colluders = 0 if MODES[self.collection].aggregators else self.colluders
         return SumNoise(sigma, PARTS[self.collection], self.noise_shares, colluders)
 
     @property
@@ -324,7 +321,7 @@ class FederationConfig(Federation):
     @cached_property
     def _sum_noises(self) -> tuple[SumNoise, ...]:
         steps = self.mechanism.steps(Towards.STUDENT) if self.noise_in_sums else ()
-        return tuple(self.sum_noise(step.scale) for step in steps)
+        return tuple(replace(self.sum_noise(step.scale), topped_up=step.leaves != "check") for step in steps)
 
     @cached_property
     def _slack(self) -> float:
@@ -359,9 +356,7 @@ class FederationConfig(Federation):
     def top_up(self, parties: int, round_: int) -> float:
         """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing: to
         exact counts, and to those of a check, which has its own noise on top."""
-        if not self.sum_noises or self.mechanism.steps(Towards.STUDENT)[round_ - 1].leaves == "check":
-            return 0.0
-        return self.sum_noises[round_ - 1].top_up(self.givers(parties))
+        return self.sum_noises[round_ - 1].top_up(self.givers(parties)) if self.sum_noises else 0.0
 
     def label_deviation(self, parties: int) -> float:
         """Standard deviation of all noise on a count of which a label is the largest, or which is released, where so
@@ -416,6 +411,10 @@ class FederationConfig(Federation):
 
     def terms(self) -> Terms:
         """What the parties are told, and pin."""
+        return self._terms
+
+    @cached_property
+    def _terms(self) -> Terms:
         return Terms(
             federation=self.digest(),
             classes=list(self.rows.classes),

@@ -19,9 +19,8 @@ from consilium.coordinator.collection.admission import (
     enrol,
     train,
 )
-from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
-from consilium.coordinator.collection.means import Collecting, Standing, VoteKeys
+from consilium.coordinator.collection.means import Collecting, NotedCollector, Standing, VoteKeys
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
@@ -32,7 +31,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.label_source import LabelSource, Progress, no_progress
+from consilium.protocol.label_source import LabelSource
 from consilium.protocol.pool import PoolTree
 from consilium.report.before_run import before_run
 
@@ -144,30 +143,6 @@ class FederationRun:
         """
         names = {member.party for member in members} | (set() if self.nodes is None else {*self.nodes.names()})
         return len(names), len(names) * self.config.teachers_per_party
-
-
-@dataclass(frozen=True)
-class NotedCollector:
-    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
-    at which position of the ledger they were asked."""
-
-    collector: Collector
-    late: Latecomers | None
-    members: list[Member]
-    standing: Standing
-
-    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
-        """See `Collector`."""
-        if self.late is not None:
-            self.late.join(self.members)
-        self.standing.begin()
-        counts = self.collector.collect(queries, sigma, progress)
-        self.standing.voted(counts.parties)
-        return counts
-
-    def settle(self) -> None:
-        """See `Collector`."""
-        self.collector.settle()
 
 
 class _Clock:

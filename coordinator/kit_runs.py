@@ -86,7 +86,7 @@ def _rows(path: Path, question: str) -> list[Any]:
 @dataclass(frozen=True)
 class BudgetUse:
     """What was asked and answered of the query budget, and whether the federation is closed, so that nothing more can
-    be. unanswered: of those asked, see `Unanswered`."""
+    be. asked: as parties have charged it. unanswered: of those asked, see `Unanswered`."""
 
     asked: int
     answered: int
@@ -97,7 +97,7 @@ class BudgetUse:
     @property
     def queries_left(self) -> int:
         """That can still be asked."""
-        return 0 if self.over else self.query_budget.queries - self.asked
+        return 0 if self.over else max(0, self.query_budget.queries - self.asked)
 
     @property
     def answers_left(self) -> int:
@@ -115,5 +115,5 @@ class BudgetUse:
 def use_of_budget(config: FederationConfig, ledger: Ledger | None, closed: bool = False) -> BudgetUse:
     """ledger: None before there is one."""
     queries, answered = (0, 0) if ledger is None else ledger.spent()
-    unanswered = Unanswered() if ledger is None else ledger.unanswered()
-    return BudgetUse(queries + unanswered.queries, answered, config.query_budget, closed, unanswered)
+    unanswered, in_vain = (Unanswered(), 0) if ledger is None else (ledger.unanswered(), ledger.in_vain())
+    return BudgetUse(queries + in_vain, answered, config.query_budget, closed, unanswered)

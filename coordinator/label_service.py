@@ -84,6 +84,9 @@ class LabelService:
         self._pool, self._spent_before = pool, frozenset(spent_before)
         self._budget = config.query_budget
         self._sigma = config.released_sigma(parties)
+        event = config.event(0, 0)
+        self._sigmas = config.sigmas
+        self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
         self.finished = threading.Event()
         self.counted: list[int] = []
@@ -201,26 +204,26 @@ class LabelService:
         )
 
     def _queries_left(self) -> int:
-        """That were never asked of any party; those that were, and came to nothing, can be asked again besides."""
-        unanswered = self._ledger.unanswered().queries
-        return max(0, self._budget.queries - self._ledger.spent()[0] - unanswered)
+        """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
+        charged again."""
+        return max(0, self._budget.queries - self._ledger.spent()[0] - self._ledger.in_vain())
 
-    def _never_asked(self, ids: Collection[str]) -> int:
-        return len(ids) - self._ledger.unanswered(frozenset(ids)).queries
+    def _uncharged(self, ids: Collection[str]) -> int:
+        return len(ids) - self._ledger.charged(ids)
 
     def _answered_out(self, new: Collection[str], total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
         return (
             len(new) < total
             and self._ledger.spent()[1] == self._budget.answers
-            and self._never_asked(new) <= self._queries_left()
+            and self._uncharged(new) <= self._queries_left()
         )
 
     def _check_query_budget(self, ids: Collection[str]) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         _, answered = self._ledger.spent()
-        new, queries_left = self._never_asked(ids), self._queries_left()
+        new, queries_left = self._uncharged(ids), self._queries_left()
         answers_left = self._budget.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(
@@ -254,12 +257,11 @@ class LabelService:
 
         drawn = draw(config.mechanism, collect, noise, room=room, probabilities=probabilities, shown=shown)
         first, asked, answered = sums[0], len(drawn.labels), int(drawn.answered.sum())
-        event = config.event(asked, answered)
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        decide = first.sigma == 0 and event.votes_decide
+        decide = first.sigma == 0 and self._votes_decide
         ledger.commit(
             Batch(
-                event=event.to_json(),
+                event={**self._event, "asked": asked, "answered": answered},
                 parties=len(first.parties),
                 query_ids=tuple(ids[:asked]),
                 labels=drawn.labels,
@@ -273,15 +275,14 @@ class LabelService:
             self._budget.answers,
         )
         self._collector.settle()
-        kind, parties = config.disclosure.release, len(first.parties)
-        self._log.write("released", asked=asked, answered=answered, parties=parties, release=kind)
+        self._log.write("released", asked=asked, answered=answered, parties=len(first.parties), release=self._kind)
         if drawn.failure is not None:
             raise drawn.failure
 
     def _collect(self, queries: Queries, progress: Progress) -> Counts:
         began = time.monotonic()
         try:
-            counts = self._collector.collect(queries, self._config.sigma(queries.round), progress)
+            counts = self._collector.collect(queries, self._sigmas[queries.round - 1], progress)
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))

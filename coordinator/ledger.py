@@ -47,16 +47,20 @@ CREATE TABLE left_over (
 CREATE TABLE closing (
     only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
     hash TEXT NOT NULL);
-CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL, batch INTEGER NOT NULL);
+CREATE TABLE attempts (
+    number INTEGER PRIMARY KEY, parties TEXT NOT NULL, batch INTEGER NOT NULL, session TEXT NOT NULL);
 CREATE TABLE voted (query_id TEXT, attempt INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID;
 CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL);
 CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL);
 """
 """Of the last four: attempts and voted say who was asked for votes on which queries, until these are released; what is
-left there is what a sum that failed used up at the parties. starts: of a deployment, a random token for each start of a
+left there is what a sum that failed used up at the parties, once for a query, or, where a session is named, in each
+session anew. starts: of a deployment, a random token for each start of a
 coordinator that asked for votes, and for the last one. Parties know the last token under which they were asked, see
 `Ledger.begin_start`. checks: what a check on noisy sums let pass, until these queries are released."""
 
+_VOTED = "voted JOIN attempts ON number = attempt"
+_LAST_SESSION = "SELECT session FROM attempts ORDER BY number DESC LIMIT 1"
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
 
 
@@ -294,8 +298,10 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
         """Votes on these queries are about to be asked of these parties; durable when this returns.
+
+        session: of sums that parties charge in each session anew; empty where a query counts once.
 
         Raises
         ------
@@ -303,8 +309,9 @@ class Ledger:
         """
         try:
             with self._transaction():
-                add, batch = "INSERT INTO attempts (parties, batch) VALUES (?, ?)", self._head()[0]
-                number = self._connection.execute(add, (json.dumps(sorted(parties)), batch)).lastrowid
+                add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?)"
+                named = json.dumps(sorted(parties)), self._head()[0], session
+                number = self._connection.execute(add, named).lastrowid
                 rows = [(query_id, number) for query_id in query_ids]
                 self._connection.executemany("INSERT INTO voted VALUES (?, ?)", rows)
                 self._connection.execute("UPDATE starts SET used = 1")
@@ -319,13 +326,28 @@ class Ledger:
 
     def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
         """Queries that parties voted on and that were not released; of these queries alone, if named."""
-        voted = "SELECT query_id, parties FROM voted JOIN attempts ON number = attempt"
+        voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
         queries, names = set[str](), set[str]()
         for query_id, parties in self._connection.execute(voted):
             if among is None or query_id in among:
                 queries.add(query_id)
                 names.update(json.loads(parties))
         return Unanswered(len(queries), tuple(sorted(names)))
+
+    def in_vain(self) -> int:
+        """How many queries parties have charged without a release, each as often as it was charged."""
+        count = f"SELECT COUNT(*) FROM (SELECT DISTINCT query_id, session FROM {_VOTED})"
+        return self._connection.execute(count).fetchone()[0]
+
+    def charged(self, query_ids: Collection[str]) -> int:
+        """Of these queries, those that parties do not charge again: of sums that charge a query once, and of the last
+        session, if it is asked for all its queries again and so goes on."""
+        of_session = f"SELECT query_id FROM {_VOTED} WHERE session = ({{}})"
+        free, open_ = (
+            {query_id for (query_id,) in self._connection.execute(of_session.format(session))}
+            for session in ("''", _LAST_SESSION)
+        )
+        return len(free.union(open_ if open_ == {*query_ids} else ()).intersection(query_ids))
 
     def checked(self, query_ids: Sequence[str], outcome: str) -> str:
         """The outcome of a check of these queries, about to be shown to parties who are asked about what passed: this
@@ -394,8 +416,12 @@ class Ledger:
                     "INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
                 self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
-                self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
-                self._connection.execute("DELETE FROM attempts WHERE number NOT IN (SELECT attempt FROM voted)")
+                # what earlier sessions charged stays
+                paid_for = f"SELECT number FROM attempts WHERE session IN ('', ({_LAST_SESSION}))"
+                drop = f"DELETE FROM voted WHERE query_id = ? AND attempt IN ({paid_for})"
+                self._connection.executemany(drop, [row[:1] for row in rows])
+                old = "number < (SELECT MAX(number) FROM attempts) AND number NOT IN (SELECT attempt FROM voted)"
+                self._connection.execute(f"DELETE FROM attempts WHERE {old}")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
 

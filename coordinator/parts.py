@@ -9,6 +9,7 @@ from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.models import Frozen
+from consilium.sums.modes import MODES
 
 
 class Timeouts(Frozen):
@@ -81,7 +82,7 @@ class Privacy(Frozen):
 
 def check_sanitised_votes(privacy: Privacy, collection: CollectionMode) -> None:
     """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
-    if privacy.sanitised is not None and collection != "plaintext":
+    if privacy.sanitised is not None and collection in MODES:
         raise ValueError(
             f"privacy.sanitised needs plaintext votes, not {collection} ones: it is computed from histograms, and a"
             " lying party behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it"
@@ -117,7 +118,7 @@ def check_votes(mechanism: Mechanism, collection: CollectionMode) -> None:
     """Raise ValueError where votes that are collected in this way cannot feed the mechanism: hidden sums have Gaussian
     noise in them, and a mechanism that is not private asks for none."""
     steps = mechanism.steps(Towards.STUDENT)
-    if collection != "plaintext" and not (steps and all(step.law == "gaussian" for step in steps)):
+    if collection in MODES and not (steps and all(step.law == "gaussian" for step in steps)):
         raise ValueError(
             f"{mechanism.name} is drawn on exact counts, and {collection} votes have noise in their sums: collect them"
             " in plaintext, or choose gnmax, histogram, confident or interactive"

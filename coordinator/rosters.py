@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import Field
 
-from consilium.coordinator.collection.secure import check_digest, check_masked_sums
-from consilium.coordinator.collection.verified import check_verified_sums
+from consilium.coordinator.collection.secure import check_digest
+from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.run_state import shown
 from consilium.node.flower import fleet_scheme
@@ -29,19 +29,14 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.sums.roster import Roster, VerifiedRoster
-
-AnyRoster = Roster | VerifiedRoster
+from consilium.sums.roster import SumRoster
 
 
-def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
+def check_sums(config: FederationConfig, roster: SumRoster | None) -> None:
     """Raise ConfigError unless the sums of a federation over this roster can be computed; plaintext votes have none."""
-    match roster:
-        case Roster():
-            check_digest(config, roster)
-            check_masked_sums(config, roster)
-        case VerifiedRoster():
-            check_verified_sums(config, roster)
+    if roster is not None:
+        check_digest(config, roster)
+        WAYS[config.collection].check(config, roster)
 
 
 def least_together(federation: Federation, least_sum: int) -> int:
@@ -50,10 +45,10 @@ def least_together(federation: Federation, least_sum: int) -> int:
     return max(federation.minimum_parties, least_sum, math.ceil(needed / federation.teachers_per_party))
 
 
-def least_parties(federation: Federation, roster: Roster | None) -> int:
+def least_parties(federation: Federation, roster: SumRoster | None) -> int:
     """The federation's minimum; as many as a secure sum needs; and as many as can pass every threshold at all.
 
-    roster: of secure votes, None for plaintext ones.
+    roster: None for plaintext votes.
     """
     return least_together(federation, 0 if roster is None else roster.least)
 

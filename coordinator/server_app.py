@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from consilium.coordinator.collection.exchange import FlowerTransport, Transport
 from consilium.coordinator.collection.means import VoteKeys
-from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified import VerifiedKeys
+from consilium.coordinator.collection.ways import IDENTITY_FILE, ROSTER_FILE, SEALING_FILE, WAYS
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.door import Door
@@ -35,33 +34,28 @@ from consilium.protocol.files import replace_private, typed
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.pool import PoolTree
-from consilium.sums.roster import Roster, VerifiedRoster
+from consilium.sums.modes import load_roster
 
 app = ServerApp()
 
 
+READERS: Mapping[str, Callable[[CollectionMode, Path], Any]] = {
+    ROSTER_FILE: load_roster,
+    IDENTITY_FILE: lambda _, path: Identity.load(path),
+    SEALING_FILE: lambda _, path: SealingKey.load(path),
+}
+
+
 def keys_of(context: Context, collection: CollectionMode) -> VoteKeys:
     """Roster and keys from the files that the run config names. Raises ConfigError."""
-    match collection:
-        case "plaintext":
-            return PLAINTEXT
-        case "verified":
-            roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
-            return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))
-        case _:
-            roster, identity = _key_files(context, "roster-file", "identity-file")
-            return SecureKeys(Roster.load(roster), Identity.load(identity))
-
-
-def _key_files(context: Context, *keys: str) -> list[Path]:
-    names = [str(context.run_config.get(key) or "") for key in keys]
-    if not all(names):
-        missing = [key for key, name in zip(keys, names, strict=True) if not name]
+    way = WAYS[collection]
+    paths = {key: str(context.run_config.get(key) or "") for key in way.files}
+    if missing := [key for key, path in paths.items() if not path]:
         raise ConfigError(
             f"run_config has no {' or '.join(missing)}",
-            f"All but plaintext votes need {', '.join(keys)}; see docs/flower.md",
+            f"{collection} votes need {', '.join(way.files)}; see docs/flower.md",
         )
-    return [Path(name) for name in names]
+    return way.keys(*(READERS[key](collection, Path(path)) for key, path in paths.items()))
 
 
 def pool_tree(context: Context) -> PoolTree | None:

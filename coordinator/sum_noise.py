@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import PartyNoise
 from consilium.accounting.target import round_up
+from consilium.protocol.messages import CollectionMode
 
 BY_MASKED_PARTIES, BY_TWO_AGGREGATORS = 2 / 3, 1 / 2
 """Share of a mechanism's variance that the sure givers add: of two thirds of the parties, who are sure to be in a sum,
 all parties then make up the whole; of two aggregators each adds half."""
+PARTS: Mapping[CollectionMode, float] = {"secure": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 LEAST_TOP_UP = 4.0
 """Variance. Less would be so fine that the sum is no discrete Gaussian up to rounding."""
 
@@ -34,7 +38,7 @@ class SumNoise:
     more than ceil(1 / part) shares' worth, and one top-up, the law is compared with one discrete Gaussian: `slack`.
 
     sigma: of the mechanism, on one count. part: see above. shares: givers that are sure to be honest and in a sum.
-    colluders: givers whose noise does not count.
+    colluders: givers whose noise does not count. topped_up: False for a check, which has its own noise on top.
 
     >>> noise = SumNoise(112.1, BY_MASKED_PARTIES, 139, 0)
     >>> noise.drawn, round(noise.top_up(139), 1), round(noise.top_up(207), 1), noise.slack < 1e-18
@@ -47,11 +51,12 @@ class SumNoise:
     part: float
     shares: int
     colluders: int = 0
+    topped_up: bool = True
 
     @property
     def drawn(self) -> PartyNoise:
         """What the givers are asked to add."""
-        return PartyNoise(round_up(math.sqrt(self.part) * self.sigma), self.shares)
+        return _drawn(self)
 
     @property
     def is_too_fine(self) -> bool:
@@ -74,7 +79,7 @@ class SumNoise:
 
     def top_up(self, givers: int) -> float:
         """Sigma of what the coordinator adds to a sum to which so many have given; 0.0 for nothing."""
-        missing = self.sigma**2 - max(0, givers - self.colluders) * self._share
+        missing = self.sigma**2 - max(0, givers - self.colluders) * self._share if self.topped_up else 0.0
         return math.sqrt(max(missing, LEAST_TOP_UP)) if missing > 0 else 0.0
 
     def total(self, givers: int) -> float:
@@ -97,3 +102,8 @@ class SumNoise:
             for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
+
+
+@lru_cache(maxsize=8)  # asked for at each sum
+def _drawn(noise: SumNoise) -> PartyNoise:
+    return PartyNoise(round_up(math.sqrt(noise.part) * noise.sigma), noise.shares)

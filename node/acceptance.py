@@ -33,7 +33,16 @@ from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import Format, show
 from consilium.protocol.schema import Schema
-from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
+from consilium.report.disclosure import (
+    ALWAYS,
+    Bound,
+    Disclosure,
+    ReleaseKind,
+    epsilon_text,
+    in_plain_words,
+    out_of,
+    surest_guess,
+)
 
 P = TypeVar("P", bound=Frozen)
 YES, COLUMNS, NEW_PATIENTS = "yes", "columns", "new_patients"
@@ -370,16 +379,11 @@ def guarantees(
     for its own unit, of what is released, and of the sums that nodes see."""
     by = f"at delta {privacy.delta:g} for a {privacy.unit}"
     words = in_plain_words(student, privacy.delta, privacy.unit, neighbouring)
-    noisy = f"epsilon at most {epsilon_text(nodes)} {by}"
-    towards = {"the student": f"epsilon at most {epsilon_text(student)} {by}. {words}"}
-    if collection == "plaintext":
-        return {**towards, "the coordinator": "none: it learns every vote"}
-    towards["the coordinator"] = noisy
-    if collection == "verified":
-        towards["the second aggregator"] = noisy
-    # of masked sums a party knows its own part of the noise
-    others = max(student, nodes) if collection == "secure" else student
-    return {**towards, "other parties": f"epsilon at most {epsilon_text(others)} {by}"}
+    epsilons = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: max(student, nodes)}
+    at_most = {bound: f"epsilon at most {epsilon_text(epsilon)} {by}" for bound, epsilon in epsilons.items()}
+    at_most[Bound.TRUSTED] = "none: it learns every vote"
+    towards = {seer.who: at_most[seer.bound] for seer in Disclosure(ReleaseKind.COUNTS, collection).audiences()}
+    return {**towards, "the student": f"{towards['the student']}. {words}"}
 
 
 def _line(

@@ -33,31 +33,13 @@ from consilium.protocol.messages import (
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums import errors
-from consilium.sums.errors import AggregatorsDisagree, BadLink, SecAggError, SumTooLarge
-from consilium.sums.secure.messages import REQUESTS
-from consilium.sums.verified.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
+from consilium.sums.errors import SecAggError
+from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
 ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 SQLITE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-RULES: dict[type[errors.SecAggError], Rule] = {
-    errors.RosterMismatch: Rule.ROSTER_MISMATCH,
-    errors.UnsafeSession: Rule.UNSAFE_SESSION,
-    errors.OverflowRisk: Rule.OVERFLOW_RISK,
-    errors.BadSignature: Rule.BAD_SIGNATURE,
-    errors.BadKey: Rule.BAD_KEY,
-    errors.InconsistentView: Rule.INCONSISTENT_VIEW,
-    errors.Replay: Rule.REPLAY,
-    errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
-    errors.StageOrder: Rule.STAGE_ORDER,
-    errors.ThresholdNotMet: Rule.THRESHOLD,
-    SumTooLarge: Rule.OVERFLOW_RISK,
-    BadLink: Rule.BAD_SIGNATURE,
-    AggregatorsDisagree: Rule.INCONSISTENT_VIEW,
-}
-"""The rule that the coordinator learns of an error; the text stays in the node's log."""
 
 
 def storage_failed(error: BaseException | None) -> bool:
@@ -91,18 +73,12 @@ def home_folder(context: Context) -> Path:
     raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
 
 
-def refusal_of(error: errors.SecAggError) -> Refusal:
-    """What travels instead of the error: the rule, and the counts or the party at fault that it names."""
+def refusal_of(error: SecAggError) -> Refusal:
+    """What travels instead of the error: the rule, and the party at fault that it names."""
     # some errors name the coordinator or several: those are no party's name
     named = getattr(error, "party", None)
     known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
-    counts = error if isinstance(error, errors.AlreadyAnswered) else None
-    return Refusal(
-        rule=RULES.get(type(error), Rule.INTERNAL),
-        limit=counts.limit if counts else None,
-        requested=counts.requested if counts else None,
-        party=named if known else None,
-    )
+    return Refusal(rule=error.TOLD_AS, party=named if known else None)
 
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
@@ -132,13 +108,12 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
             return Refusal(rule=Rule.INTERNAL)
 
 
-TO_AGGREGATORS: tuple[str, ...] = (AggregatorRequest.kind, OpenRequest.kind, LinkRequest.kind)
+TO_AGGREGATORS: tuple[str, ...] = tuple(request.kind for mode in MODES.values() for request in mode.second)
 TO_PARTIES: tuple[str, ...] = (
     HelloRequest.kind,
     TrainRequest.kind,
     VoteRequest.kind,
-    UploadRequest.kind,
-    *(request.kind for request in REQUESTS.values()),
+    *(request.kind for request in ANSWERS),
 )
 
 

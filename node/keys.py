@@ -28,12 +28,10 @@ from consilium.node.kit import THE_COORDINATOR, KeyKind, Kit, a_node
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import read_private, unreadable, write_private
-from consilium.protocol.identity import Identity, SealingKey, digest, frame, verify
+from consilium.protocol.identity import Identity, SealingKey, digest, frame, is_low_order, is_sound_key, verify
 from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import BadKey
-from consilium.sums.roster import PublicKey, SumRoster, is_sound_key
+from consilium.sums.roster import PublicKey, SumRoster
 
 _ALGORITHM = ec.ECDSA(hashes.SHA384())
 
@@ -284,10 +282,8 @@ def read_enrolment(path: Path, name: str, kind: KeyKind = "party") -> Enrolment:
 
 
 def _check_sealing(key: str, path: Path) -> None:
-    try:
-        check_order(bytes.fromhex(key), "an aggregator")
-    except BadKey:
-        raise ConfigError(f"{path}: sealing is a key of low order: anyone could open what is sealed", AGAIN) from None
+    if is_low_order(bytes.fromhex(key)):
+        raise ConfigError(f"{path}: sealing is a key of low order: anyone could open what is sealed", AGAIN)
 
 
 def _signed(name: str, identity: str, node: str, sealing: str) -> tuple[bytes, ...]:

@@ -6,13 +6,20 @@ Alone in this room it uses accounting, for the two kinds of nodes that count wha
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from pydantic import Field, model_validator
 
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import event_from_json
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.messages import MOST_TEACHERS, PartyName, Terms
 from consilium.protocol.models import Frozen
@@ -104,6 +111,48 @@ class NodePolicy(Frozen):
         """Raise Refused (SIMULATION) for a federation without privacy that nobody allowed."""
         if terms.simulation and not self.allow_simulation:
             raise Refused(Rule.SIMULATION)
+
+
+def epsilon(promises: Iterable[str], policy: NodePolicy, *, rough: bool = False) -> float:
+    """Worst-case epsilon of all these promises (as in `Terms`) together at the policy's delta, in the policy's own unit
+    and relation; 0 for none, inf where there is none.
+
+    In whatever unit the coordinator states its promise, the node asks what it means for what it has to protect. The
+    least of the bounds that the coordinator takes the least of.
+
+    rough: as if histograms left whole, which is more and takes no time.
+    """
+    return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
+
+
+@lru_cache(maxsize=32)  # the same for many simulated parties, and for a node's every message
+def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool) -> float:
+    events = [event for text in promises for event in events_of(text)]
+    in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
+    if not in_own_unit:
+        return 0.0
+    try:
+        if rough:
+            return as_histograms(in_own_unit, delta)
+        try:
+            return worst_case(in_own_unit, delta).epsilon
+        except AccountingError:  # federations with different audiences have no common composition but that of curves
+            total = np.zeros(len(DEFAULT_ORDERS))
+            for event in in_own_unit:
+                total += event.worst_case_rdp(DEFAULT_ORDERS)
+            return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
+    except AccountingError:
+        return math.inf  # noise for which nothing is proved
+
+
+def check_within(promises: Sequence[str], policy: NodePolicy) -> None:
+    """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
+    takes no time is asked first."""
+    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
+        return
+    total = epsilon(promises, policy)
+    if total > policy.most_epsilon:
+        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
 
 
 P = TypeVar("P", bound=NodePolicy)

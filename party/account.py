@@ -12,12 +12,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from consilium.node.answering import pool_of
+from consilium.node.limits import check_within, epsilon
 from consilium.party.home import Policy
-from consilium.party.promise import Promise, check_within, epsilon, promise_of
+from consilium.party.promise import Promise, promise_of
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 
 class Past(NamedTuple):
@@ -82,7 +84,7 @@ class Account:
         queries must last. Of plaintext votes it is left out alone, and answers as many as it likes.
         """
         promise, past = promise_of(terms), self.past(terms.federation)
-        if terms.collection != "plaintext" and past.elsewhere + promise.queries > policy.most_queries:
+        if terms.collection in MODES and past.elsewhere + promise.queries > policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=past.elsewhere + promise.queries)
         check_within((*past.promises, terms.promise), policy)
 
@@ -115,9 +117,11 @@ class Account:
         policy: Policy,
         round: int,
         position: LedgerPosition,
+        *,
         start: str = "",
+        again: bool = False,
     ) -> None:
-        """Count the queries that were not counted before, or refuse the whole request.
+        """Count the queries, or refuse the whole request.
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In round 2 the queries are some of those of round 1: they count against the federation's cap on
@@ -127,10 +131,13 @@ class Account:
         ----------
         ids : query ids, hex, all different.
         position : where the ledger stands, which is noted. start : token of the coordinator's start, where it says so.
+        again : all count that counted before in this round, too: what leaves is another sum of the same votes, with
+            other noise.
 
         Raises
         ------
-        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
+        Refused : the policy's limit on queries or epsilon, or the federation's own cap (QUERY_BUDGET), would be passed;
+            a query twice;
             or the promise is not the one that was given before. (SECOND_COORDINATOR) : another coordinator has
             enrolled the party since. And as `check_position`.
         """
@@ -146,11 +153,13 @@ class Account:
             new = further = queries
             for answered_in, together in self.store.answers_of(teachers):
                 answered = _separate(together)
-                further = further - answered
-                new = new - answered if answered_in == round else new
+                if not again or answered_in < round:
+                    further = further - answered
+                if not again and answered_in == round:
+                    new = new - answered
             here = self.store.answered_in(federation, round) + len(new)
             if here > most:
-                raise Refused(Rule.PROMISE, limit=most, requested=here)
+                raise Refused(Rule.QUERY_BUDGET, limit=most, requested=here)
             if further and (ever := self.store.answered() + len(further)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
             check_within((*self.store.other_promises(federation), promise), policy)

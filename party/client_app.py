@@ -21,14 +21,7 @@ from consilium.party.node import PartyNode
 from consilium.party.store import LastAnswer
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
-from consilium.sums.secure.messages import (
-    AdvertiseRequest,
-    ConsistencyRequest,
-    MaskedRequest,
-    ShareRequest,
-    UnmaskRequest,
-)
-from consilium.sums.verified.wire import UploadRequest
+from consilium.sums.modes import ANSWERS as TO_SUMS
 
 log = logging.getLogger("consilium.party")
 _opened: dict[Path, tuple[object, PartyNode]] = {}
@@ -81,12 +74,7 @@ ANSWERS: Mapping[type[WireModel], str] = {
     HelloRequest: "hello",
     TrainRequest: "train",
     VoteRequest: "vote",
-    AdvertiseRequest: "secure.advertise",
-    ShareRequest: "secure.share",
-    MaskedRequest: "secure.masked",
-    ConsistencyRequest: "secure.consistency",
-    UnmaskRequest: "secure.unmask",
-    UploadRequest: "verified.upload",
+    **dict.fromkeys(TO_SUMS, "hidden"),
 }
 party = AnsweringNode("party", _open, ANSWERS, TO_AGGREGATORS, log, _note)
 app = party.app()

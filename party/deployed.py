@@ -29,13 +29,12 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, No
 from consilium.protocol.messages import HelloRequest, Terms, TrainRequest, VoteRequest
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.report.disclosure import epsilon_text
+from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
-from consilium.sums.secure.messages import MaskedRequest, UnmaskRequest
-from consilium.sums.verified.wire import UploadRequest
 
 POLICY = "policy in policy.toml"
 HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind
-VOTES = (VoteRequest.kind, MaskedRequest.kind, UnmaskRequest.kind, UploadRequest.kind)
+VOTES = (VoteRequest.kind, *(mode.votes.kind for mode in MODES.values()))
 """Requests with whose answer votes leave, in plaintext or as part of a sum."""
 
 

@@ -19,10 +19,10 @@ from consilium.node.acceptance import (
     shown,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import events_of
+from consilium.node.limits import epsilon, events_of
 from consilium.party.account import Account
 from consilium.party.home import LIMITS, Home, Policy
-from consilium.party.promise import epsilon, promise_of
+from consilium.party.promise import promise_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run

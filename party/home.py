@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, get_args
 
 from pydantic import Field, model_validator
 
@@ -33,9 +32,8 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.roster import Roster, SumRoster, VerifiedRoster, load_roster
-
-R = TypeVar("R", bound=SumRoster)
+from consilium.sums.modes import MODES, load_roster
+from consilium.sums.roster import SumRoster
 
 
 class Policy(NodePolicy):
@@ -56,16 +54,9 @@ class Policy(NodePolicy):
     collection: CollectionMode = "secure"
 
 
-ALLOWED_VOTES: Mapping[CollectionMode, frozenset[CollectionMode]] = {
-    "plaintext": frozenset(get_args(CollectionMode)),
-    "secure": frozenset({"secure"}),
-    "verified": frozenset({"verified"}),
-}
-"""By `Policy.collection`, the ways in which votes may be collected."""
-
-
 def _less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
-    return collection not in ALLOWED_VOTES[than]
+    """Whether a policy that names `than` forbids this one; hidden sums stand for themselves alone."""
+    return than in MODES and collection != than
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -150,7 +141,7 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     if terms.teachers > policy.most_teachers:
         raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=terms.teachers)
-    if terms.collection not in ALLOWED_VOTES[policy.collection]:
+    if _less_secret(terms.collection, policy.collection):
         detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
         raise Refused(Rule.VOTES, detail=detail)
     pool_of(terms)
@@ -176,7 +167,7 @@ class PartySettings:
     rules: DataRules = field(default_factory=DataRules)
     teacher: TeacherKind | None = None
     identity: Identity | None = None
-    roster: Roster | VerifiedRoster | None = None
+    roster: SumRoster | None = None
     noise_seed: int | None = None
     pinned: Terms | None = None
 
@@ -218,12 +209,8 @@ class Home:
         """The party's signing key."""
         return Identity.load(self.folder / self.file.identity)
 
-    def roster(self, kind: type[R]) -> R:
-        """The party's own copy of the roster."""
-        return kind.load(self.folder / self.file.roster)
-
-    def roster_for(self, collection: CollectionMode) -> Roster | VerifiedRoster | None:
-        """The same for votes that are collected so; None for plaintext votes."""
+    def roster_for(self, collection: CollectionMode) -> SumRoster | None:
+        """The party's own copy of the roster for votes that are collected so; None for plaintext votes."""
         return load_roster(collection, self.folder / self.file.roster)
 
     def inheritance(self) -> Inheritance:
@@ -252,12 +239,10 @@ class Home:
             pinned=pinned,
         )
 
-    def _own_roster(self) -> Roster | VerifiedRoster | None:
+    def _own_roster(self) -> SumRoster | None:
         """Of whatever votes, where no terms say of which."""
         path = self.folder / self.file.roster
-        if not path.exists():
-            return None
-        return self.roster(VerifiedRoster if "helper" in read_table(path) else Roster)
+        return load_roster(read_table(path).get("collection", ""), path) if path.exists() else None
 
     def rows(self) -> FileRows:
         """The party's rows."""

@@ -14,16 +14,15 @@ from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.account import Account, Agreed
-from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes, check_own_roster
+from consilium.party.hidden_votes import PartyVoter, check_own_roster
 from consilium.party.home import PartySettings, check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
 from consilium.party.voting import Lot, TeacherSet, check_reference, checked_queries, query_inputs, votes_of_teachers
-from consilium.protocol.choices import counted, packed
+from consilium.protocol.choices import packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.messages import (
-    VOTE_DTYPE,
     HelloReply,
     HelloRequest,
     LedgerPosition,
@@ -32,6 +31,7 @@ from consilium.protocol.messages import (
     TrainRequest,
     VoteReply,
     VoteRequest,
+    WireModel,
 )
 from consilium.protocol.pool import proves
 from consilium.protocol.queries import QUERY_DTYPE
@@ -39,6 +39,8 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.versions import program_versions
 from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
+from consilium.sums.modes import ANSWERS, MODES
+from consilium.sums.voter import QuerySet
 
 log = logging.getLogger("consilium.party")
 
@@ -61,7 +63,6 @@ class PartyNode:
         """
         check_protocol(request.protocol_version)
         self._check_terms(request.terms)
-        check_own_roster(self.settings, request.terms)
         seen = self.account.enrol(request, self.settings.policy)
         program = program_versions()
         if request.program != program:
@@ -130,20 +131,19 @@ class PartyNode:
             passed, or the request is malformed.
         """
         agreed = self.agreed(request.federation)
-        if agreed.terms.collection != "plaintext":
+        if agreed.terms.collection in MODES:
             detail = f"plaintext votes asked in a federation of {agreed.terms.collection} ones"
             raise Refused(Rule.VOTES, detail=detail)
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
-        votes = self._charged(query_set, agreed, 1, request.position, request.start)
+        votes = self.charged(query_set, agreed, 1, request.position, start=request.start)
         choices = packed(votes, len(agreed.terms.classes))
         return VoteReply(party=self.settings.name, query_set=request.query_set, choices=choices)
 
-    def charged_votes(self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition) -> np.ndarray:
-        """Votes uint16 (queries, classes), after they were charged. Secret. Raises as `_charged`."""
-        votes = self._charged(query_set, agreed, round, position)
-        return counted(votes.T, len(agreed.terms.classes)).astype(VOTE_DTYPE)
+    def hidden(self, request: WireModel) -> WireModel:
+        """The answer to a request of the federation's hidden sums, whichever protocol it is of. Raises as that does."""
+        return ANSWERS[type(request)](PartyVoter(self), request)
 
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""
@@ -162,11 +162,20 @@ class PartyNode:
         check_terms(self.settings.policy, terms)
         check_pinned(self.settings.pinned, terms)
         check_promised_unit(terms, self.settings.rules)
+        check_own_roster(self.settings, terms)
 
-    def _charged(
-        self, query_set: QuerySet, agreed: Agreed, round: int, position: LedgerPosition, start: str = ""
+    def charged(
+        self,
+        query_set: QuerySet,
+        agreed: Agreed,
+        round: int,
+        position: LedgerPosition,
+        *,
+        start: str = "",
+        again: bool = False,
     ) -> np.ndarray:
-        """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
+        """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret. round to
+        again: see `Account.charge`.
 
         Raises
         ------
@@ -180,23 +189,13 @@ class PartyNode:
         queries, ids = checked_queries(query_set.queries, query_set.query_set, len(trained.schema.features))
         if agreed.pool is not None and not proves(agreed.pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-        self.account.charge(agreed, trained.digest, ids, policy, round, position, start)
+        self.account.charge(agreed, trained.digest, ids, policy, round, position, start=start, again=again)
         inputs = query_inputs(trained.schema, queries, query_set.query_set)
         votes = votes_of_teachers(trained, inputs, Lot(self.settings.name, federation, ids))
         if silent := unanswered(trained.teachers):
             why = ", ".join(sorted(silent))
             log.warning("[teacher] teachers had no answer of their own to %d questions: %s", silent.total(), why)
         return votes
-
-    @property
-    def secure(self) -> SecureVotes:
-        """The stages of secure votes."""
-        return SecureVotes(self)
-
-    @property
-    def verified(self) -> VerifiedVotes:
-        """The one stage of verified votes."""
-        return VerifiedVotes(self)
 
 
 @lru_cache(maxsize=4)  # many simulated parties are asked the same

@@ -7,23 +7,17 @@ digit. Any list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
-from consilium.accounting.target import as_histograms, worst_case
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
-from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 
 @dataclass(frozen=True)
@@ -53,13 +47,13 @@ class Promise:
         """Most queries that may be asked."""
         return self.release.queries_in(1)
 
-    def most(self, phase: int) -> int:
-        """Queries that may be asked for the release in phase 1, or screened ones once more in phase 2."""
-        return self.release.queries_in(phase)
+    def most(self, round: int) -> int:
+        """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
+        return self.release.queries_in(round)
 
-    def noise(self, phase: int) -> PartyNoise | None:
-        """Noise of the parties that the release charges in this phase; None where it charges none."""
-        return self.release.party_noise(phase)
+    def noise(self, round: int) -> PartyNoise | None:
+        """Noise of the parties that the release charges in this round; None where it charges none."""
+        return self.release.party_noise(round)
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
@@ -77,9 +71,10 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
     by_parties = release.mechanism.noise_by_parties
     if by_parties and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
-    if by_parties != (collection != "plaintext"):
+    if by_parties != (collection in MODES):
         raise Refused(Rule.PROMISE, detail=f"a {release.mechanism.name} release is no release of {collection} votes")
-    if collection == "verified" and (noise := release.party_noise(1)) is not None and noise.shares != 1:
+    whole = by_parties and MODES[collection].aggregators
+    if whole and (noise := release.party_noise(1)) is not None and noise.shares != 1:
         raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
     if release.noise is not Noise.DISCRETE or (by_parties and release.towards is not Towards.COORDINATOR):
         raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
@@ -94,38 +89,6 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promi
 def promise_of(terms: Terms) -> Promise:
     """The promise of these terms. Raises Refused as `parse_promise`."""
     return parse_promise(terms.promise, terms.collection, terms.teachers)
-
-
-def epsilon(promises: Iterable[str], policy: Policy, *, rough: bool = False) -> float:
-    """Worst-case epsilon of all these promises (as in `Terms`) together at the policy's delta, in the policy's own unit
-    and relation; 0 for none, inf where there is none.
-
-    In whatever unit the coordinator states its promise, the party asks what it means for what it has to protect. The
-    least of the bounds that the coordinator takes the least of.
-
-    rough: as if histograms left whole, which is more and takes no time.
-    """
-    return _epsilon(tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
-
-
-@lru_cache(maxsize=32)  # of all that decides it: the same for many simulated parties, and for a party's every message
-def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool) -> float:
-    events = [event for text in promises for event in events_of(text)]
-    in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
-    if not in_own_unit:
-        return 0.0
-    try:
-        if rough:
-            return as_histograms(in_own_unit, delta)
-        try:
-            return worst_case(in_own_unit, delta).epsilon
-        except AccountingError:  # federations with different audiences have no common composition but that of curves
-            total = np.zeros(len(DEFAULT_ORDERS))
-            for event in in_own_unit:
-                total += event.worst_case_rdp(DEFAULT_ORDERS)
-            return rdp_to_epsilon(total, DEFAULT_ORDERS, delta).epsilon
-    except AccountingError:
-        return math.inf  # noise for which nothing is proved
 
 
 def check_unit(unit: Unit, rules: DataRules) -> None:
@@ -143,13 +106,3 @@ def check_promised_unit(terms: Terms, rules: DataRules) -> None:
     """The same for the promise of these terms. Raises Refused as `party.promise.parse_promise`, too."""
     for event in promise_of(terms).events:
         check_unit(event.unit, rules)
-
-
-def check_within(promises: Sequence[str], policy: Policy) -> None:
-    """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
-    takes no time is asked first."""
-    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
-        return
-    total = epsilon(promises, policy)
-    if total > policy.most_epsilon:
-        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))

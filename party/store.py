@@ -26,6 +26,7 @@ from consilium.party.voting import TeacherSet
 from consilium.protocol.files import check_format
 from consilium.protocol.inheritance import Inheritance
 from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.modes import MODES
 
 FORMAT = 1
 SECRET_BYTES = 32
@@ -39,12 +40,7 @@ TABLES = (
     "secret (secret BLOB NOT NULL)",
     "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
     " late INTEGER NOT NULL)",
-    "sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL, rounds INTEGER NOT NULL,"
-    " state TEXT NOT NULL, started REAL NOT NULL, descriptor BLOB NOT NULL, memory BLOB)",
-    "replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, stage))",
-    "released (query BLOB PRIMARY KEY, rounds INTEGER NOT NULL)",
-    "uploads (sid TEXT PRIMARY KEY, query_set TEXT NOT NULL, round INTEGER NOT NULL, started REAL NOT NULL,"
-    " request BLOB NOT NULL, upload BLOB)",
+    *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
 (`protocol.inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from consilium.protocol.errors import ConfigError
@@ -139,6 +139,31 @@ def verify(public: bytes, signature: bytes, label: str, *parts: bytes) -> bool:
     return True
 
 
+_PRIME = 2**255 - 19
+_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL_ORDER = {0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8}
+"""The y of the points of order 1, 2, 4 and 8 of edwards25519."""
+
+
+def is_sound_key(key: str) -> bool:
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign.
+
+    >>> is_sound_key("58" + 31 * "66"), is_sound_key(32 * "00"), is_sound_key(32 * "ff")
+    (True, False, False)
+    """
+    y = int.from_bytes(bytes.fromhex(key), "little") & ~(1 << 255)
+    return y < _PRIME and y not in _SMALL_ORDER
+
+
+def is_low_order(public: bytes) -> bool:
+    """Whether an X25519 public key, 32 bytes, gives a secret that all know, whatever the other key (RFC 7748, 6.1)."""
+    try:
+        X25519PrivateKey.from_private_bytes(bytes(32)).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return True
+    return False
+
+
 class SealingKey:
     """An aggregator's own X25519 key. Its repr shows the public half only."""
 
@@ -184,6 +209,11 @@ class SealingKey:
     def private(self) -> bytes:
         """32 bytes, for the protocol."""
         return self._key.private_bytes_raw()
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret shared with the owner of this X25519 public key, 32 bytes. Raises ValueError where that is of low
+        order: the secret would be zero, known to all (RFC 7748, section 6.1)."""
+        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
 
     def __repr__(self) -> str:
         return f"SealingKey(public={self.public.hex()})"

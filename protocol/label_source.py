@@ -86,13 +86,15 @@ class Unanswered:
         >>> Unanswered().words
         'nothing was used up'
         >>> Unanswered(4, ("ward-a", "ward-b")).words
-        '4 questions were put to ward-a, ward-b and not answered: asking them again uses up nothing more'
+        '4 questions were put to ward-a, ward-b and not answered: asking the same again uses up nothing more, unless a \
+secure sum has to begin anew'
         """
         if not self.queries:
             return "nothing was used up"
         whom = ", ".join(self.parties) or "parties"
         number = "1 question was" if self.queries == 1 else f"{self.queries} questions were"
-        return f"{number} put to {whom} and not answered: asking them again uses up nothing more"
+        again = "asking the same again uses up nothing more, unless a secure sum has to begin anew"
+        return f"{number} put to {whom} and not answered: {again}"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class Rule(StrEnum):
     MOST_QUERIES = "most-queries"
     MOST_EPSILON = "most-epsilon"
     PROMISE = "promise"
+    QUERY_BUDGET = "query-budget"  # as many were charged here as the federation may ask
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
     VOTES = "votes"
@@ -102,6 +103,9 @@ CURES: Mapping[Rule, str] = {
     Rule.MOST_QUERIES: f"{_ALLOW} (without a kit: policy.most_queries), or the party stays out",
     Rule.MOST_EPSILON: f"{_ALLOW} (without a kit: policy.most_epsilon, over all federations), or the party stays out",
     Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
+    Rule.QUERY_BUDGET: "This party has charged all queries that the federation may ask. A sum that fails once votes"
+    " have left is charged all the same, and again when it is asked again. For more, plan a new federation with a"
+    " larger query_budget",
     Rule.MOST_TEACHERS: f"{_ALLOW} (without a kit: policy.most_teachers), or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
     Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",

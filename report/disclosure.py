@@ -204,17 +204,17 @@ class Disclosure:
     def noise_in_sums(self) -> bool:
         """Whether nobody sees votes, and one epsilon is promised to the student, another to the nodes that see noisy
         sums."""
-        return self.collection != "plaintext"
+        return self.towards_coordinator is SeenVotes.NOISY_SUMS
 
     @property
     def towards_coordinator(self) -> SeenVotes:
         """What the coordinator sees of the votes."""
-        return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.VOTES
+        return _WAYS[self.collection].seen
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
         released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
-        of_party = Bound.LARGER if self.collection == "secure" else Bound.STUDENT  # it knows its own part of the noise
+        way = _WAYS[self.collection]
         rows = [
             Audience("the student", SeenVotes.NOTHING, released, Bound.STUDENT),
             Audience(
@@ -227,7 +227,7 @@ class Disclosure:
                 f"the other {parties}",
                 SeenVotes.NOTHING,
                 "which public rows are asked, and what the public sees",
-                of_party,
+                way.of_parties,
             ),
             Audience(
                 "the coordinator",
@@ -237,7 +237,7 @@ class Disclosure:
                 coordinating=True,
             ),
         ]
-        if self.collection == "verified":
+        if way.second:
             rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), Bound.NODES))
         return tuple(rows)
 
@@ -249,13 +249,13 @@ class Disclosure:
         """
         if not self.noise_in_sums:
             return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
-        second = " and the second aggregator" if self.collection == "verified" else ""
+        second = " and the second aggregator" if _WAYS[self.collection].second else ""
         whom = f"the coordinator{second}"
         return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
-        return _COLLECTED[self.collection]
+        return _WAYS[self.collection].words
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
@@ -281,20 +281,46 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
-_COLLECTED: Mapping[CollectionMode, str] = {
-    "plaintext": "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise."
-    " There is no epsilon towards the coordinator; it has to be trusted with the votes.",
-    "secure": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The coordinator saw the noisy sums, and added noise of its own before anything was released."
-    " What it saw has an epsilon of its own, that of the nodes. It holds towards the student and the public too if the"
-    " coordinator leaves its noise out. Towards the other parties, who know their own part of the noise, the larger of"
-    " both holds.",
-    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
-    " other. They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
-    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The"
-    " coordinator saw the noisy sums. What it saw has an epsilon of its own, that of the nodes. It holds towards the"
-    " second aggregator too, which knows its own part of the noise, and towards the student and the public if the"
-    " coordinator leaves its noise out.",
+@dataclass(frozen=True)
+class _Way:
+    """seen: by the coordinator. of_parties: whose epsilon holds towards the other parties. second: there is a second
+    aggregator. words: see `Disclosure.how_collected`."""
+
+    seen: SeenVotes
+    of_parties: Bound
+    second: bool
+    words: str
+
+
+_WAYS: Mapping[CollectionMode, _Way] = {
+    "plaintext": _Way(
+        SeenVotes.VOTES,
+        Bound.STUDENT,
+        False,
+        "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise. There is no"
+        " epsilon towards the coordinator; it has to be trusted with the votes.",
+    ),
+    "secure": _Way(
+        SeenVotes.NOISY_SUMS,
+        Bound.LARGER,  # each party knows its own part of the noise
+        False,
+        "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes, or an exact"
+        " sum. The coordinator saw the noisy sums, and added noise of its own before anything was released. What it saw"
+        " has an epsilon of its own, that of the nodes. It holds towards the student and the public too if the"
+        " coordinator leaves its noise out. Towards the other parties, who know their own part of the noise, the larger"
+        " of both holds.",
+    ),
+    "verified": _Way(
+        SeenVotes.NOISY_SUMS,
+        Bound.STUDENT,
+        True,
+        "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other."
+        " They checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to"
+        " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The"
+        " coordinator saw the noisy sums. What it saw has an epsilon of its own, that of the nodes. It holds towards"
+        " the second aggregator too, which knows its own part of the noise, and towards the student and the public if"
+        " the coordinator leaves its noise out.",
+    ),
 }
 
 

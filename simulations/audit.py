@@ -52,7 +52,7 @@ def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
     if recorded is not None:
         check(f"{SUMMARY}: epsilon", lambda: _summary(run))
         check(f"{REPORT_DATA}: epsilon", lambda: _report(run, recorded))
-        if recorded.config.collection == "plaintext":
+        if recorded.config.record_votes:
             check("private/votes-*.npz: votes of the evidence", lambda: _votes(run.files, recorded))
     return run
 

@@ -20,12 +20,7 @@ from consilium.protocol.queries import canonical_queries, draw_reference, query_
 from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
-from consilium.simulations.population.parties import (
-    SimulatedAggregators,
-    SimulatedIdentities,
-    simulated_keys,
-    teachers_named,
-)
+from consilium.simulations.population.parties import SimulatedKeys, simulated_keys, teachers_named
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.student.pool import Pool
@@ -142,7 +137,7 @@ class Case:
             self._made[name] = make()
         return self._made[name]
 
-    def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
+    def identities(self) -> SimulatedKeys | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
         return simulated_keys(self.scenario.federation, self.parties, self.seed)
 

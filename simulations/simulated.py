@@ -19,8 +19,8 @@ from consilium.party.node import PartyNode
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import SimulatedAggregators, identity_of, own_teachers
-from consilium.sums.roster import Roster, VerifiedRoster
+from consilium.simulations.population.parties import identity_of, own_teachers
+from consilium.sums.roster import SumRoster
 
 FILE = "population.pickle"
 
@@ -46,7 +46,7 @@ class Population:
     policy: Policy
     patients_known: bool
     seed: int
-    roster: Roster | VerifiedRoster | None
+    roster: SumRoster | None
     noise_seed: int | None
     aggregator: Path | None = None
 
@@ -74,7 +74,7 @@ class Population:
             allow_simulation=True,
         )
         aggregator = None
-        if work is not None and isinstance(identities, SimulatedAggregators):
+        if work is not None and identities is not None and identities.roster.second is not None:
             aggregator = work / "aggregator"
             identities.write_second(aggregator, _settings_of_second(case))
         return cls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import ClassVar
 
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Rule
@@ -23,194 +24,172 @@ def named(parties: Iterable[str]) -> str:
 
 
 class SecAggError(ConsiliumError):
-    """Base of all errors of secure aggregation."""
+    """Base of all errors of hidden sums. what: in words. cure: what to do, where a class does not say it itself.
+
+    TOLD_AS: what the coordinator learns of it from a node; the text stays in the node's log.
+    """
 
     exit_code = 11
     meaning = "secure aggregation"
+    CURE: ClassVar[str] = ""
+    TOLD_AS: ClassVar[Rule] = Rule.INTERNAL
+
+    def __init__(self, what: str, cure: str = "") -> None:
+        super().__init__(what, cure or self.CURE)
 
 
 class RosterMismatch(SecAggError):
     """The session names another roster than the one this node holds, or the node is not in its own roster."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "Compare roster files of all nodes: `sha256` of the canonical roster must agree")
+    CURE = "Compare roster files of all nodes: `sha256` of the canonical roster must agree"
+    TOLD_AS = Rule.ROSTER_MISMATCH
 
 
 class UnsafeSession(SecAggError):
-    """A session whose terms the roster does not allow: too little noise per party."""
+    """A session whose terms the roster does not allow: too little noise per party, or a query that stands twice."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "Change the terms of the session; this node gives nothing under these")
+    CURE = "Change the terms of the session; this node gives nothing under these"
+    TOLD_AS = Rule.UNSAFE_SESSION
 
 
-class BadSignature(SecAggError):
+class OverflowRisk(SecAggError):
+    """The largest sum and nine standard deviations of its noise do not fit into the numbers of the protocol."""
+
+    CURE = "Use fewer parties or teachers, or less noise"
+    TOLD_AS = Rule.OVERFLOW_RISK
+
+    def __init__(self, reach: float, limit: int) -> None:
+        self.reach, self.limit = reach, limit
+        super().__init__(f"sums may reach {reach:.6g} with their noise, the most is {limit}")
+
+
+class _OfParty(SecAggError):
+    """party: at fault, or "the coordinator", "the second aggregator"."""
+
+    def __init__(self, party: str, what: str, cure: str = "") -> None:
+        self.party = party
+        super().__init__(what, cure)
+
+
+class BadSignature(_OfParty):
     """A signature does not verify under the key that the roster pins for this party."""
 
+    CURE = "Check that its key is the one in the roster"
+    TOLD_AS = Rule.BAD_SIGNATURE
+
     def __init__(self, party: str, message: str) -> None:
-        self.party = party
-        super().__init__(
-            f"signature of {party} on its {message} does not verify", "Check that its key is the one in the roster"
-        )
+        super().__init__(party, f"signature of {party} on its {message} does not verify")
 
 
-class BadKey(SecAggError):
+class BadKey(_OfParty):
     """A key of this session is of low order, or is used twice."""
 
+    CURE = "Start a new session without this party and ask its operator"
+    TOLD_AS = Rule.BAD_KEY
+
     def __init__(self, party: str, message: str) -> None:
-        self.party = party
-        super().__init__(
-            f"session key of {party} {message}", "Start a new session without this party and ask its operator"
-        )
+        super().__init__(party, f"session key of {party} {message}")
+
+
+class BadShare(_OfParty):
+    """What was dealt for this party's secret, or given of it, is false.
+
+    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where nobody can
+    tell.
+    """
+
+    def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
+        self.parties = tuple(parties)
+        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
+        super().__init__(party, f"share of {party}: {message}", f"Start a new session {advice}")
 
 
 class InconsistentView(SecAggError):
     """The coordinator tells this party something that cannot be, or something else than before."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "The party gives nothing more here; start a new session and examine the coordinator")
+    CURE = "The party gives nothing more here; start a new session and examine the coordinator"
+    TOLD_AS = Rule.INCONSISTENT_VIEW
 
 
 class Replay(SecAggError):
     """A session id that this party knows with other terms, or a query that stands twice in one set."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "Start a new session, with each query once")
-
-
-class AlreadyAnswered(SecAggError):
-    """Queries of a sum that this node has given its part of. `limit` of the `requested` queries can still be asked."""
-
-    def __init__(self, answered: int, requested: int) -> None:
-        self.limit, self.requested = requested - answered, requested
-        super().__init__(
-            f"{answered} of {requested} queries are in a sum that this node gave its part of",
-            "Ask the others; a query is answered once, whoever was in its sum",
-        )
+    CURE = "Start a new session, with each query once"
+    TOLD_AS = Rule.REPLAY
 
 
 class StageOrder(SecAggError):
     """A stage that is not the next one, or a session that is unknown or over."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "Go on with the stage that is due, or start a new session")
-
-
-class BadShare(SecAggError):
-    """Too few shares of this party's secret are good.
-
-    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where shares
-    given in the last stage do not fit and nobody can tell whose.
-    """
-
-    def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
-        self.party, self.parties = party, tuple(parties)
-        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
-        super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
+    CURE = "Go on with the stage that is due, or start a new session"
+    TOLD_AS = Rule.STAGE_ORDER
 
 
 class ThresholdNotMet(SecAggError):
     """Too few parties are left after a stage. Nothing is computed from what is there."""
 
+    CURE = "Wait until they are back: a deployed student asks again by itself"
+    TOLD_AS = Rule.THRESHOLD
+
     def __init__(self, stage: str, have: int, need: int, missing: Iterable[str]) -> None:
         self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
-        super().__init__(
-            f"stage {stage}: {have} parties are left, {need} are needed; missing: {named(self.missing) or 'none'}",
-            "Wait until they are back: a deployed student asks again by itself",
-        )
-
-
-class OverflowRisk(SecAggError):
-    """The largest sum and nine standard deviations of its noise do not fit into the ring."""
-
-    def __init__(self, reach: float, limit: int) -> None:
-        self.reach, self.limit = reach, limit
-        super().__init__(
-            f"sums may reach {reach:.6g} with their noise, the ring holds less than {limit}",
-            "Use the larger ring, fewer teachers or less noise",
-        )
+        absent = named(self.missing) or "none"
+        super().__init__(f"stage {stage}: {have} parties are left, {need} are needed; missing: {absent}")
 
 
 class VoteFault(StrEnum):
-    """Why a party is left out, by name, before anything is summed."""
+    """Why a party is left out, by name, before anything is summed: what a reader is told after its name."""
 
-    UNKNOWN = "unknown"
-    MALFORMED = "malformed"
-    OTHER_SESSION = "other-session"
-    OTHER_PARTY = "other-party"
-    SIGNATURE = "signature"
-    TWICE = "twice"
-    COMMITMENT = "commitment"
-    NOT_FOR_US = "not-for-us"
-    FALSE_VOTES = "false-votes"
-
-
-FAULTS: dict[VoteFault, str] = {
-    VoteFault.UNKNOWN: "is not in the roster",
-    VoteFault.MALFORMED: "sent what has not the form of an upload of this session",
-    VoteFault.OTHER_SESSION: "sent an upload of another session",
-    VoteFault.OTHER_PARTY: "sent an upload in another party's name",
-    VoteFault.SIGNATURE: "sent an upload that its key in the roster has not signed",
-    VoteFault.TWICE: "sent two uploads in one session; the first counts",
-    VoteFault.COMMITMENT: "is bound to other shares than it sent",
-    VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
-    VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
-}
-"""What a reader is told after the party's name."""
+    UNKNOWN = "is not in the roster"
+    MALFORMED = "sent what has not the form of an upload of this session"
+    OTHER_SESSION = "sent an upload of another session"
+    OTHER_PARTY = "sent an upload in another party's name"
+    SIGNATURE = "sent an upload that its key in the roster has not signed"
+    TWICE = "sent two uploads in one session; the first counts"
+    COMMITMENT = "is bound to other shares than it sent"
+    NOT_FOR_US = "sealed a part that the helper cannot open"
+    FALSE_VOTES = "sent votes that are none, or has no proof that they are"
 
 
-class VerifiedError(SecAggError):
-    """Base of all errors of verified votes."""
-
-
-class NotVotes(VerifiedError):
+class NotVotes(SecAggError):
     """This party's own teachers gave no votes: nothing is sent."""
 
+    CURE = "Correct its teachers; nothing was sent"
+
     def __init__(self, message: str) -> None:
-        super().__init__(f"votes of this party {message}", "Correct its teachers; nothing was sent")
+        super().__init__(f"votes of this party {message}")
 
 
-class SumTooLarge(VerifiedError):
-    """Sums of so many votes, with the aggregators' noise, do not fit into half of the field."""
-
-    def __init__(self, reach: float, limit: int) -> None:
-        self.reach, self.limit = reach, limit
-        super().__init__(
-            f"sums may reach {reach:.0f} with their noise, the most is {limit}",
-            "Use fewer teachers or parties, or less noise",
-        )
-
-
-class BadLink(VerifiedError):
+class BadLink(SecAggError):
     """A message between the aggregators is not by the other one, not of this session, or altered."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
+    CURE = "Send it again; if it stays so, compare rosters and keys of the two aggregators"
+    TOLD_AS = Rule.BAD_SIGNATURE
 
 
-class AggregatorsDisagree(VerifiedError):
+class AggregatorsDisagree(SecAggError):
     """The two aggregators do not take the same parties for accepted. Nothing is given.
 
     at_fault: "the second aggregator", where what it says is disproved by what it shows; empty where nobody can tell.
     """
 
+    CURE = "Start a new session; if it stays so, one of the two does not run this program"
+    TOLD_AS = Rule.INCONSISTENT_VIEW
+
     def __init__(self, parties: Iterable[str], at_fault: str = "") -> None:
         self.parties, self.at_fault = tuple(parties), at_fault
-        super().__init__(
-            f"the aggregators disagree about {named(self.parties)}" + (f": {at_fault} is at fault" if at_fault else ""),
-            f"Telephone whoever runs {at_fault}: it does not run this program"
-            if at_fault
-            else "Start a new session; if it stays so, one of the two does not run this program",
-        )
+        fault = f": {at_fault} is at fault" if at_fault else ""
+        cure = f"Telephone whoever runs {at_fault}: it does not run this program" if at_fault else ""
+        super().__init__(f"the aggregators disagree about {named(self.parties)}{fault}", cure)
 
 
 class AggregatorAway(SecAggError):
     """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
 
+    CURE = "Start it, or telephone whoever runs it, and ask again; nothing was used up"
+
     def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"the second aggregator does not answer: {reason}",
-            "Start it, or telephone whoever runs it, and ask again; nothing was used up",
-        )
+        super().__init__(f"the second aggregator does not answer: {reason}")
 
 
 class AggregatorWentBack(AggregatorAway):

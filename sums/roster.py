@@ -13,10 +13,10 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.identity import is_low_order, is_sound_key
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import BadKey, RosterMismatch
+from consilium.sums.errors import RosterMismatch
 
 MOST_PARTIES = 1000
 """Parties of one roster of sums under masks."""
@@ -25,22 +25,6 @@ MOST_VOTERS = 1_000_000
 fits into half of the larger field."""
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-_PRIME = 2**255 - 19
-_ORDER_8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
-_SMALL_ORDER = {0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8}
-"""The y of the points of order 1, 2, 4 and 8 of edwards25519."""
-
-
-def is_sound_key(key: str) -> bool:
-    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign.
-
-    >>> is_sound_key("58" + 31 * "66"), is_sound_key(32 * "00"), is_sound_key(32 * "ff")
-    (True, False, False)
-    """
-    y = int.from_bytes(bytes.fromhex(key), "little") & ~(1 << 255)
-    return y < _PRIME and y not in _SMALL_ORDER
 
 
 class RosterEntry(Strict):
@@ -77,6 +61,7 @@ class SumRoster(Derived, Strict):
     parties that must be in a sum."""
 
     version: Literal[1] = 1
+    collection: CollectionMode
     parties: tuple[RosterEntry, ...]
     c: int = Field(ge=0)
     least: int = Field(ge=2)
@@ -98,13 +83,18 @@ class SumRoster(Derived, Strict):
         return self
 
     def _other_keys(self) -> list[str]:
-        """Ed25519 keys of nodes that are no parties, hex."""
+        """Ed25519 keys of nodes that are no parties, hex; the coordinator's first."""
+        raise NotImplementedError
+
+    @classmethod
+    def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
+        """Fields for the keys of nodes that are no parties. See `build`."""
         raise NotImplementedError
 
     @property
     def coordinator_key(self) -> bytes:
         """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
-        raise NotImplementedError
+        return bytes.fromhex(self._other_keys()[0])
 
     @property
     def second(self) -> AggregatorEntry | None:
@@ -137,12 +127,36 @@ class SumRoster(Derived, Strict):
             raise ConfigError(f"{path}: {cls._faults(error)}", "Correct the roster at all nodes") from None
 
     @classmethod
-    def _make(cls, identities: Mapping[str, str], colluders: int, least: int | None, **keys: Any) -> Self:
-        """Raises ConfigError unless it is a safe roster."""
+    def build(
+        cls,
+        identities: Mapping[str, str],
+        coordinator: str,
+        colluders: int = 0,
+        least: int | None = None,
+        *,
+        sealing: str = "",
+        second: AggregatorEntry | None = None,
+    ) -> Self:
+        """A roster.
+
+        Parameters
+        ----------
+        identities : public key (hex) by party name; the order is kept.
+        coordinator : hex; by which it signs.
+        colluders : parties assumed to work with the coordinator, or with one of two aggregators.
+        least : parties in a sum; None: the least that is safe.
+        sealing, second : the coordinator's X25519 key of its link to a second aggregator, hex, and that node's keys;
+            left out where there is none.
+
+        Raises
+        ------
+        ConfigError : no safe roster of these exists.
+        """
         parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
         least = least_sum(len(parties), colluders) if least is None else least
         try:
-            return cls(**{"parties": parties, "c": colluders, "least": least, **keys})
+            others = cls._entries(coordinator, sealing, second)
+            return cls(**{"parties": parties, "c": colluders, "least": least, **others})
         except ValidationError as error:
             raise ConfigError(
                 f"roster: {cls._faults(error)}", "Enrol more parties, or assume fewer colluders"
@@ -198,6 +212,7 @@ def _parsed(kind: type[R], content: bytes) -> R:
 class Roster(SumRoster):
     """The roster of sums under masks."""
 
+    collection: Literal["secure"] = "secure"
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]
     coordinator_pk: PublicKey
 
@@ -220,29 +235,9 @@ class Roster(SumRoster):
     def _other_keys(self) -> list[str]:
         return [self.coordinator_pk]
 
-    @property
-    def coordinator_key(self) -> bytes:
-        """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
-        return bytes.fromhex(self.coordinator_pk)
-
     @classmethod
-    def build(
-        cls, identities: Mapping[str, str], coordinator_pk: str, colluders: int = 0, least: int | None = None
-    ) -> Roster:
-        """A roster.
-
-        Parameters
-        ----------
-        identities : public key (hex) by party name; the order is kept.
-        coordinator_pk : hex.
-        colluders : parties assumed to work with the coordinator.
-        least : parties in a sum; None: the least that is safe.
-
-        Raises
-        ------
-        ConfigError : no safe roster of these parties exists.
-        """
-        return cls._make(identities, colluders, least, coordinator_pk=coordinator_pk)
+    def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
+        return {"coordinator_pk": coordinator}
 
 
 class VerifiedRoster(SumRoster):
@@ -251,6 +246,7 @@ class VerifiedRoster(SumRoster):
     No shares are dealt among parties, so there is no threshold to rebuild anything, and a roster can be long.
     """
 
+    collection: Literal["verified"] = "verified"
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
     leader: AggregatorEntry
     helper: AggregatorEntry
@@ -259,13 +255,8 @@ class VerifiedRoster(SumRoster):
     def _is_safe(self) -> Self:
         if self.leader.x25519_pk == self.helper.x25519_pk:
             raise ValueError("two nodes have one key")
-        for entry in (self.leader, self.helper):
-            try:
-                check_order(bytes.fromhex(entry.x25519_pk), "an aggregator")
-            except BadKey:
-                raise ValueError(
-                    "an aggregator's X25519 key is of low order: anyone could be the other end of its link"
-                ) from None
+        if any(is_low_order(bytes.fromhex(entry.x25519_pk)) for entry in (self.leader, self.helper)):
+            raise ValueError("an aggregator's X25519 key is of low order: anyone could be the other end of its link")
         return self
 
     def _other_keys(self) -> list[str]:
@@ -273,36 +264,14 @@ class VerifiedRoster(SumRoster):
 
     @property
     def second(self) -> AggregatorEntry:
+        """See `SumRoster`."""
         return self.helper
 
-    @property
-    def coordinator_key(self) -> bytes:
-        """The Ed25519 key by which the coordinator, which is the leader, signs terms, 32 bytes."""
-        return bytes.fromhex(self.leader.ed25519_pk)
-
     @classmethod
-    def build(
-        cls,
-        identities: Mapping[str, str],
-        leader: AggregatorEntry,
-        helper: AggregatorEntry,
-        colluders: int = 0,
-        least: int | None = None,
-    ) -> VerifiedRoster:
-        """A roster; as many must be in a sum as under masks, unless it is stated. See `Roster.build`.
-
-        Raises
-        ------
-        ConfigError : no safe roster of these parties exists.
-        """
-        return cls._make(identities, colluders, least, leader=leader, helper=helper)
-
-
-ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {"secure": Roster, "verified": VerifiedRoster}
-"""By how votes are collected; plaintext ones have none."""
-
-
-def load_roster(collection: CollectionMode, path: Path) -> Roster | VerifiedRoster | None:
-    """The roster in a file, for votes that are collected so; None for plaintext votes. Raises ConfigError."""
-    kind = ROSTERS.get(collection)
-    return None if kind is None else kind.load(path)
+    def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
+        if second is None:
+            raise ConfigError(
+                "verified votes have no second aggregator any more",
+                "Add one: consilium provision add --kind aggregator",
+            )
+        return {"leader": AggregatorEntry(ed25519_pk=coordinator, x25519_pk=sealing), "helper": second}

@@ -1,4 +1,4 @@
-"""The terms of one sum, signed by the coordinator: what masks and two aggregators have in common of them.
+"""What the coordinator signs before hidden sums: terms of a session, and of each sum in it.
 
 CTX, their hash, enters every signature, commitment, key derivation and seal: what was made for another session, other
 queries or another roster fits nowhere in this one, and parties with different terms cannot take part in one sum.
@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
-from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, LedgerPosition
+from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_TEACHERS, CollectionMode, LedgerPosition
 from consilium.protocol.models import Derived, Strict
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
@@ -25,6 +25,7 @@ from consilium.sums.roster import SumRoster
 
 SID_BYTES = 16
 LIFETIME = 24 * 3600
+"""Seconds for which a party remembers what it needs of a session."""
 MOST_SIGMA = 1e9
 TAIL = 9.0
 """Standard deviations that must fit: beyond them lies less than 1e-18 of a Gaussian."""
@@ -37,64 +38,29 @@ Sigma = Annotated[float, Field(gt=0, le=MOST_SIGMA, allow_inf_nan=False)]
 class SessionTerms(Derived, Strict):
     """Terms of one session.
 
-    sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH, hash of
-    the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
-    phase: 1, or 2 for fresh noise on queries that a first phase has screened.
-    sigma: standard deviation of the noise on one count that each who adds noise adds, or that all their shares together
-    are; there is no sum without.
+    sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
+    collection: ClassVar[CollectionMode]
     SIGNED_AS: ClassVar[str]
 
-    version: Literal[2] = 2
+    version: Literal[1] = 1
     sid: SessionId
     federation: Hash
     roster: Hash
-    query_set: Hash
-    queries: int = Field(ge=1, le=10_000_000)
-    classes: int = Field(ge=2, le=MOST_CLASSES)
-    teachers: int = Field(ge=1, le=MOST_TEACHERS)
-    phase: Literal[1, 2] = 1
-    sigma: Sigma
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
 
     @classmethod
     def create(
-        cls,
-        roster: SumRoster,
-        federation: str,
-        queries: np.ndarray,
-        classes: int,
-        teachers: int,
-        *,
-        position: LedgerPosition = NO_LEDGER,
-        **others: Any,
+        cls, roster: SumRoster, federation: str, *, position: LedgerPosition = NO_LEDGER, sid: str = "", **others: Any
     ) -> Self:
-        """Terms of a new session with a fresh sid, checked against the roster.
-
-        queries: canonical float32 (queries, features) (`protocol.queries.canonical_queries`). others: fields of
-        this kind of terms.
-
-        Raises
-        ------
-        UnsafeSession : a query stands twice. Others : see `check`.
-        """
-        if len(set(query_ids(queries))) < len(queries):
-            raise UnsafeSession("a query stands twice in the set: it would be answered twice")
-        terms = cls(
-            sid=secrets.token_hex(SID_BYTES),
-            federation=federation,
-            roster=roster.digest,
-            query_set=query_set_hash(queries),
-            queries=len(queries),
-            classes=classes,
-            teachers=teachers,
-            **position.model_dump(),
-            **others,
-        )
+        """Terms checked against the roster. sid: of the session that they are of; empty for a new one. others: fields
+        of this kind of terms. Raises as `check`."""
+        sid = sid or secrets.token_hex(SID_BYTES)
+        terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
         terms.check(roster)
         return terms
 
@@ -135,19 +101,9 @@ class SessionTerms(Derived, Strict):
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
 
     @property
-    def noise(self) -> tuple[float, int]:
-        """sigma, and in how many shares it is."""
-        raise NotImplementedError
-
-    @property
     def position(self) -> LedgerPosition:
         """Where the coordinator's ledger stands."""
         return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(queries, classes)."""
-        return self.queries, self.classes
 
     @property
     def sid_bytes(self) -> bytes:
@@ -166,3 +122,45 @@ class SessionTerms(Derived, Strict):
     def sign(self, coordinator: Identity) -> bytes:
         """The coordinator's signature, 64 bytes."""
         return coordinator.sign(self.SIGNED_AS, self.canonical())
+
+
+class SumTerms(SessionTerms):
+    """Terms of one sum.
+
+    round: 1, or 2 for fresh noise on queries that a first sum has screened. query_set: QH, hash of the ordered queries.
+    queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
+    sigma: standard deviation of the noise on one count that each who adds noise adds, or that all their shares together
+    are; there is no sum without.
+    """
+
+    round: Literal[1, 2] = 1
+    query_set: Hash
+    queries: int = Field(ge=1, le=10_000_000)
+    classes: int = Field(ge=2, le=MOST_CLASSES)
+    teachers: int = Field(ge=1, le=MOST_TEACHERS)
+    sigma: Sigma
+
+    @classmethod
+    def of_queries(
+        cls, roster: SumRoster, federation: str, queries: np.ndarray, classes: int, teachers: int, **others: Any
+    ) -> Self:
+        """Terms of a sum on canonical queries float32 (queries, features) (`protocol.queries.canonical_queries`).
+
+        Raises
+        ------
+        UnsafeSession : a query stands twice. Others : see `create`.
+        """
+        if len(set(query_ids(queries))) < len(queries):
+            raise UnsafeSession("a query stands twice in the set: it would be answered twice")
+        asked = {"query_set": query_set_hash(queries), "queries": len(queries), "classes": classes}
+        return cls.create(roster, federation, **asked, teachers=teachers, **others)
+
+    @property
+    def noise(self) -> tuple[float, int]:
+        """sigma, and in how many shares it is."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, classes)."""
+        return self.queries, self.classes

@@ -41,22 +41,18 @@ from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
+from consilium.sums.modes import ANSWERS
 from consilium.sums.roster import Roster
-from consilium.sums.secure import messages
 from consilium.sums.terms import NO_LEDGER
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")
-REQUESTS = {model.kind: model for model in (HelloRequest, TrainRequest, VoteRequest, *messages.REQUESTS.values())}
+REQUESTS = {model.kind: model for model in (HelloRequest, TrainRequest, VoteRequest, *ANSWERS)}
 ACTIONS: dict[str, Callable[[PartyNode, Any], WireModel]] = {
     "query.hello": PartyNode.hello,
     "train.teacher": PartyNode.train,
     "query.vote": PartyNode.vote,
-    "query.sa_advertise": lambda node, request: node.secure.advertise(request),
-    "query.sa_share": lambda node, request: node.secure.share(request),
-    "query.sa_masked": lambda node, request: node.secure.masked(request),
-    "query.sa_consistency": lambda node, request: node.secure.consistency(request),
-    "query.sa_unmask": lambda node, request: node.secure.unmask(request),
+    **{request.kind: PartyNode.hidden for request in ANSWERS},
 }
 
 Fault = Callable[[RecordDict], "RecordDict | Failure"]
@@ -165,7 +161,7 @@ class StillLedger:
     def position(self) -> LedgerPosition:
         return NO_LEDGER
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None:
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
         self.voted.append((len(query_ids), list(parties)))
 
 

@@ -20,9 +20,9 @@ from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
+from consilium.node.limits import epsilon
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.home import Policy
-from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode

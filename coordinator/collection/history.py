@@ -13,14 +13,11 @@ import numpy as np
 
 from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Member, Transport
-from consilium.coordinator.collection.means import Standing
-from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
+from consilium.coordinator.collection.means import Collecting
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import SessionTerms
+from consilium.sums.terms import SumTerms
 
 HISTORY = "history.json"
 
@@ -71,7 +68,7 @@ def _unusable(path: Path, fault: str) -> ConfigError:
     return ConfigError(f"{path} {fault}", "Restore it. Without it parties that lied are asked again")
 
 
-Terms = TypeVar("Terms", bound=SessionTerms)
+Terms = TypeVar("Terms", bound=SumTerms)
 
 
 class SumCollector:
@@ -84,18 +81,9 @@ class SumCollector:
     SUFFIX: ClassVar[str]
     _history: History
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        members: list[Member],
-        roster: SumRoster,
-        folder: Path,
-        standing: Standing,
-        log: EventLog,
-    ) -> None:
-        self._transport, self._config, self._members, self._roster = transport, config, members, roster
-        self._folder, self._standing, self._log = folder, standing, log
+    def __init__(self, means: Collecting, roster: SumRoster) -> None:
+        self._transport, self._config, self._members = means.transport, means.config, means.members
+        self._folder, self._standing, self._log, self._roster = means.sessions, means.standing, means.log, roster
         self._finished: list[Callable[[], object]] = []
 
     def settle(self) -> None:
@@ -124,13 +112,13 @@ class SumCollector:
 
     def _new_terms(self, kind: type[Terms], queries: Queries, **others: object) -> Terms:
         """Of a new session on these queries. others: fields of this kind of terms."""
-        return kind.create(
+        return kind.of_queries(
             self._roster,
             self._config.digest(),
             queries.rows,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
             position=self._standing.position(),
-            phase=queries.round,
+            round=queries.round,
             **others,
         )

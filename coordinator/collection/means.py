@@ -9,11 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Greeting, SeenPositions
-from consilium.coordinator.collection.base import Collector
+from consilium.coordinator.collection.admission import Greeting, Latecomers, SeenPositions
+from consilium.coordinator.collection.base import Collector, Counts, Queries
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.pool import HASH_BYTES, PoolTree
 from consilium.protocol.queries import query_ids
@@ -24,7 +25,7 @@ class AskedLedger(Protocol):
 
     def position(self) -> LedgerPosition: ...
 
-    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str]) -> None: ...
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str) -> None: ...
 
 
 class Standing:
@@ -53,9 +54,10 @@ class Standing:
             return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
         return self.pool.prove(query_ids(queries))
 
-    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
-        """These parties are about to be asked for votes on these canonical queries; durable when this returns."""
-        self._ledger.voted_on(query_ids(queries), parties)
+    def voting(self, queries: np.ndarray, parties: Sequence[str], session: str = "") -> None:
+        """These parties are about to be asked for votes on these canonical queries; durable when this returns.
+        session: where parties charge the same queries in each session anew."""
+        self._ledger.voted_on(query_ids(queries), parties, session)
 
     def begin(self) -> None:
         """A sum begins: nothing has been asked for it yet."""
@@ -105,3 +107,27 @@ class VoteKeys(Protocol):
     def collector(self, means: Collecting) -> Collector:
         """What collects votes."""
         ...
+
+
+@dataclass(frozen=True)
+class NotedCollector:
+    """A `Collector` in whose next sum are the parties that came since the last, and of whose parties it is written down
+    at which position of the ledger they were asked."""
+
+    collector: Collector
+    late: Latecomers | None
+    members: list[Member]
+    standing: Standing
+
+    def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
+        """See `Collector`."""
+        if self.late is not None:
+            self.late.join(self.members)
+        self.standing.begin()
+        counts = self.collector.collect(queries, sigma, progress)
+        self.standing.voted(counts.parties)
+        return counts
+
+    def settle(self) -> None:
+        """See `Collector`."""
+        self.collector.settle()

@@ -22,6 +22,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import VoteReply, VoteRequest
 from consilium.protocol.refusals import Refused
+from consilium.sums.modes import MODES
 
 WIDEST = 8
 """Bytes of a number of any type: of a mistaken type a reply is still named; what has more bytes is not looked into."""
@@ -35,7 +36,7 @@ class PlaintextVotes:
 
     def check(self, config: FederationConfig) -> None:
         """See `VoteKeys`."""
-        if config.collection != "plaintext":
+        if config.collection in MODES:
             raise ConfigError(f"{config.collection} votes need a roster and the coordinator's key", "Name their files")
 
     def check_reachable(self, means: Collecting) -> None:

@@ -1,8 +1,9 @@
 """Collection of secure votes: the sessions of `sums.secure` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: parties help to unmask a sum on a query once. Who was found to lie is
-on disk as well (`history.json`), so that it is not asked again.
+crashed in between goes on with the same session: a new one would be charged to the parties again. A mechanism of two
+rounds has both sums in one session. Who was found to lie is on disk as well (`history.json`), so that it is not asked
+again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from consilium.coordinator.collection.base import Counts, Queries
-from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
+from consilium.coordinator.collection.exchange import Failure, Steps, exchange, tell_left_out
 from consilium.coordinator.collection.history import SumCollector
-from consilium.coordinator.collection.means import Collecting, Standing
+from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
@@ -26,9 +24,9 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
-from consilium.sums.secure.machine import Aggregation, SecureSum, StageReport, drive
-from consilium.sums.secure.messages import REPLIES, MaskedRequest, SecAggMessage, Stage
-from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.secure.coordinator import SecureSession, SecureSum, StageReport, State, drive
+from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
+from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
@@ -65,9 +63,7 @@ class SecureKeys:
 
     def collector(self, means: Collecting) -> SecureCollector:
         """See `VoteKeys`."""
-        return SecureCollector(
-            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log
-        )
+        return SecureCollector(means, self)
 
 
 def check_digest(config: FederationConfig, roster: SumRoster) -> None:
@@ -102,34 +98,16 @@ def believed(accusers: Mapping[str, Collection[str]], colluders: int) -> list[st
     return [name for name, names in accusers.items() if len(names) >= colluders + 2]
 
 
-def can_be_unmasked(summed: int, over: int, least: int) -> bool:
-    """Whether a session of which shares were asked for can still come to its end: enough parties remember it. over: of
-    those that are summed, for whom it is over. least: t.
-
-    >>> can_be_unmasked(9, 2, 7), can_be_unmasked(9, 3, 7)
-    (True, False)
-    """
-    return summed - over >= least
-
-
 class SecureCollector(SumCollector):
     """The `Collector` of secure votes; see `SumCollector`."""
 
     SUFFIX = ".session"
 
-    def __init__(
-        self,
-        transport: Transport,
-        config: FederationConfig,
-        members: list[Member],
-        keys: SecureKeys,
-        folder: Path,
-        standing: Standing,
-        log: EventLog,
-    ) -> None:
-        keys.check(config)
-        super().__init__(transport, config, members, keys.roster, folder, standing, log)
+    def __init__(self, means: Collecting, keys: SecureKeys) -> None:
+        keys.check(means.config)
+        super().__init__(means, keys.roster)
         self._keys = keys
+        self._last: tuple[SecureSession, Path] | None = None
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
@@ -137,33 +115,44 @@ class SecureCollector(SumCollector):
     def collect(self, queries: Queries, sigma: float, progress: Progress = no_progress) -> Counts:
         """The sum over those who were there to the end, with the parties' noise in it.
 
+        A session on disk goes on where a coordinator stopped. One that cannot come to its end is lost, and a new one
+        begun; but where masked vectors are there, which were paid for, it is kept as long as enough of its parties
+        remember it.
+
         Raises
         ------
-        ThresholdNotMet, BadShare : there is no sum. Unless it was unmasked, the same queries can
-            be asked again.
+        ThresholdNotMet, BadShare : there is no sum; the same queries can be asked again.
         """
         path = self._begin(queries)
         self._finished.append(lambda: path.unlink(missing_ok=True))
-        if path.exists():
-            done = self._resume(path, queries.rows, progress)
-            if done is not None:
-                return self._counts(done.sums, done.survivors, sigma)
-        proof, sessions = self._standing.proof(queries.rows), 0
-        while True:
-            noise = self._giver_noise(sigma)
-            terms = self._new_terms(MaskedTerms, queries, sigma=noise.sigma, noise_shares=noise.shares)
-            roster, signer = self._keys.roster, self._keys.signer
-            machine = Aggregation.begin(roster, signer, terms, queries.rows, self._invited(), proof)
+        session = self._resumed(path, queries)
+        resumed = session is not None
+        if session is None and self._last is not None and self._last[0].has(queries.round, queries.hash):
+            session, path = self._last
+        for left in reversed(range(MOST_SESSIONS)):
+            session = session or self._new_session(queries)
             try:
-                result = self._run(machine, path, progress)
+                result = self._play(session, path, queries, sigma, progress)
                 return self._counts(result.sums, result.survivors, sigma)
             except SecAggError as error:
-                if not self._leave_out(error):
+                named, paid = self._leave_out(error), session.state.stage in (Stage.CONSISTENCY, Stage.UNMASK)
+                if resumed:
+                    remember = {*session.summed} - self._over
+                    if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
+                        raise
+                    self._log.write("session-lost", reason=type(error).__name__)
+                elif paid or not named or left == 0:
                     raise
-                path.unlink(missing_ok=True)  # there is nothing to go on with
-                sessions += 1
-                if sessions == MOST_SESSIONS:
-                    raise
+                path.unlink(missing_ok=True)
+                session, resumed = None, False
+        raise AssertionError("the last session returns or raises")
+
+    def _new_session(self, queries: Queries) -> SecureSession:
+        """With keys and shares for the rounds that are left of the mechanism."""
+        rounds = tuple(range(queries.round, len(self._config.sum_noises) + 1))
+        roster, position = self._keys.roster, self._standing.position()
+        terms = KeyTerms.create(roster, self._config.digest(), position=position, rounds=rounds)
+        return SecureSession.begin(roster, self._keys.signer, terms, self._invited())
 
     @property
     def _nodes(self) -> dict[str, int]:
@@ -182,49 +171,54 @@ class SecureCollector(SumCollector):
                 self._log.write("excluded", party=name, reason=type(error).__name__)
         return bool(at_fault) and len(self._invited()) >= self._keys.roster.least
 
-    def _resume(self, path: Path, queries: np.ndarray, progress: Progress) -> SecureSum | None:
-        """Go on where a coordinator stopped; None if the session cannot be brought to its end.
-
-        A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
-        in any other session, so that this one is kept as long as enough of its parties remember it.
-        """
-        roster, machine = self._keys.roster, None
-        try:
-            machine = Aggregation.load(path, roster, self._keys.signer, queries, self._standing.proof(queries))
-            self._log.write("resumed-session", stage=str(machine.stage or "done"))
-            return self._run(machine, path, progress)
-        except (ThresholdNotMet, BadShare, ConfigError) as error:
-            if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
-                over = self._over & {roster.name(place) for place in machine.summed}
-                if can_be_unmasked(len(machine.summed), len(over), roster.t):
-                    raise
-            if isinstance(error, SecAggError):
-                self._leave_out(error)
-            self._log.write("session-lost", reason=type(error).__name__)
-            path.unlink(missing_ok=True)
+    def _resumed(self, path: Path, queries: Queries) -> SecureSession | None:
+        """The session of these queries that a coordinator left behind."""
+        if not path.exists():
             return None
+        try:
+            session = SecureSession(self._keys.roster, self._keys.signer, State.load(path))
+            if session.has(queries.round, queries.hash):
+                self._log.write("resumed-session", stage=str(session.state.stage or "done"))
+                return session
+            reason = "OtherQueries"
+        except (SecAggError, ConfigError) as error:
+            reason = type(error).__name__
+        self._log.write("session-lost", reason=reason)
+        path.unlink(missing_ok=True)
+        return None
 
-    def _run(self, machine: Aggregation, path: Path, progress: Progress) -> SecureSum:
+    def _play(
+        self, session: SecureSession, path: Path, queries: Queries, sigma: float, progress: Progress
+    ) -> SecureSum:
+        """The sum of these queries, from wherever the session is."""
+        self._last = session, path
+        if result := session.state.results.get(queries.round):
+            return result
+        terms, noise = session.state.sum, self._giver_noise(sigma)
+        if terms is None or session.can_ask(queries.round):
+            sid, shares = session.state.terms.sid, noise.shares
+            terms = self._new_terms(MaskedTerms, queries, sid=sid, sigma=noise.sigma, noise_shares=shares)
+        session.ask(terms, queries.rows, self._standing.proof(queries.rows))
+
         def report(stage: StageReport) -> None:
             self._tell_dropped(stage.stage, stage.dropped)
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
-            voters = {party: request for party, request in requests.items() if isinstance(request, MaskedRequest)}
-            if voters:
-                self._standing.voting(next(iter(voters.values())).queries, list(voters))
+            if stage is Stage.MASKED:
+                self._standing.voting(queries.rows, list(requests), session.terms.sid)
             return self._send(stage, requests, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}
         attempts = 0
         while True:
             try:
-                result = drive(machine, send, path=path, progress=report)
+                result = drive(session, send, path=path, progress=report)
                 if result.clipped.any():
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
             except ThresholdNotMet:
-                stage = machine.stage or Stage.UNMASK
-                self._tell_dropped(stage, machine.dropped.get(stage, {}))
+                stage = session.state.stage or Stage.UNMASK
+                self._tell_dropped(stage, session.state.dropped[stage])
                 self._check_accused()
                 attempts += 1
                 if attempts == ATTEMPTS:
@@ -256,7 +250,7 @@ class SecureCollector(SumCollector):
         for party, failure in self._failures.items():
             if failure.accused is not None:
                 self._accused.setdefault(failure.accused, set()).add(party)
-            if stage is Stage.UNMASK and failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
+            if failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
                 self._over.add(party)
         return {
             **{party: failure.reason for party, failure in self._failures.items()},

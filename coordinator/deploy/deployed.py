@@ -22,7 +22,7 @@ from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.report.before_run import before_run
-from consilium.sums.roster import load_roster
+from consilium.sums.modes import load_roster
 
 
 class CoordinatorKind(NodeKind):

@@ -13,7 +13,7 @@ from consilium.coordinator.deploy.runs import ROSTER, KitRun
 from consilium.coordinator.kit_runs import LEDGER, use_of_budget
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promise_in_words, promised
-from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
+from consilium.coordinator.rosters import NodeKeys, NodesFile, check_sums, least_together
 from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
 from consilium.node.flower import program
 from consilium.node.keys import ENROLMENT, held_keys
@@ -23,7 +23,8 @@ from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
-from consilium.sums.roster import load_roster
+from consilium.sums.modes import load_roster
+from consilium.sums.roster import SumRoster
 
 NEWEST = "Open the newest update that the operator sent into this kit"
 STUDENTS = TypeAdapter(dict[str, list[Hash]])
@@ -66,7 +67,7 @@ def label_port(kit: Kit) -> Check:
     return ("label port", lambda: check_port(place.label_port, place.listen, "label_port"))
 
 
-def roster_of(kit: Kit, run: KitRun) -> AnyRoster | None:
+def roster_of(kit: Kit, run: KitRun) -> SumRoster | None:
     """The roster that a run was begun with, or would be; None for plaintext votes. Raises ConfigError."""
     return load_roster(run.config.collection, run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
 
@@ -108,13 +109,13 @@ def _roster(kit: Kit, run: KitRun) -> str:
 
 
 def _second(kit: Kit, run: KitRun) -> str:
-    nodes = load(kit / "nodes.json", NodesFile)
-    if run.config.collection == "verified" and not nodes.aggregators:
+    nodes, roster = load(kit / "nodes.json", NodesFile), roster_of(kit, run)
+    if roster is not None and roster.second is not None and not nodes.aggregators:
         raise ConfigError(
             "nodes.json lets no second aggregator in: no vote could be checked",
             "Open the newest update of the operator",
         )
-    return check_second(kit, roster_of(kit, run))
+    return check_second(kit, roster)
 
 
 def _pool(kit: Kit, run: KitRun) -> str:

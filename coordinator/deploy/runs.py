@@ -30,12 +30,12 @@ from consilium.coordinator.kit_runs import (
     use_of_budget,
 )
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.rosters import AnyRoster
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
-from consilium.sums.roster import load_roster
+from consilium.sums.modes import load_roster
+from consilium.sums.roster import SumRoster
 
 CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
 
@@ -94,7 +94,7 @@ class KitRun:
             if ledger is not None:
                 ledger.close()
 
-    def roster(self) -> AnyRoster | None:
+    def roster(self) -> SumRoster | None:
         """The roster that it was begun with; None for plaintext votes. Raises ConfigError."""
         return load_roster(self.config.collection, self / ROSTER)
 

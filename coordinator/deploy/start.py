@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.collection.ways import IDENTITY_FILE, ROSTER_FILE, SEALING_FILE, WAYS
 from consilium.coordinator.deploy.ready import label_port, ports, set_up
 from consilium.coordinator.deploy.runs import (
     CLOSE,
@@ -125,13 +126,12 @@ def _tell_promise(kit: Kit, run: KitRun, tell: Tell) -> None:
 
 def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
     """The run configuration that the ServerApp gets: the files that the run began with, whatever the kit holds now."""
-    secure = run.config.collection != "plaintext"
+    files = {ROSTER_FILE: run / ROSTER, IDENTITY_FILE: kit / "identity.pem", SEALING_FILE: kit / SEALING}
+    needed = WAYS[run.config.collection].files
     return {
         "federation-file": str(run / FEDERATION),
         "run-dir": str(run.folder),
-        "roster-file": str(run / ROSTER) if secure else "",
-        "identity-file": str(kit / "identity.pem") if secure else "",
-        "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",
+        **{key: str(path) if key in needed else "" for key, path in files.items()},
         "public-file": str(kit.folder / "public.npy") if run.config.public else "",
         "kit": str(kit.folder),
     }

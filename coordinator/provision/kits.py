@@ -60,6 +60,7 @@ from consilium.protocol.queries import reference_text
 from consilium.protocol.tls import fingerprint
 from consilium.report.before_run import before_run
 from consilium.report.warnings import RunWarning
+from consilium.sums.modes import WITH_SECOND
 
 _LARGER = "; a party charges itself the larger"
 
@@ -125,7 +126,7 @@ def make(plan_file: Path, out: Path) -> Made:
             public=pool.terms if pool else None,
             reference=reference_text(read_reference(plan_file, plan, rows, pool)),
             coordinator_identity=coordinator.source.identity,
-            coordinator_sealing=coordinator.source.sealing if plan.federation.collection == "verified" else "",
+            coordinator_sealing=coordinator.source.sealing if plan.federation.collection in WITH_SECOND else "",
             aggregator=second_keys[second.name].second(second.name, second.port) if second else None,
             parties={party.name: keys[party.name].party(party.port) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},

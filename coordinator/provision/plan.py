@@ -27,6 +27,7 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
 from consilium.protocol.schema import Name, Range, Schema
+from consilium.sums.modes import WITH_SECOND
 
 LIMITS = frozenset({"policy", "limits", *COMMON})
 """What no operator's file says."""
@@ -207,18 +208,16 @@ class Plan(Frozen):
 
     @model_validator(mode="after")
     def _second_aggregator_where_there_is_one(self) -> Plan:
-        votes, needed = self.federation.collection, self.federation.collection == "verified"
+        votes, needed = self.federation.collection, self.federation.collection in WITH_SECOND
         if needed and self.aggregator is None:
             raise ValueError(
-                'federation.collection = "verified" needs a second aggregator: add the table [aggregator] with its'
-                " name, and"
-                " with keys, the NAME.enrol.json that `consilium node keys --kind aggregator` made there"
+                f'federation.collection = "{votes}" needs a second aggregator: add the table [aggregator] with its'
+                " name, and with keys, the NAME.enrol.json that `consilium node keys --kind aggregator` made there"
             )
         if self.aggregator is not None and not needed:
             raise ValueError(
                 f"{votes} votes have no second aggregator: remove the table [aggregator], or set"
-                " federation.collection ="
-                ' "verified"'
+                f' federation.collection = "{WITH_SECOND[0]}"'
             )
         if self.aggregator is not None and self.aggregator.name in {node.name for node in (*self.party, *self.student)}:
             raise ValueError(f"the aggregator has the name of another node, {self.aggregator.name}: choose another")

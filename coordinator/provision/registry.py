@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,19 +11,20 @@ from pydantic import Field
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
-from consilium.coordinator.rosters import AnyRoster, check_sums
+from consilium.coordinator.rosters import check_sums
 from consilium.node.keys import ENROLMENT, Enrolment, OwnKeys, read_enrolment
 from consilium.node.kit import THE_COORDINATOR, Coordinator, KeyKind, Port
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.inheritance import Inheritance, InheritedFederation
-from consilium.protocol.messages import CollectionMode, PartyName
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.schema import Schema
 from consilium.report.words import many
-from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
+from consilium.sums.modes import MODES, WITH_SECOND
+from consilium.sums.roster import AggregatorEntry, SumRoster
 
 OPERATOR, UPDATES, REGISTRY = "operator", "updates", "registry.json"
 
@@ -138,9 +139,19 @@ class Registry(Frozen):
         second = [] if self.aggregator is None else [(self.aggregator.name, self.aggregator.port)]
         return {name: record.port for name, record in self.parties.items()} | dict(second)
 
-    def roster(self) -> AnyRoster | None:
+    def roster(self) -> SumRoster | None:
         """The roster of the present parties; None for plaintext votes, which use none. Raises ConfigError."""
-        return BUILDERS[self.plan.federation.collection](self)
+        federation, second = self.plan.federation, self.aggregator
+        if federation.collection not in MODES:
+            return None
+        return MODES[federation.collection].roster.build(
+            {name: record.identity for name, record in self.parties.items()},
+            self.coordinator_identity,
+            federation.colluders,
+            federation.least_survivors,
+            sealing=self.coordinator_sealing,
+            second=None if second is None else AggregatorEntry(ed25519_pk=second.identity, x25519_pk=second.sealing),
+        )
 
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties: no earlier one, which may be closed already, though
@@ -176,39 +187,6 @@ class Registry(Frozen):
     def save(self, kits: Path) -> None:
         """Write it; the old one is replaced in one step."""
         replace_text(kits / OPERATOR / REGISTRY, self.model_dump_json(indent=1) + "\n")
-
-
-def _none(registry: Registry) -> None:
-    """Plaintext votes have no roster."""
-
-
-def _secure(registry: Registry) -> Roster:
-    keys = {name: record.identity for name, record in registry.parties.items()}
-    chosen = registry.plan.federation
-    return Roster.build(keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors)
-
-
-def _verified(registry: Registry) -> VerifiedRoster:
-    second, chosen = registry.aggregator, registry.plan.federation
-    if second is None:
-        raise ConfigError(
-            "verified votes have no second aggregator any more", "Add one: consilium provision add --kind aggregator"
-        )
-    return VerifiedRoster.build(
-        {name: record.identity for name, record in registry.parties.items()},
-        AggregatorEntry(ed25519_pk=registry.coordinator_identity, x25519_pk=registry.coordinator_sealing),
-        AggregatorEntry(ed25519_pk=second.identity, x25519_pk=second.sealing),
-        chosen.colluders,
-        chosen.least_survivors,
-    )
-
-
-BUILDERS: Mapping[CollectionMode, Callable[[Registry], AnyRoster | None]] = {
-    "plaintext": _none,
-    "secure": _secure,
-    "verified": _verified,
-}
-"""Of the roster, by how votes are collected."""
 
 
 def load_registry(kits: Path) -> Registry:
@@ -335,8 +313,10 @@ def checked_aggregator(registry: Registry, name: str, port: int) -> AggregatorPl
     except ValueError:
         raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
     votes = registry.plan.federation.collection
-    if votes != "verified":
-        raise ConfigError(f"{votes} votes have no second aggregator", "Provision a federation with verified votes")
+    if votes not in WITH_SECOND:
+        raise ConfigError(
+            f"{votes} votes have no second aggregator", f"Provision a federation with {WITH_SECOND[0]} votes"
+        )
     if registry.aggregator is not None:
         raise ConfigError(
             f"the second aggregator is {registry.aggregator.name}", "Shut it out first: consilium provision revoke"
@@ -398,7 +378,7 @@ def _mindful(registry: Registry, changed: Registry) -> Registry:
 def _earlier(registry: Registry) -> Sequence[EarlierFederation]:
     """The federation of these parties; none where votes have no roster, so that it stays the same, or they are too
     few to have formed one."""
-    if registry.plan.federation.collection == "plaintext":
+    if registry.plan.federation.collection not in MODES:
         return []
     try:
         config = registry.federation()

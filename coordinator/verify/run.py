@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.collection.kept_session import RECORDS
+from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail, Released
 from consilium.coordinator.kit_runs import current_folder
 from consilium.coordinator.verify.aggregator import check_signed
@@ -42,6 +42,7 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.strict_json import number
 from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
+from consilium.sums.modes import WITH_SECOND
 
 LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events.jsonl", "manifest.json"
 TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
@@ -140,8 +141,8 @@ class VerifiedRun:
             check(f"{LEDGER}: epsilon", lambda: self._epsilon(recorded))
             check(f"{EVENTS}: what was released", lambda: self._released(recorded))
             check(f"{COORDINATOR}: counts and epsilon", lambda: self._summary(recorded))
-            if recorded.config.collection == "verified":
-                check(f"{RECORDS}: sums that were signed", lambda: check_signed(self.files, recorded))
+            if recorded.config.collection in WITH_SECOND:
+                check(f"{SUMS}: sums that were signed", lambda: check_signed(self.files, recorded))
         if not self.finished:
             check("run: finished", self._why_not)
 

@@ -40,7 +40,7 @@ def second_aggregator(population: Population) -> AggregatorNode:
     """The node after the last party."""
     if population.aggregator is None:
         raise LookupError("no second aggregator is among these nodes")
-    return AggregatorNode(open_home(population.aggregator))
+    return open_home(population.aggregator).node()
 
 
 def app_of(opened: Opened) -> ClientApp:

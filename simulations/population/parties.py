@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,67 +11,32 @@ from typing import Any
 import tomli_w
 
 from consilium.aggregator import SETTINGS
-from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified import VerifiedKeys
+from consilium.coordinator.collection.means import VoteKeys
+from consilium.coordinator.collection.ways import IDENTITY_FILE, ROSTER_FILE, SEALING_FILE, WAYS
 from consilium.coordinator.config import Federation
 from consilium.models.keys import TeacherKind
 from consilium.models.table import check_teacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.messages import CollectionMode
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare, drawn_parties
-from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
+from consilium.sums.modes import MODES
+from consilium.sums.roster import AggregatorEntry, SumRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
 
 
 @dataclass(frozen=True)
-class SimulatedIdentities:
-    """Keys by party, the coordinator's key, and the roster of them all."""
+class SimulatedKeys:
+    """Keys of simulated nodes and their roster. keys: what the coordinator has of them. second, second_sealing: of the
+    second aggregator, where the roster has one."""
 
-    parties: dict[str, Identity]
-    coordinator: Identity
-    roster: Roster
-
-    @property
-    def keys(self) -> SecureKeys:
-        """What the coordinator has of it."""
-        return SecureKeys(self.roster, self.coordinator)
-
-
-def simulated_identities(names: Sequence[str], federation: Federation, seed: int) -> SimulatedIdentities:
-    """Keys of simulated nodes, derived from the run's seed.
-
-    The roster's hash is part of the federation's, which an audit must find again. Whoever knows the
-    seed has the keys: they protect nobody.
-
-    Raises ConfigError where no safe roster of so many parties exists.
-    """
-    parties = {name: identity_of(name, seed) for name in names}
-    coordinator = identity_of(COORDINATOR, seed)
-    keys = {name: identity.public.hex() for name, identity in parties.items()}
-    roster = Roster.build(keys, coordinator.public.hex(), federation.colluders, federation.least_survivors)
-    return SimulatedIdentities(parties, coordinator, roster)
-
-
-@dataclass(frozen=True)
-class SimulatedAggregators:
-    """Of verified votes: keys by party, both keys of the coordinator and of the second aggregator, and the roster."""
-
-    parties: dict[str, Identity]
-    coordinator: Identity
-    coordinator_sealing: SealingKey
+    roster: SumRoster
+    keys: VoteKeys
     second: Identity
     second_sealing: SealingKey
-    roster: VerifiedRoster
-
-    @property
-    def keys(self) -> VerifiedKeys:
-        """What the coordinator has of it."""
-        return VerifiedKeys(self.roster, self.coordinator, self.coordinator_sealing)
 
     def write_second(self, folder: Path, settings: Mapping[str, Any]) -> None:
         """The home of the second aggregator, a new folder. settings: as its `aggregator.toml` has them."""
@@ -82,41 +47,29 @@ class SimulatedAggregators:
         (folder / SETTINGS).write_text(tomli_w.dumps(settings))
 
 
-def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
-    """Keys for these parties and both aggregators. Raises ConfigError where no roster of so many is safe."""
-    parties = {name: identity_of(name, seed) for name in names}
+def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
+    """Keys of simulated nodes, derived from the run's seed; None for plaintext votes.
+
+    The roster's hash is part of the federation's, which an audit must find again. Whoever knows the
+    seed has the keys: they protect nobody.
+
+    Raises ConfigError where no safe roster of so many parties exists.
+    """
+    if federation.collection not in MODES:
+        return None
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
-    leads, helps = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
-    roster = VerifiedRoster.build(
-        {name: identity.public.hex() for name, identity in parties.items()},
-        _entry(coordinator, leads),
-        _entry(second, helps),
+    sealing, second_sealing = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
+    roster = MODES[federation.collection].roster.build(
+        {name: identity_of(name, seed).public.hex() for name in names},
+        coordinator.public.hex(),
         federation.colluders,
         federation.least_survivors,
+        sealing=sealing.public.hex(),
+        second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
     )
-    return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
-
-
-KEYS: Mapping[
-    CollectionMode, Callable[[Sequence[str], Federation, int], SimulatedIdentities | SimulatedAggregators | None]
-]
-KEYS = {
-    "plaintext": lambda names, federation, seed: None,
-    "secure": simulated_identities,
-    "verified": simulated_aggregators,
-}
-"""By how votes are collected."""
-
-
-def simulated_keys(
-    federation: Federation, names: Sequence[str], seed: int
-) -> SimulatedIdentities | SimulatedAggregators | None:
-    """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
-    return KEYS[federation.collection](names, federation, seed)
-
-
-def _entry(identity: Identity, sealing: SealingKey) -> AggregatorEntry:
-    return AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=sealing.public.hex())
+    way = WAYS[federation.collection]
+    held = {ROSTER_FILE: roster, IDENTITY_FILE: coordinator, SEALING_FILE: sealing}
+    return SimulatedKeys(roster, way.keys(*map(held.__getitem__, way.files)), second, second_sealing)
 
 
 def _sealing(name: str, seed: int) -> SealingKey:

@@ -14,6 +14,7 @@ from consilium.protocol.strict_json import number
 from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
 from consilium.simulations.report.data import ReportData
+from consilium.sums.modes import MODES
 
 GUARANTEE, SPENT = "guarantee", "spent"
 _NAMES = {
@@ -109,7 +110,7 @@ def shown_guarantees(privacy: dict[str, Any], collection: CollectionMode) -> dic
     Where sums come with noise in them nothing depends on the data, and there are two audiences: the coordinator, who
     sees noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    left_out = {"student"} if collection == "plaintext" else {"student", "data_dependent"}
+    left_out = {"student", "data_dependent"} if collection in MODES else {"student"}
     return {name: claim for name, claim in privacy.items() if name not in left_out}
 
 

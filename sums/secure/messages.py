@@ -1,22 +1,25 @@
 """The five exchanges of a session: their order, their messages, and what is committed to and signed in them.
 
 Parties are named by their places in the roster, uint16, always in rising order. What belongs to several peers is one
-uint8 matrix with a row per peer. Arrays are checked for type, shape and range when a message is made or read."""
+uint8 matrix with a row per peer. Arrays are checked for type, shape and range when a message is made or read. Keys and
+shares are exchanged once a session; the other three stages are played for each of its sums."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, digest, index_bytes, indices_bytes, verify
 from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
-from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.roster import MOST_PARTIES
-from consilium.sums.secure.shares import SHARE_BYTES
+from consilium.sums.secure.pairs import KEY_BYTES, NONCE_BYTES, TAG_BYTES
+from consilium.sums.secure.shamir import SHARE_BYTES
 from consilium.sums.terms import SID_BYTES
 
 
@@ -31,25 +34,41 @@ class Stage(StrEnum):
 
 
 STAGES = tuple(Stage)
+COMMITMENT_BYTES = 32
+KINDS = 2
+"""Of secrets that a party shares for each sum: b, of its own mask, and K, of the list of its pairs' seeds."""
+MOST_SUMS = 2
 
 
-KEY_BYTES = 32
-KEYS_BYTES = 3 * KEY_BYTES
-CIPHERTEXT_BYTES = NONCE_BYTES + 2 * SHARE_BYTES + TAG_BYTES
+def advert_bytes(sums: int) -> int:
+    """Of an advert for so many sums: a key, and a commitment to each secret."""
+    return KEY_BYTES + sums * KINDS * COMMITMENT_BYTES
+
+
+def sealed_bytes(sums: int) -> int:
+    """Of what is sealed for one peer: a share of each secret."""
+    return NONCE_BYTES + sums * KINDS * SHARE_BYTES + TAG_BYTES
+
+
+def list_bytes(peers: int) -> int:
+    """Of the locked list of the seeds of so many pairs."""
+    return peers * KEY_BYTES + TAG_BYTES
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint16 or array.ndim != 1 or not array.size <= MOST_PARTIES:
+    if array.dtype != np.uint16 or array.ndim != 1 or array.size > MOST_PARTIES:
         raise ValueError("places in the roster must be uint16 (n,)")
     if (array >= MOST_PARTIES).any() or (array[1:] <= array[:-1]).any():
         raise ValueError("places in the roster must rise and be below the most parties of a roster")
     return array
 
 
-def _rows(width: int):
+def _bytes(widths: Collection[int], most: int = MOST_PARTIES) -> AfterValidator:
+    """uint8 (rows, one of the widths), at most so many rows."""
+
     def check(array: np.ndarray) -> np.ndarray:
-        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width or len(array) > MOST_PARTIES:
-            raise ValueError(f"must be uint8 (parties, {width})")
+        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] not in widths or len(array) > most:
+            raise ValueError("must be uint8, and as many rows and columns as the protocol has")
         return array
 
     return AfterValidator(check)
@@ -61,16 +80,18 @@ def _ring_matrix(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _sized(length: int):
-    return Field(min_length=length, max_length=length)
-
-
-Sid = Annotated[bytes, _sized(SID_BYTES)]
-Signature = Annotated[bytes, _sized(SIGNATURE_BYTES)]
+Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
+Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+TermsBytes = Annotated[bytes, Field(max_length=5000)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
+Round = Literal[1, 2]
 Indices = Annotated[np.ndarray, AfterValidator(_indices)]
-Ciphertexts = Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
-Signatures = Annotated[np.ndarray, _rows(SIGNATURE_BYTES), Field(repr=False)]
+Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)}), Field(repr=False)]
+Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)}), Field(repr=False)]
+Signatures = Annotated[np.ndarray, _bytes({SIGNATURE_BYTES}), Field(repr=False)]
+Shares = Annotated[np.ndarray, _bytes({SHARE_BYTES}), Field(repr=False)]
+Seeds = Annotated[np.ndarray, _bytes({KEY_BYTES}), Field(repr=False)]
+Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS), Field(repr=False)]
 
 
 class SecAggMessage(WireModel):
@@ -86,71 +107,73 @@ class SessionMessage(SecAggMessage):
 
 
 class AdvertiseRequest(SecAggMessage):
-    """The session's terms: canonical bytes of the descriptor and the coordinator's signature."""
+    """The session's terms (`KeyTerms`): canonical bytes, and the coordinator's signature."""
 
     kind: ClassVar[str] = "query.sa_advertise"
-    descriptor: Annotated[bytes, Field(max_length=5000)]
+    terms: TermsBytes
     signature: Signature
 
 
-class AdvertiseReply(SessionMessage):
-    """keys: a party's X25519 cipher key and mask key, and the hash of b (`self_commitment`); and its signature."""
+class PartyReply(SessionMessage):
+    """Base of the replies."""
+
+    party: Index
+
+
+class AdvertiseReply(PartyReply):
+    """advert: uint8 (1, bytes), a party's X25519 key, and for each sum the commitments to b and K (`commitment`)."""
 
     kind: ClassVar[str] = "query.sa_advertise"
-    party: Index
-    keys: Annotated[bytes, _sized(KEYS_BYTES)]
+    advert: Adverts
     signature: Signature
 
 
 class ShareRequest(SessionMessage):
-    """All signed adverts, U1. keys: uint8 (|U1|, 96)."""
+    """All signed adverts, U1. adverts: uint8 (|U1|, bytes)."""
 
     kind: ClassVar[str] = "query.sa_share"
     advertised: Indices
-    keys: Annotated[np.ndarray, _rows(KEYS_BYTES), Field(repr=False)]
+    adverts: Adverts
     signatures: Signatures
 
     @model_validator(mode="after")
     def _agree(self) -> ShareRequest:
-        if not len(self.advertised) == len(self.keys) == len(self.signatures):
+        if not len(self.advertised) == len(self.adverts) == len(self.signatures):
             raise ValueError("one row per party is needed")
         return self
 
 
-class ShareReply(SessionMessage):
-    """ciphertexts: sealed shares of b and of the mask key's seed, uint8 (|U1| - 1, 132), in the order of U1 without the
-    sender."""
+class ShareReply(PartyReply):
+    """ciphertexts: sealed shares of b and K of each sum, uint8 (|U1| - 1, bytes), in the order of U1 without the
+    sender. lists: for each sum the seeds of the sender's pairs in that order, locked by K, uint8 (sums, bytes)."""
 
     kind: ClassVar[str] = "query.sa_share"
-    party: Index
-    ciphertexts: Ciphertexts
+    ciphertexts: Sealed
+    lists: Lists
 
 
 class MaskedRequest(SessionMessage):
-    """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
+    """The terms of a sum (`MaskedTerms`) with the coordinator's signature, U2, and the queries, canonical float32.
 
-    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
+    U2 of a second sum are those of the first one's U3. ciphertexts: in the session's first sum, what the others in U2
+    sealed for the addressee, in order; no row later. places, proof: that the queries are rows of the pool, see
+    `protocol.messages.VoteRequest`.
     """
 
     kind: ClassVar[str] = "query.sa_masked"
+    terms: TermsBytes
+    signature: Signature
     sharers: Indices
-    ciphertexts: Ciphertexts
+    ciphertexts: Sealed
     queries: Queries
     places: PoolPlaces
     proof: Proof
 
-    @model_validator(mode="after")
-    def _agree(self) -> MaskedRequest:
-        if len(self.ciphertexts) != len(self.sharers) - 1:
-            raise ValueError("one row per peer is needed")
-        return self
 
-
-class MaskedReply(SessionMessage):
+class MaskedReply(PartyReply):
     """y: uint16 or uint32 (queries, classes), and the party's signature on it and on its view of U1 and U2."""
 
     kind: ClassVar[str] = "query.sa_masked"
-    party: Index
     y: Annotated[np.ndarray, AfterValidator(_ring_matrix), Field(repr=False)]
     signature: Signature
 
@@ -159,24 +182,25 @@ class ConsistencyRequest(SessionMessage):
     """U3: those whose masked votes arrived."""
 
     kind: ClassVar[str] = "query.sa_consistency"
+    round: Round
     survivors: Indices
 
 
-class ConsistencyReply(SessionMessage):
+class ConsistencyReply(PartyReply):
     """The party's signature on U1, U2 and U3."""
 
     kind: ClassVar[str] = "query.sa_consistency"
-    party: Index
     signature: Signature
 
 
 class UnmaskRequest(SessionMessage):
-    """Who is in the sum (share of b wanted), who dropped (share of mask key wanted), and signatures on that view.
+    """Who is in the sum (share of b wanted), who dropped (share of K wanted), and signatures on that view.
 
     signatures: uint8 (signers, 64).
     """
 
     kind: ClassVar[str] = "query.sa_unmask"
+    round: Round
     survivors: Indices
     dropped: Indices
     signers: Indices
@@ -189,22 +213,16 @@ class UnmaskRequest(SessionMessage):
         return self
 
 
-class UnmaskReply(SessionMessage):
-    """One share per party of U2, in order: uint8 (|U2|, 52). Never printed."""
+class UnmaskReply(PartyReply):
+    """shares: one per party of U2, in order, uint8 (|U2|, 52). seeds: of the sender's mask with each that dropped,
+    uint8 (dropped, 32). Never printed."""
 
     kind: ClassVar[str] = "query.sa_unmask"
-    party: Index
-    shares: Annotated[np.ndarray, _rows(SHARE_BYTES), Field(repr=False)]
+    shares: Shares
+    seeds: Seeds
 
 
-REQUESTS: dict[Stage, type[SecAggMessage]] = {
-    Stage.ADVERTISE: AdvertiseRequest,
-    Stage.SHARE: ShareRequest,
-    Stage.MASKED: MaskedRequest,
-    Stage.CONSISTENCY: ConsistencyRequest,
-    Stage.UNMASK: UnmaskRequest,
-}
-REPLIES: dict[Stage, type[SessionMessage]] = {
+REPLIES: dict[Stage, type[PartyReply]] = {
     Stage.ADVERTISE: AdvertiseReply,
     Stage.SHARE: ShareReply,
     Stage.MASKED: MaskedReply,
@@ -213,39 +231,41 @@ REPLIES: dict[Stage, type[SessionMessage]] = {
 }
 
 
-ADVERT, MASKED, CONSISTENCY = "advert", "masked", "consistency"
+def commitment(ctx: bytes, party: int, secret: bytes, round: int, kind: Literal["b", "K"]) -> bytes:
+    """By which a party is bound to a secret of one sum, 32 bytes."""
+    return digest("commitment", ctx, index_bytes(party), secret, bytes([round]), kind.encode())
 
 
-def self_commitment(ctx: bytes, party: int, b: bytes) -> bytes:
-    """By which a party is bound to the seed of its own mask, 32 bytes."""
-    return digest("self-commitment", ctx, index_bytes(party), b)
-
-
-def advert_parts(ctx: bytes, party: int, keys: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 0. keys: of `AdvertiseReply`."""
-    return ctx, index_bytes(party), keys
-
-
-def masked_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, y: np.ndarray) -> tuple[bytes, ...]:
-    """What a party signs in stage 2; u1 and u2 are the hashes of those sets."""
-    return ctx, index_bytes(party), u1, u2, ring_digest(y)
-
-
-def consistency_parts(ctx: bytes, party: int, u1: bytes, u2: bytes, u3: bytes) -> tuple[bytes, ...]:
-    """What a party signs in stage 3; u1, u2 and u3 are the hashes of those sets."""
-    return ctx, index_bytes(party), u1, u2, u3
-
-
-def ring_digest(y: np.ndarray) -> bytes:
-    """SHA-256 of a matrix of the ring, little-endian."""
-    return hashlib.sha256(np.ascontiguousarray(y, dtype=y.dtype.newbyteorder("<")).data).digest()
-
-
-def adverts_digest(ctx: bytes, advertised: np.ndarray, keys: np.ndarray, signatures: np.ndarray) -> bytes:
-    """H(U1): places, keys and signatures, so that the same set with another key is another set."""
-    return digest("U1", ctx, indices_bytes(advertised), keys.tobytes(), signatures.tobytes())
+def adverts_digest(ctx: bytes, advertised: np.ndarray, adverts: np.ndarray, signatures: np.ndarray) -> bytes:
+    """H(U1): places, adverts and signatures, so that the same set with another key is another set."""
+    return digest("U1", ctx, indices_bytes(advertised), adverts.tobytes(), signatures.tobytes())
 
 
 def set_digest(label: str, ctx: bytes, indices: np.ndarray) -> bytes:
-    """H(U2) or H(U3), by label."""
+    """H(U2) or H(U3), by label; ctx is of the sum's terms."""
     return digest(label, ctx, indices_bytes(indices))
+
+
+def masked_statement(u1: bytes, u2: bytes, y: np.ndarray) -> bytes:
+    """What a party signs as "masked": the hashes of both sets and of y."""
+    return u1 + u2 + hashlib.sha256(np.ascontiguousarray(y, dtype=y.dtype.newbyteorder("<")).data).digest()
+
+
+def sign(signer: Identity, stage: Stage, ctx: bytes, party: int, statement: bytes) -> bytes:
+    """A party's signature in a stage: on its advert, on `masked_statement`, or on the hashes of U1, U2 and U3. ctx is
+    of the session's terms in the first case, and else of the sum's."""
+    return signer.sign(stage, ctx, index_bytes(party), statement)
+
+
+@lru_cache(maxsize=4)
+def first_unsigned(
+    stage: Stage, ctx: bytes, keys: bytes, places: tuple[int, ...], statements: bytes, signatures: bytes
+) -> int | None:
+    """The first of some parties whose signature does not verify; None where all do. keys, statements, signatures: one
+    behind the other. All is public and shown to all: a process that simulates many parties looks once."""
+    width = len(statements) // len(places)
+    for row, place in enumerate(places):
+        key, signature = keys[row * KEY_BYTES :][:KEY_BYTES], signatures[row * SIGNATURE_BYTES :][:SIGNATURE_BYTES]
+        if not verify(key, signature, stage, ctx, index_bytes(place), statements[row * width :][:width]):
+            return place
+    return None

@@ -1,252 +1,436 @@
-"""A party's computations in a session, without its disk: shares dealt and opened, what the coordinator says of others
-checked, votes and noise under the masks.
+"""A party's five answers. Each is checked, computed, made durable and only then returned.
 
-b and the seed of the private mask key are shared t-out-of-|U1|; later one of the two is given for each peer, never both
-(Bonawitz et al. 2017, figure 4, rounds 1 and 2). Ciphertexts are opened with the masked votes, before anything is
-unmasked: a party whose peer's does not open gives nothing and names it. Whether what is in them are shares of what the
-peer is committed to shows only when it is rebuilt. y = votes + noise share + PRG(b) + sum over peers of +-PRG(pair), in
-the ring (figure 4, round 2)."""
+The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
+different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
+stage that is done can only come from a coordinator that tells two stories: the session is aborted and its secrets
+are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
+
+For each sum a party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one
+of the two for each peer, never both. y = votes + noise share + mask(b) + sum over peers of +-mask(pair), in the ring.
+Votes are charged in the transaction that keeps y: whatever has left was paid for, and what never left was not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import TypeVar
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
-from consilium.protocol.identity import verify
-from consilium.protocol.messages import VOTE_DTYPE
-from consilium.protocol.queries import canonical_queries, query_set_hash
+from consilium.protocol.messages import VOTE_DTYPE, WireModel
+from consilium.protocol.queries import query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.agreement import Agreement, seal, unseal
-from consilium.sums.errors import BadKey, BadShare, BadSignature, InconsistentView, ThresholdNotMet
-from consilium.sums.packing import Value
-from consilium.sums.roster import Roster
-from consilium.sums.secure.messages import (
-    ADVERT,
-    CONSISTENCY,
-    KEY_BYTES,
-    MaskedRequest,
-    ShareReply,
-    ShareRequest,
-    Stage,
-    UnmaskRequest,
-    advert_parts,
-    adverts_digest,
-    consistency_parts,
-    set_digest,
+from consilium.sums.errors import (
+    BadKey,
+    BadShare,
+    BadSignature,
+    InconsistentView,
+    Replay,
+    RosterMismatch,
+    StageOrder,
+    ThresholdNotMet,
 )
-from consilium.sums.secure.ring import MaskAdder, encode, pair_key, self_key
-from consilium.sums.secure.shares import SHARE_BYTES, are_shares, mask_private, split
-from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.packing import message_digest, pack, pack_message, unpack, unpack_message
+from consilium.sums.roster import Roster
+from consilium.sums.secure import messages, pairs
+from consilium.sums.secure.masks import Masks, encode, own_seed
+from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, SessionMessage, Stage
+from consilium.sums.secure.pairs import KEY_BYTES
+from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
+from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from consilium.sums.terms import LIFETIME
+from consilium.sums.voter import QuerySet, Store, Voter
 
-Memory = dict[str, Value]
-verified = lru_cache(maxsize=8192)(verify)
-"""The same signatures are shown to all parties: in a process that simulates many, each is checked once."""
-T = TypeVar("T", bytes, np.ndarray)
+Memory = dict[str, Any]
+"""Bytes and arrays; secret."""
+Reply = TypeVar("Reply", bound=PartyReply)
 
-
-def secret(memory: Memory, name: str) -> bytes:
-    """A value of bytes: a key, a share, b, or a hash."""
-    return _of(memory, name, bytes)
-
-
-def matrix(memory: Memory, name: str) -> np.ndarray:
-    """A value of numbers: places in the roster, or a row of bytes per peer."""
-    return _of(memory, name, np.ndarray)
-
-
-def _of(memory: Memory, name: str, kind: type[T]) -> T:
-    value = memory[name]
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} in a session's memory is {type(value).__name__}")
-    return value
-
-
-def checked_queries(request: MaskedRequest, terms: MaskedTerms) -> np.ndarray:
-    """The canonical queries, float32 (queries, features). Raises InconsistentView if they are not those of QH."""
-    queries = canonical_queries(request.queries, request.queries.shape[1])
-    if len(queries) != terms.queries or query_set_hash(queries) != terms.query_set:
-        raise InconsistentView("the queries are not those of the session's terms")
-    return queries
+TABLES = (
+    "secure_sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, started REAL NOT NULL, terms BLOB NOT NULL,"
+    " done INTEGER NOT NULL, memory BLOB)",
+    "secure_replies (sid BLOB, step INTEGER, request BLOB NOT NULL, reply BLOB, PRIMARY KEY (sid, step))",
+)
+"""done: the last step that was answered, see `Session.step`. request: digest of it."""
+FIRST_SUM, SECOND_SUM = STAGES.index(Stage.MASKED), len(STAGES)
+"""The steps in which masked votes are asked."""
+ENDED = 99
+"""As `done`: nothing secret is left."""
 
 
-def check_subset(roster: Roster, me: int, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
-    """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two
-    of them honest."""
-    if not np.isin(inner, outer).all():
-        raise InconsistentView(f"{small} names parties that are not in {large}")
-    if me not in inner:
-        raise InconsistentView(f"{small} lacks the party that is asked")
-    if len(inner) < roster.least:
-        raise InconsistentView(f"{small} has {len(inner)} parties, {roster.least} are needed")
-    if len(inner) - roster.c < 2:
-        raise InconsistentView(f"{small} has {len(inner)} parties, two more than c = {roster.c} are needed")
+@dataclass(frozen=True)
+class Session:
+    """What is known of one session."""
+
+    sid: bytes
+    started: float
+    terms: KeyTerms
+    done: int
+    memory: Memory = field(repr=False)
+
+    @classmethod
+    def find(cls, store: Store, sid: bytes) -> Session | None:
+        """None if it was never begun here."""
+        row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
+        if row is None:
+            return None
+        started, terms, done, memory = row
+        return cls(sid, started, KeyTerms.parse(terms), done, dict(unpack(memory)) if memory else {})
+
+    def step(self, stage: Stage, round_: int | None) -> int:
+        """Keys, shares, then three steps for each sum. Raises StageOrder where the session has no such sum."""
+        if round_ is None:
+            return STAGES.index(stage)
+        if round_ not in self.terms.rounds:
+            raise StageOrder(f"session {self.terms.sid} has no sum of round {round_}")
+        return STAGES.index(stage) + (SECOND_SUM - FIRST_SUM) * self.terms.rounds.index(round_)
+
+    def is_due(self, step: int) -> bool:
+        """The next one; or a second sum, from when the first masked votes were given: this party may be needed for no
+        more in the first."""
+        return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def check_wanted(memory: Memory, request: UnmaskRequest) -> None:
-    """Raise InconsistentView unless shares are asked for exactly U3 (b) and U2 without U3 (mask key): one kind each."""
-    sharers, survivors = matrix(memory, "sharers"), matrix(memory, "survivors")
-    gone = np.setdiff1d(sharers, survivors, assume_unique=True)
-    if not (np.array_equal(request.survivors, survivors) and np.array_equal(request.dropped, gone)):
-        raise InconsistentView("shares are asked for other sets than this party signed")
+def erase(store: Store, sid: bytes) -> None:
+    """Overwrite a session's secrets and replies: it is over."""
+    store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
+    store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
 
 
-def check_signatures(roster: Roster, ctx: bytes, memory: Memory, request: UnmaskRequest) -> None:
-    """Raise unless at least t survivors signed this party's own U1, U2 and U3."""
-    signers, survivors = request.signers.tolist(), matrix(memory, "survivors").tolist()
-    if not set(signers) <= set(survivors):
-        raise InconsistentView("a signer is not among the survivors")
-    if len(signers) < roster.t:
-        missing = (roster.name(index) for index in survivors if index not in signers)
-        raise ThresholdNotMet(Stage.UNMASK, len(signers), roster.t, missing)
-    hashes = secret(memory, "u1"), secret(memory, "u2"), secret(memory, "u3")
-    for index, signature in zip(signers, request.signatures, strict=True):
-        parts = consistency_parts(ctx, index, *hashes)
-        if not verified(roster.key(index), signature.tobytes(), CONSISTENCY, *parts):
-            raise BadSignature(roster.name(index), "view of the survivors")
+class Party:
+    """Who answers. Raises ConfigError as `Voter`, and RosterMismatch if the roster does not list this party, or lists
+    it with another key."""
+
+    def __init__(self, voter: Voter) -> None:
+        self.voter, self.store, self.roster, self.identity = voter, voter.store, voter.roster(Roster), voter.identity
+        self.me = self.roster.place(voter.name)
+        if self.roster.key(self.me) != self.identity.public:
+            raise RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
+
+    def serve(
+        self,
+        request: SessionMessage,
+        stage: Stage,
+        round_: int | None,
+        model: type[Reply],
+        compute: Callable[[Session], tuple[Reply, Memory]],
+    ) -> Reply:
+        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction."""
+        sid, digest = request.sid, message_digest(request)
+        with self.store.transaction():
+            session = Session.find(self.store, sid)
+            if session is None:
+                raise StageOrder(f"session {sid.hex()} was never begun here")
+            step = session.step(stage, round_)
+            if known := self.repeated(session, step, digest, model):
+                return known
+            if not session.is_due(step):
+                raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
+            reply, memory = compute(session)
+            packed, update = pack(memory) if memory else None, "UPDATE secure_sessions SET done = ?, memory = ?"
+            self.store.execute(f"{update} WHERE sid = ?", step, packed, sid)
+            self.keep(step, digest, reply)
+            return reply
+
+    def keep(self, step: int, digest: bytes, reply: PartyReply) -> None:
+        """For whoever asks again; a step is answered once."""
+        values = reply.sid, step, digest, pack_message(reply)
+        self.store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", *values)
+
+    def repeated(self, session: Session, step: int, digest: bytes, model: type[Reply]) -> Reply | None:
+        """What was replied to this very request; None where the step was never answered.
+
+        Raises
+        ------
+        StageOrder : the session is over. InconsistentView : it was answered to another request; now it is over.
+        """
+        sid, error = session.sid, None
+        row = self.store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
+        if time.time() - session.started > LIFETIME:
+            error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
+        elif row is None:
+            return None
+        elif row[0] != digest:
+            error = InconsistentView(f"a stage of session {sid.hex()} was done with another request")
+        elif row[1] is None:
+            error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
+        else:
+            return unpack_message(row[1], model)
+        erase(self.store, sid)
+        self.store.commit()  # for good, before the error that ends this transaction
+        raise error
+
+    def check_subset(self, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
+        """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two of
+        them honest."""
+        least = max(self.roster.least, self.roster.c + 2)
+        if not np.isin(inner, outer).all():
+            raise InconsistentView(f"{small} names parties that are not in {large}")
+        if self.me not in inner:
+            raise InconsistentView(f"{small} lacks the party that is asked")
+        if len(inner) < least:
+            raise InconsistentView(f"{small} has {len(inner)} parties, {least} are needed")
+
+    def check_signed(
+        self, stage: Stage, ctx: bytes, signers: np.ndarray, statements: bytes, signatures: np.ndarray
+    ) -> None:
+        """Raise ThresholdNotMet for fewer than t signers, BadSignature for one whose signature does not verify under
+        the pinned key. statements: of each, one behind the other."""
+        if len(signers) < self.roster.t:
+            missing = (self.roster.name(place) for place in range(self.roster.n) if place not in signers)
+            raise ThresholdNotMet(stage, len(signers), self.roster.t, missing)
+        places = tuple(signers.tolist())
+        pinned = b"".join(map(self.roster.key, places))
+        unsigned = messages.first_unsigned(stage, ctx, pinned, places, statements, signatures.tobytes())
+        if unsigned is not None:
+            raise BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
 
 
-def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, keys_sent: bytes) -> None:
-    """Raise unless U1 is large enough, holds this party's own keys unaltered, and every advert is by its party."""
-    advertised = request.advertised.tolist()
-    if len(advertised) < roster.t:
-        missing = (roster.name(index) for index in range(roster.n) if index not in advertised)
-        raise ThresholdNotMet(Stage.SHARE, len(advertised), roster.t, missing)
-    if advertised[-1] >= roster.n:
-        raise InconsistentView("U1 names a place that the roster does not have")
-    if me not in advertised or request.keys[advertised.index(me)].tobytes() != keys_sent:
-        raise InconsistentView("this party's own advert is missing from U1, or altered")
-    seen: set[bytes] = set()
-    for index, keys, signature in zip(advertised, request.keys, request.signatures, strict=True):
-        name, content = roster.name(index), keys.tobytes()
-        if not verified(roster.key(index), signature.tobytes(), ADVERT, *advert_parts(ctx, index, content)):
-            raise BadSignature(name, "advert")
-        for key in (content[:KEY_BYTES], content[KEY_BYTES : 2 * KEY_BYTES]):
-            if key in seen:
-                raise BadKey(name, "is used twice")
-            seen.add(key)
+def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.AdvertiseReply:
+    """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
 
-
-def share_secrets(
-    roster: Roster, me: int, ctx: bytes, memory: Memory, request: ShareRequest
-) -> tuple[ShareReply, Memory]:
-    """The sealed shares for each peer of U1, and the memory after: no private keys, only what they agreed.
+    Earlier sessions of the same federation are superseded, and those whose lifetime is over end: what they still hold
+    is erased.
 
     Raises
     ------
-    BadKey : a key is of low order.
+    BadSignature, RosterMismatch, MalformedMessage : see `KeyTerms.open`.
+    Replay : the sid was used with other terms.
+    StageOrder : the session is over.
+    Refused : from `Voter.check`.
     """
-    advertised = request.advertised.tolist()
-    seeds = secret(memory, "b"), secret(memory, "mask_seed")
-    cipher, pair = Agreement(secret(memory, "cipher")), Agreement(mask_private(seeds[1]))
-    cipher_secrets, mask_secrets, sealed, own_share = [], [], [], b""
-    for peer, keys, dealt in zip(advertised, request.keys, split(seeds, roster.t, advertised), strict=True):
-        if peer == me:
-            own_share = dealt[0].tobytes()
+    party = Party(voter)
+    terms = KeyTerms.open(request.terms, request.signature, party.roster)
+    sid, ctx, digest, store, now = terms.sid_bytes, terms.ctx, message_digest(request), party.store, time.time()
+    with store.transaction():
+        session = Session.find(store, sid)
+        if session is not None and session.terms != terms:
+            raise Replay(f"session {terms.sid} is known here with other terms")
+        if session is not None and (known := party.repeated(session, 0, digest, messages.AdvertiseReply)):
+            return known
+        voter.check(terms)
+        old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"
+        for (other,) in store.execute(old, ENDED, terms.federation, now - LIFETIME):
+            erase(store, other)
+        private, seeds = pairs.new_private(), new_seeds(len(terms.rounds) * KINDS)
+        advert = pairs.public_of(private)
+        for round_, (b, k) in zip(terms.rounds, seeds.reshape(-1, KINDS, SHARE_BYTES), strict=True):
+            advert += messages.commitment(ctx, party.me, b.tobytes(), round_, "b")
+            advert += messages.commitment(ctx, party.me, k.tobytes(), round_, "K")
+        signature = messages.sign(party.identity, Stage.ADVERTISE, ctx, party.me, advert)
+        reply = messages.AdvertiseReply(sid=sid, party=party.me, advert=_rows([advert]), signature=signature)
+        memory = pack({"private": private, "seeds": seeds, "advert": advert})
+        values = sid, terms.federation, now, request.terms, 0, memory
+        store.execute("INSERT INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
+        party.keep(0, digest, reply)
+        return reply
+
+
+def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
+    """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, locked by K.
+
+    Raises
+    ------
+    ThresholdNotMet : |U1| < t.
+    InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
+    BadSignature : an advert does not verify under the pinned key.
+    BadKey : a key is of low order, or used twice.
+    StageOrder : not the stage that is due, or the session is over.
+    """
+    party = Party(voter)
+
+    def compute(session: Session) -> tuple[messages.ShareReply, Memory]:
+        ctx, rounds, me, name = session.terms.ctx, session.terms.rounds, party.me, party.roster.name
+        places, adverts = request.advertised.tolist(), [advert.tobytes() for advert in request.adverts]
+        if places and places[-1] >= party.roster.n:
+            raise InconsistentView("U1 names a place that the roster does not have")
+        if me not in places or adverts[places.index(me)] != session.memory["advert"]:
+            raise InconsistentView("this party's own advert is missing from U1, or altered")
+        party.check_signed(Stage.ADVERTISE, ctx, request.advertised, b"".join(adverts), request.signatures)
+        u1 = messages.adverts_digest(ctx, request.advertised, request.adverts, request.signatures)
+        seeds, row, seen = session.memory["seeds"], places.index(me), set[bytes]()
+        agreement, dealt = (
+            pairs.Agreement(session.memory["private"], ctx, me, rounds),
+            split(seeds, party.roster.t, places),
+        )
+        sealed, keys = list[bytes](), list[bytes]()
+        for peer, advert, shares, nonce in zip(places, adverts, dealt, pairs.nonces(len(places)), strict=True):
+            public = advert[:KEY_BYTES]
+            if public in seen:
+                raise BadKey(name(peer), "is used twice")
+            seen.add(public)
+            if peer == me:
+                continue
+            try:
+                pair = agreement.keys(peer, public)
+            except ValueError:
+                raise BadKey(name(peer), "is of low order") from None
+            sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), me, peer))
+            keys += pair
+        of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
+        seeds = seeds.reshape(-1, KINDS, SHARE_BYTES)
+        list_keys = [
+            pairs.list_key(k.tobytes(), ctx, me, round_) for round_, k in zip(rounds, seeds[:, 1], strict=True)
+        ]
+        lists = [pairs.lock(key, of_peers[:, at + 1].tobytes(), u1) for at, key in enumerate(list_keys)]
+        memory = {"u1": u1, "advertised": request.advertised, "keys": np.insert(of_peers, row, 0, axis=0)}
+        memory |= {"own": dealt[row], "b": seeds[:, 0]}
+        reply = messages.ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed), lists=_rows(lists))
+        return reply, memory
+
+    return party.serve(request, Stage.SHARE, None, messages.ShareReply, compute)
+
+
+def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedReply:
+    """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing.
+
+    Raises
+    ------
+    BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
+    InconsistentView : the terms are not of this session; U2 is not within U1, or that of a second sum not within that
+        of the first, lacks this party or has too few parties; or the queries are not those of QH.
+    BadShare : what a peer sealed for this party cannot be used.
+    StageOrder : not the stage that is due, or the session is over.
+    Refused : from `Voter`, or what it gave has the wrong form.
+    """
+    party = Party(voter)
+    terms = MaskedTerms.open(request.terms, request.signature, party.roster)
+
+    def compute(session: Session) -> tuple[messages.MaskedReply, Memory]:
+        memory, first, sharers = session.memory, session.terms.rounds[0] == terms.round, request.sharers
+        if (terms.sid, terms.federation) != (session.terms.sid, session.terms.federation):
+            raise InconsistentView("the terms of the sum are of another session")
+        if query_set_hash(request.queries) != terms.query_set or len(request.queries) != terms.queries:
+            raise InconsistentView("the queries are not those of the sum's terms")
+        name, outer = ("U1", memory["advertised"]) if first else ("the U2 of the first sum", memory["sharers"])
+        party.check_subset("U2", sharers, name, outer)
+        if len(request.ciphertexts) != (len(sharers) - 1 if first else 0):
+            raise InconsistentView("there is not one sealed row for each peer, in the session's first sum")
+        rows = np.searchsorted(outer, sharers)
+        if first:
+            keys = memory["keys"][rows]
+            seeds, shares, b = keys[:, 1:], _opened(party, memory, request, keys[:, 0]), memory["b"]
+        else:
+            seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
+        query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+        values = _votes(voter.votes(terms, query_set, again=True), terms) + _noise_share(voter, terms)
+        y = encode(values, terms.ring(party.roster))
+        masks = Masks(y, terms.ctx)
+        masks.add(own_seed(b[0].tobytes(), terms.ctx, party.me))
+        for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
+            if peer != party.me:
+                masks.add_pair(seed.tobytes(), party.me, peer)
+        u1, u2 = memory["u1"], messages.set_digest("U2", terms.ctx, sharers)
+        statement = messages.masked_statement(u1, u2, y)
+        signature = messages.sign(party.identity, Stage.MASKED, terms.ctx, party.me, statement)
+        later = {"later_seeds": seeds[:, 1:], "later_shares": shares[:, 1:], "later_b": b[1:]}
+        memory = {"u1": u1, "u2": u2, "ctx": terms.ctx, "sharers": sharers, **later}
+        memory |= {"seeds": seeds[:, 0], "shares": shares[:, 0]}
+        return messages.MaskedReply(sid=request.sid, party=party.me, y=y, signature=signature), memory
+
+    return party.serve(request, Stage.MASKED, terms.round, messages.MaskedReply, compute)
+
+
+def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.ConsistencyReply:
+    """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
+
+    Raises
+    ------
+    InconsistentView : U3 is not within U2, lacks this party, or has too few parties; or it is another U3 than
+        the one that was signed, and then the session is aborted.
+    StageOrder : not the stage that is due, or the session is over.
+    """
+    party = Party(voter)
+
+    def compute(session: Session) -> tuple[messages.ConsistencyReply, Memory]:
+        memory, survivors = session.memory, request.survivors
+        party.check_subset("U3", survivors, "U2", memory["sharers"])
+        alive, shares = np.isin(memory["sharers"], survivors), memory["shares"]
+        view = memory["u1"] + memory["u2"] + messages.set_digest("U3", memory["ctx"], survivors)
+        signature = messages.sign(party.identity, Stage.CONSISTENCY, memory["ctx"], party.me, view)
+        memory |= {"view": view, "survivors": survivors, "seeds": memory["seeds"][~alive]}
+        memory |= {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
+        return messages.ConsistencyReply(sid=request.sid, party=party.me, signature=signature), memory
+
+    return party.serve(request, Stage.CONSISTENCY, request.round, messages.ConsistencyReply, compute)
+
+
+def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskReply:
+    """Stage 4: for each party of U3 its share of b; for each of U2 without U3 its share of K, and the seed of its own
+    mask with this one.
+
+    Raises
+    ------
+    InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this sum.
+    ThresholdNotMet : fewer than t signers.
+    BadSignature : a signer's signature on this very U1, U2 and U3 does not verify.
+    StageOrder : not the stage that is due, or the session is over.
+    """
+    party = Party(voter)
+
+    def compute(session: Session) -> tuple[messages.UnmaskReply, Memory]:
+        memory, survivors, signers = session.memory, session.memory["survivors"], request.signers
+        gone = np.setdiff1d(memory["sharers"], survivors, assume_unique=True)
+        if not (np.array_equal(request.survivors, survivors) and np.array_equal(request.dropped, gone)):
+            raise InconsistentView("shares are asked for other sets than this party signed")
+        if not np.isin(signers, survivors).all():
+            raise InconsistentView("a signer is not among the survivors")
+        views = memory["view"] * len(signers)
+        party.check_signed(Stage.CONSISTENCY, memory["ctx"], signers, views, request.signatures)
+        later = {name: memory[name] for name in ("u1", "sharers", "later_seeds", "later_shares", "later_b")}
+        shares, seeds = memory["shares"], memory["seeds"]
+        reply = messages.UnmaskReply(sid=request.sid, party=party.me, shares=shares, seeds=seeds)
+        return reply, later if len(later["later_b"]) else {}
+
+    return party.serve(request, Stage.UNMASK, request.round, messages.UnmaskReply, compute)
+
+
+ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = {
+    messages.AdvertiseRequest: advertise,
+    messages.ShareRequest: share,
+    messages.MaskedRequest: masked,
+    messages.ConsistencyRequest: consistency,
+    messages.UnmaskRequest: unmask,
+}
+
+
+def _opened(party: Party, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
+    """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, sums, 2, 52) of b and K. keys: of
+    each, uint8 (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
+    dealt, sealed = list[bytes](), iter(request.ciphertexts)
+    for peer, key in zip(request.sharers.tolist(), keys, strict=True):
+        if peer == party.me:
+            dealt.append(memory["own"].tobytes())
             continue
-        content, name = keys.tobytes(), roster.name(peer)
-        agreed = cipher.with_peer(content[:KEY_BYTES], name)
-        sealed.append(seal(agreed, dealt.tobytes(), ctx, me, peer))
-        cipher_secrets.append(agreed)
-        mask_secrets.append(pair.with_peer(content[KEY_BYTES : 2 * KEY_BYTES], name))
-    memory_after: Memory = {
-        "b": memory["b"],
-        "u1": adverts_digest(ctx, request.advertised, request.keys, request.signatures),
-        "advertised": request.advertised,
-        "cipher_secrets": _rows(cipher_secrets),
-        "mask_secrets": _rows(mask_secrets),
-        "own_share": own_share,
-    }
-    return ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed)), memory_after
+        content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), peer, party.me)
+        if content is None:
+            raise BadShare(party.roster.name(peer), "what it sealed does not open")
+        dealt.append(content)
+    shares = _rows(dealt).reshape(len(dealt), -1, KINDS, SHARE_BYTES)
+    if not are_shares(shares):
+        bad = next(row for row, of_peer in enumerate(shares) if not are_shares(of_peer))
+        raise BadShare(party.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
+    return shares
 
 
-def open_shares(
-    roster: Roster, me: int, ctx: bytes, memory: Memory, request: MaskedRequest
-) -> tuple[Memory, dict[int, bytes]]:
-    """What is kept for the next stages, and the X25519 mask secret by peer in U2.
-
-    Raises
-    ------
-    BadShare : a peer's ciphertext does not open, or holds no shares.
-    """
-    peers = [index for index in matrix(memory, "advertised").tolist() if index != me]
-    cipher_secrets = dict(zip(peers, matrix(memory, "cipher_secrets"), strict=True))
-    mask_secrets = dict(zip(peers, matrix(memory, "mask_secrets"), strict=True))
-    shares = np.zeros((len(request.sharers), 2, SHARE_BYTES), dtype=np.uint8)
-    pairs: dict[int, bytes] = {}
-    sealed = iter(request.ciphertexts)
-    for row, peer in enumerate(request.sharers.tolist()):
-        if peer == me:
-            shares[row, 0] = np.frombuffer(secret(memory, "own_share"), dtype=np.uint8)
-            continue
-        pairs[peer] = mask_secrets[peer].tobytes()
-        plain = unseal(cipher_secrets[peer].tobytes(), next(sealed).tobytes(), ctx, peer, me)
-        if plain is None:
-            raise BadShare(roster.name(peer), "what it sealed does not open")
-        shares[row] = np.frombuffer(plain, dtype=np.uint8).reshape(2, SHARE_BYTES)
-        if not are_shares(shares[row]):
-            raise BadShare(roster.name(peer), "what it sealed are no shares")
-    memory_after: Memory = {
-        "u1": memory["u1"],
-        "u2": set_digest("U2", ctx, request.sharers),
-        "sharers": request.sharers,
-        "b_shares": shares[:, 0],
-        "mask_shares": shares[:, 1],
-    }
-    return memory_after, pairs
-
-
-def _rows(contents: list[bytes]) -> np.ndarray:
-    """Byte strings of one length -> uint8 (n, length)."""
-    return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)
-
-
-VotesOn = Callable[[np.ndarray], np.ndarray]
-"""Canonical queries, float32 (queries, features) -> votes, uint16 (queries, classes). Charges the party's budget."""
-
-NoiseOf = Callable[[float, tuple[int, int]], np.ndarray]
-"""Standard deviation and shape -> discrete Gaussian noise, int64, from the system's entropy."""
-
-
-def checked_votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:
-    """The votes as int64 (queries, classes).
-
-    Raises
-    ------
-    Refused : they are not uint16 of the session's shape with `teachers` in each row; the fault is the party's own.
-    """
+def _votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:
+    """The votes as int64 (queries, classes). Raises Refused where they are not uint16 of the session's shape with
+    `teachers` in each row; the fault is the party's own."""
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
-    wide = votes.astype(np.int64)
-    if (wide.sum(axis=1) != terms.teachers).any():
+    if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
         raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
-    return wide
+    return votes.astype(np.int64)
 
 
-def noise_share(noise: NoiseOf, terms: MaskedTerms) -> np.ndarray:
+def _noise_share(voter: Voter, terms: MaskedTerms) -> np.ndarray:
     """This party's share of the noise, int64 (queries, classes). Raises Refused where the sampler gives another."""
-    share = noise(terms.sigma_share, terms.shape)
+    share = voter.noise(terms).gaussian(terms.sigma_share, terms.shape)
     if share.dtype != np.int64 or share.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"noise is {share.dtype} {share.shape}, not int64 {terms.shape}")
     return share
 
 
-def mask(values: np.ndarray, terms: MaskedTerms, party: int, b: bytes, secrets: dict[int, bytes]) -> np.ndarray:
-    """y in the ring, uint16 or uint32 (queries, classes).
-
-    Parameters
-    ----------
-    values : int64 (queries, classes), votes and noise.
-    party : own place in the roster.
-    b : secret of the own mask.
-    secrets : X25519 secret by peer, for each of U2 but oneself.
-    """
-    ctx = terms.ctx
-    y = encode(values, terms.ring)
-    adder = MaskAdder(terms.shape, terms.ring)
-    adder.add(y, self_key(b, ctx, party))
-    for peer, secret in secrets.items():
-        adder.add_pair(y, pair_key(secret, ctx, party, peer), party, peer)
-    return y
+def _rows(contents: list[bytes]) -> np.ndarray:
+    """Byte strings of one length -> uint8 (n, length)."""
+    return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)

@@ -1,67 +1,75 @@
-"""The terms of one sum under masks."""
+"""The terms of a session under masks, and of each sum in it."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
-from consilium.sums.errors import OverflowRisk, UnsafeSession
+from consilium.protocol.messages import CollectionMode
+from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
-from consilium.sums.secure.ring import RingBits, choose_ring, sigma_total
-from consilium.sums.terms import LIFETIME, TAIL, SessionTerms
+from consilium.sums.secure.masks import RingBits, choose_ring
+from consilium.sums.terms import SessionTerms, SumTerms
+
+Rounds = tuple[Literal[1]] | tuple[Literal[2]] | tuple[Literal[1], Literal[2]]
 
 
-class MaskedTerms(SessionTerms):
-    """Terms of one session, see `SessionTerms`.
+class KeyTerms(SessionTerms):
+    """Terms of a session, see `SessionTerms`: of its keys and shares.
 
-    ring: bits. noise_shares: of honest parties, which together are noise of `sigma`. lifetime: seconds from a party's
-    first answer until it throws the session away, by its own clock.
+    rounds: of the mechanism, for each of which there is a sum. A second one alone is of a mechanism whose first sum was
+    in another session.
     """
 
+    collection: ClassVar[CollectionMode] = "secure"
     SIGNED_AS: ClassVar[str] = "session"
 
-    ring: RingBits
-    noise_shares: int = Field(ge=1, le=MOST_PARTIES)
-    lifetime: int = Field(default=LIFETIME, ge=1, le=30 * 24 * 3600)
+    rounds: Rounds
 
-    @classmethod
-    def create(
-        cls, roster: SumRoster, federation: str, queries: np.ndarray, classes: int, teachers: int, **others: Any
-    ) -> Self:
-        """See `SessionTerms.create`; with the smallest ring that is safe. Raises OverflowRisk where no ring holds the
-        sum."""
-        noise = sigma_total(others["sigma"], others["noise_shares"], roster.n)
-        others["ring"] = choose_ring(teachers * roster.n, noise)
-        return super().create(roster, federation, queries, classes, teachers, **others)
+
+class MaskedTerms(SumTerms):
+    """Terms of one sum of a session, see `SumTerms`.
+
+    noise_shares: of honest parties, which together are noise of `sigma`: no more than the roster is sure of.
+    """
+
+    collection: ClassVar[CollectionMode] = "secure"
+    SIGNED_AS: ClassVar[str] = "masked-sum"
+
+    noise_shares: int = Field(ge=1, le=MOST_PARTIES)
 
     def check(self, roster: SumRoster) -> None:
         """See `SessionTerms.check`.
 
         Raises
         ------
-        UnsafeSession : more noise shares than honest parties that are sure to be in the sum (least - c), a share of
-            variance below 1, too.
-        OverflowRisk : the ring is too small.
+        UnsafeSession : the noise is in more shares than there are honest parties sure to be in the sum (least - c), or
+            a share has a variance below 1.
+        OverflowRisk : no ring holds the sum.
         """
         super().check(roster)
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
-                f"noise in {self.noise_shares} shares, but only least - c = {roster.sure} honest parties"
-                " are sure to be in the sum"
+                f"noise in {self.noise_shares} shares, but only least - c = {roster.sure} honest parties are sure to"
+                " be in the sum"
             )
         if self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
-        noise = sigma_total(self.sigma, self.noise_shares, roster.n)
-        reach = self.teachers * roster.n + TAIL * noise
-        if reach >= 2 ** (self.ring - 1):
-            raise OverflowRisk(reach, 2 ** (self.ring - 1))
+        self.ring(roster)
+
+    def ring(self, roster: SumRoster) -> RingBits:
+        """Bits of the ring: the smaller one that holds the sum of all parties and their noise. Raises OverflowRisk."""
+        return choose_ring(self.teachers * roster.n, self.deviation(roster.n))
+
+    def deviation(self, parties: int) -> float:
+        """Standard deviation of the noise in a sum of so many: each adds variance sigma^2 / noise_shares."""
+        return self.sigma_share * math.sqrt(parties)
 
     @property
     def noise(self) -> tuple[float, int]:
-        """See `SessionTerms.noise`."""
+        """See `SumTerms.noise`."""
         return self.sigma, self.noise_shares
 
     @property

@@ -2,201 +2,117 @@
 accepted.
 
 It answers once for each party: what it opens of an upload is a function of that upload alone, and of a second one of
-the same party it opens nothing. What `check` and `give` return is sent after `state` is on disk.
-
-Its key of the session comes from a seed, which is in its state until the total is given, and no longer: what was
-recorded is opened by nobody then.
+the same party it opens nothing. What `check` and `give` return is sent once what has changed here is on disk; after
+`give` its key of the session is deleted, so that what was recorded is opened by nobody.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 
-from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import SealingKey
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.agreement import public_of
 from consilium.sums.errors import AggregatorsDisagree, VoteFault
-from consilium.sums.field import FIELD
-from consilium.sums.packing import Value, pack
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.half import (
+from consilium.sums.verified.field import DTYPE, elements
+from consilium.sums.verified.half import VoteAggregator
+from consilium.sums.verified.messages import (
+    ABSENT,
+    ACCEPTED,
     ASKED,
     BATCH,
     CHECKED,
-    FAULT_CODES,
     GIVEN,
-    Half,
-    VoteAggregator,
-    fault_code,
-    fault_of,
-    opened_state,
-    restored,
-    restored_bytes,
+    GivenRecord,
+    body_digest,
+    code_of,
+    ids_digest,
+    read_asked,
+    read_batch,
 )
-from consilium.sums.verified.messages import body_digest, read_asked, read_batch, write_checked, write_given
-from consilium.sums.verified.proof import DIGEST_BYTES, expand_seed, holds, opening_elements, proof_elements
-from consilium.sums.verified.sealing import KEY_BYTES, session_key
+from consilium.sums.verified.proof import DIGEST_BYTES, hold, opening_elements, proof_elements, seed_key
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import HelperPart
 
-
-class HelperRules(Protocol):
-    """What this node refuses on its own, by a typed error. `accepted` are places in the roster."""
-
-    def admit(self, terms: VerifiedTerms) -> None:
-        """Raise if no upload of this session may be taken."""
-
-    def remember(self, terms: VerifiedTerms) -> None:
-        """The total is about to be given: raise if it may not, else keep in mind that it was."""
+AT_ONCE = 2**22
+"""Numbers of the helper's shares that are drawn at once: a batch names a thousand uploads of any size."""
 
 
 class Helper(VoteAggregator):
-    """See `VoteAggregator`. rules: what it refuses on its own. entropy: so many random bytes; the operating system's
-    but in tests."""
+    """See `VoteAggregator`. met: digest of the first part of each party, uint8 (parties, 32); of those without one
+    zeros. Whoever keeps a session writes down `total`, `codes` and `met`, and puts them back."""
 
-    def __init__(
-        self,
-        terms: VerifiedTerms,
-        roster: VerifiedRoster,
-        private: bytes,
-        rules: HelperRules,
-        noise: NoiseSource,
-        entropy: Callable[[int], bytes] = secrets.token_bytes,
-        *,
-        state: bytes | None = None,
-    ) -> None:
-        before = None if state is None else opened_state(state, terms)
-        self._seed = entropy(KEY_BYTES) if before is None else restored_bytes(before, "seed")
-        self._private = session_key(self._seed, terms.ctx) if self._seed else b""
-        fresh = (self._private, bytes.fromhex(terms.leader_key)) if self._seed else None
-        super().__init__(terms, roster, private, fresh, noise, leads=False)
-        self._rules = rules
-        self._seen: dict[int, tuple[bytes, int]] = {}  # digest of the part, and the code that was answered, by place
-        self._answer = b"", b""  # digest of the message that asked for the half, and what was said to it
-        self.commitments = "", ""
-        """The leader's to its total, and this one's to its own, hex, once it is given."""
-        if before is None:
-            rules.admit(terms)
-        else:
-            self._restore(before)
-
-    @property
-    def key(self) -> bytes:
-        """Its public key of this session; empty once it is deleted."""
-        return public_of(self._private) if self._private else b""
+    def __init__(self, terms: VerifiedTerms, roster: VerifiedRoster, own: SealingKey, fresh: SealingKey) -> None:
+        super().__init__(terms, roster, own, fresh, bytes.fromhex(terms.leader_key), leads=False)
+        self._fresh = fresh
+        self.met = np.zeros((roster.n, DIGEST_BYTES), dtype=np.uint8)
 
     def check(self, batch: bytes) -> bytes:
-        """For `Leader.settle`.
-
-        Raises
-        ------
-        BadLink : it is no batch of the leader; nothing has changed. StageOrder : the keys are deleted.
-        """
+        """For `Leader.settle`. Raises BadLink: it is no batch of the leader; nothing has changed."""
         grid = self.terms.grid
-        body = self._link().open(BATCH, batch)
-        parts, theirs = read_batch(body, grid)
-        opened = np.zeros((len(parts), opening_elements(grid)), dtype=FIELD.dtype)
-        codes = bytes(
-            self._look(HelperPart.read(content), theirs[row], opened[row]) for row, content in enumerate(parts)
-        )
-        return self._link().seal(CHECKED, write_checked(body_digest(body), codes, opened))
+        body = self._link.open(BATCH, batch)
+        contents, theirs = read_batch(body, grid)
+        parts = list(map(HelperPart.read, contents))
+        found = [self._seed(part) for part in parts]
+        seeds = {row: seed for row, seed in enumerate(found) if isinstance(seed, bytes)}
+        codes = bytearray(code_of(seed) if isinstance(seed, VoteFault) else ABSENT for seed in found)
+        opened = np.zeros((len(parts), opening_elements(grid)), dtype=DTYPE)
+        rows, size = list(seeds), AT_ONCE // grid.cells + 1
+        for start in range(0, len(rows), size):
+            few = rows[start : start + size]
+            shares, proofs = (
+                elements([seed_key(self.terms.ctx, parts[row].place, seeds[row], purpose) for row in few], count)
+                for purpose, count in (("votes", grid.cells), ("proof", proof_elements(grid)))
+            )
+            opened[few] = self._open(shares, proofs, [parts[row].challenge_key for row in few])
+            new = []
+            for at, (row, fine) in enumerate(zip(few, hold(grid, theirs[few], opened[few]), strict=True)):
+                place = parts[row].place
+                if self.codes[place] == ABSENT:
+                    self.codes[place] = code_of(None if fine else VoteFault.FALSE_VOTES)
+                    new += [at] if fine else []
+                codes[row] = self.codes[place]
+            self.total += grid.summed(shares[new])
+        return self._link.seal(CHECKED, body_digest(body) + codes + opened.tobytes())
 
-    def _look(self, part: HelperPart, theirs: np.ndarray, opened: np.ndarray) -> int:
-        """The code of one upload; what is opened of it is written into `opened`."""
+    def _seed(self, part: HelperPart) -> bytes | VoteFault:
+        """From which the shares of this party come, or why there are none."""
         fault = part.fault(self.terms.ctx, self.roster)
         if fault is not None:
-            return fault_code(fault)  # nobody has signed this: nothing is opened
-        name, met = self.roster.name(part.place), body_digest(part.content)
-        before = self._seen.get(part.place)
-        if before is not None and before[0] != met:
-            return fault_code(VoteFault.TWICE)
-        if before is None:
-            self._still_open()
-        fault, share = self._open_part(part, opened)
-        if before is not None:
-            return before[1]
-        if fault is None and not holds(self.terms.grid, theirs, opened):
-            fault = VoteFault.FALSE_VOTES
-        self._seen[part.place] = met, fault_code(fault)
-        if fault is None:
-            self._add(part.place, share)
-        else:
-            self.left_out[name] = fault
-        return fault_code(fault)
-
-    def _open_part(self, part: HelperPart, opened: np.ndarray) -> tuple[VoteFault | None, np.ndarray]:
-        grid, seed = self.terms.grid, part.opened(self._private)
+            return fault  # nobody has signed this: nothing is opened
+        met = np.frombuffer(body_digest(part.content), dtype=np.uint8)
+        if not self.met[part.place].any():
+            self.met[part.place] = met
+        elif (self.met[part.place] != met).any():
+            return VoteFault.TWICE
+        seed = part.opened(self._fresh)
         if isinstance(seed, VoteFault):
-            return seed, np.zeros(0, dtype=FIELD.dtype)
-        share = expand_seed(part.ctx, part.place, seed, "votes", grid.cells)
-        proof = expand_seed(part.ctx, part.place, seed, "proof", proof_elements(grid))
-        opened[:] = self._opened(part, share, proof)
-        return None, share
+            self.codes[part.place] = code_of(seed)
+        return seed
 
-    def give(self, question: bytes) -> bytes:
-        """For `Leader.finish`: this aggregator's total, and the end of the session: its key is deleted. The same
-        message gets the same bytes again.
+    def give(self, question: bytes, ids: Sequence[str], noise: NoiseSource) -> tuple[bytes, GivenRecord]:
+        """For `Leader.finish`: this aggregator's total, once; and what it signs of it. ids: of the queries.
 
         Raises
         ------
         BadLink : it is no question of the leader. AggregatorsDisagree : the leader has accepted others.
-        ThresholdNotMet : too few are accepted. StageOrder : another message got the half. Others : what the rules
-        raise.
+        ThresholdNotMet : too few are accepted.
         """
-        met = body_digest(question)
-        if self.closed and met == self._answer[0]:
-            return self._answer[1]
-        body = self._link().open(ASKED, question)
-        theirs, left_out, commitment = read_asked(body)
-        mine = self._places()
-        if theirs != mine or not left_out.keys().isdisjoint(mine):
-            differ = sorted(set(theirs).symmetric_difference(mine) | left_out.keys() & set(mine))
-            raise AggregatorsDisagree(self.roster.name(place) for place in differ if place < self.roster.n)
-        self._check_enough()
-        self._rules.remember(self.terms)
-        half = self._close()
-        for place, code in left_out.items():  # whom the leader left out before it came here
-            fault = fault_of(code)
-            if place < self.roster.n and fault is not None:
-                self.left_out.setdefault(self.roster.name(place), fault)
-        self.commitments = commitment.hex(), half.commitment(self.terms.ctx, leads=False).hex()
-        self._answer = met, self._link().seal(GIVEN, write_given(body_digest(body), half))
-        self._forget()
-        return self._answer[1]
-
-    def _forget(self) -> None:
-        """All by which anything of this session could be opened; that it is closed stays known."""
-        self._seed, self._private, self._secrets, self._seen = b"", b"", None, {}
-        self._total = np.zeros_like(self._total)
-        self._half = Half(b"", np.zeros_like(self._total, dtype=FIELD.dtype))
-
-    def state(self) -> bytes:
-        """All that is needed to go on after a restart: the seed of the key, and a total that is a share, which alone
-        says nothing. After `give` only who is in the sum, and the sealed answer."""
-        places = sorted(self._seen)
-        seen = b"".join(self._seen[place][0] for place in places)
-        return pack(
-            {
-                **self._common_state(),
-                "seed": self._seed,
-                "places": np.array(places, dtype=np.uint32),
-                "seen": np.frombuffer(seen, dtype=np.uint8).reshape(-1, DIGEST_BYTES),
-                "codes": np.array([self._seen[place][1] for place in places], dtype=np.uint8),
-                "asked": self._answer[0],
-                "answer": np.frombuffer(self._answer[1], dtype=np.uint8),
-            }
+        body = self._link.open(ASKED, question)
+        commitment, theirs = read_asked(body, self.roster.n)
+        pairs = list(zip(theirs, self.codes, strict=True))
+        differ = [place for place, (one, other) in enumerate(pairs) if (one == ACCEPTED) != (other == ACCEPTED)]
+        if differ:
+            raise AggregatorsDisagree(self._names(differ))
+        half, ctx = self._close(noise), self.terms.ctx
+        record = GivenRecord(
+            session=ctx.hex(),
+            ids=ids_digest(ids),
+            accepted=self.accepted,
+            left_out=sum(max(pair) > ACCEPTED for pair in pairs),
+            commitment=commitment.hex(),
+            half=half.commitment(ctx, leads=False).hex(),
         )
-
-    def _restore(self, state: dict[str, Value]) -> None:
-        self._restore_common(state)
-        places = restored(state, "places", (-1,), "uint32").tolist()
-        seen = restored(state, "seen", (len(places), DIGEST_BYTES), "uint8")
-        codes = restored(state, "codes", (len(places),), "uint8").tolist()
-        if any(code > len(FAULT_CODES) for code in codes):
-            raise MalformedMessage("saved state is damaged or of another version")
-        self._seen = {place: (row.tobytes(), code) for place, row, code in zip(places, seen, codes, strict=True)}
-        self._answer = restored_bytes(state, "asked"), restored(state, "answer", (-1,), "uint8").tobytes()
+        return self._link.seal(GIVEN, body_digest(body) + half.nonce + half.total.tobytes()), record

@@ -1,28 +1,200 @@
-"""The bodies of the four messages between the aggregators.
+"""Verified votes on Flower's wire: the requests and replies, the bodies of what the two aggregators seal for each
+other, and the record that the helper signs.
 
-batch     leader -> helper    for each upload its part and what the leader opens of it
-checked   helper -> leader    digest of the batch; for each upload a code and what the helper opens of it
-asked     leader -> helper    places of all accepted and of the left out, with why; commitment to the leader's total
-given     helper -> leader    digest of the question; the helper's total, and the nonce of its own commitment
+Whoever carries these bytes can lose them, and do nothing else. The bodies have a fixed layout; numbers are of 4 bytes,
+little-endian:
+
+batch     leader -> helper    for each upload its part, and what the leader opens of it
+checked   helper -> leader    digest of the batch; for each upload a code, and what the helper opens of it
+asked     leader -> helper    commitment to the leader's total; a code for each party of the roster
+given     helper -> leader    digest of what asked; the nonce of the helper's commitment, and its total
+
+A code is one byte: nothing was sent, accepted, or why it is not (`VoteFault`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.identity import digest
-from consilium.sums.errors import BadLink
-from consilium.sums.field import FIELD
-from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.verified.half import FAULT_CODES, Half, restored, restored_bytes
-from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, opening_elements
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, digest, verify
+from consilium.protocol.messages import MOST_BATCHES, PartyName, PoolPlaces, Program, Proof, Queries, Terms, WireModel
+from consilium.protocol.models import Strict
+from consilium.sums.errors import BadLink, VoteFault
+from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
+from consilium.sums.terms import SID_BYTES
+from consilium.sums.verified.field import DTYPE, KEY_BYTES, is_canonical
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total, opening_elements
 from consilium.sums.verified.uploads import PART_BYTES
 
 MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""
+MOST_BYTES = 2**31 - 1
+"""Of such a message, or of one upload."""
+MOST_RECORD = 8_000_000
+"""Bytes of a signed record: the places of the longest roster."""
+
+
+def _content(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.uint8 or array.ndim != 1 or array.size > MOST_BYTES:
+        raise ValueError("must be uint8 (bytes,)")
+    return array
+
+
+Content = Annotated[np.ndarray, AfterValidator(_content), Field(repr=False)]
+Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
+Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+PublicKey = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+
+
+def as_array(content: bytes) -> np.ndarray:
+    """Bytes as a message carries them, uint8 (bytes,)."""
+    return np.frombuffer(content, dtype=np.uint8)
+
+
+class VerifiedMessage(WireModel):
+    """Base of these messages: a bad value is never quoted in an error."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class SessionOf(VerifiedMessage):
+    """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32.
+
+    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
+    """
+
+    terms: Annotated[bytes, Field(max_length=5000)]
+    signature: Signature
+    queries: Queries
+    places: PoolPlaces
+    proof: Proof
+
+
+class AggregatorRequest(Terms):
+    """To the helper: who are you, and would you serve in this federation? Versions as in `HelloRequest`."""
+
+    kind: ClassVar[str] = "query.va_hello"
+    protocol_version: int = Field(ge=0, le=1_000_000)
+    program: Program
+
+    @property
+    def terms(self) -> Terms:
+        """What is to be pinned."""
+        return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
+
+
+class AggregatorReply(VerifiedMessage):
+    """Its name, its Ed25519 key, hex, and its versions, for people."""
+
+    kind: ClassVar[str] = "query.va_hello"
+    name: PartyName
+    key: Hash
+    program: Program = ""
+
+
+class OpenRequest(SessionOf):
+    """To the helper: this session begins."""
+
+    kind: ClassVar[str] = "query.va_open"
+
+
+class OpenReply(VerifiedMessage):
+    """It is open. signed: sums of this federation of which the helper gave its half, as far as it remembers. key,
+    signature: its public key of this session; both empty once it is deleted."""
+
+    kind: ClassVar[str] = "query.va_open"
+    sid: Sid
+    signed: int = Field(ge=0, le=MOST_BATCHES)
+    key: Annotated[bytes, Field(max_length=KEY_BYTES)]
+    signature: Annotated[bytes, Field(max_length=SIGNATURE_BYTES)]
+
+
+class UploadRequest(SessionOf):
+    """To a party: its votes on these queries, in two parts. helper_key, helper_signature: the helper's key of this
+    session."""
+
+    kind: ClassVar[str] = "query.va_upload"
+    helper_key: PublicKey
+    helper_signature: Signature
+
+
+class UploadReply(VerifiedMessage):
+    """`uploads.Upload` as bytes. Never printed."""
+
+    kind: ClassVar[str] = "query.va_upload"
+    sid: Sid
+    party: PartyName
+    upload: Content
+
+
+class Sealed(VerifiedMessage):
+    """Base of what the aggregators seal for each other."""
+
+    sid: Sid
+    content: Content
+
+
+class CheckRequest(Sealed):
+    """To the helper: a batch of uploads."""
+
+    kind: ClassVar[str] = "query.va_check"
+
+
+class CheckReply(Sealed):
+    """What it says of them."""
+
+    kind: ClassVar[str] = "query.va_check"
+
+
+class GiveRequest(Sealed):
+    """To the helper: your half of the sum over those that are accepted."""
+
+    kind: ClassVar[str] = "query.va_give"
+
+
+class GiveReply(Sealed):
+    """Its half. record, signature: see `GivenRecord`."""
+
+    kind: ClassVar[str] = "query.va_give"
+    record: Annotated[bytes, Field(max_length=MOST_RECORD)]
+    signature: Signature
+
+
+BATCH, CHECKED, ASKED, GIVEN = "batch", "checked", "asked", "given"
+"""Kinds of sealed messages, in their order."""
+ABSENT, ACCEPTED = 0, 1
+FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
+
+
+def code_of(fault: VoteFault | None) -> int:
+    """Of an upload: accepted, or its fault."""
+    return ACCEPTED if fault is None else FAULT_CODES.index(fault) + ACCEPTED + 1
+
+
+def faults_of(codes: Sequence[int]) -> dict[int, VoteFault]:
+    """Places of the codes that are faults, and which."""
+    return {place: FAULT_CODES[code - ACCEPTED - 1] for place, code in enumerate(codes) if code > ACCEPTED}
+
+
+@dataclass(frozen=True)
+class Half:
+    """What one aggregator gives: its total with its noise, numbers below the prime (queries, classes), and the nonce by
+    which it is bound to it."""
+
+    nonce: bytes = field(repr=False)
+    total: np.ndarray = field(repr=False)
+
+    def commitment(self, ctx: bytes, leads: bool) -> bytes:
+        """See `proof.commit_total`."""
+        return commit_total(ctx, leads, self.nonce, self.total.tobytes())
 
 
 def body_digest(body: bytes) -> bytes:
@@ -30,111 +202,115 @@ def body_digest(body: bytes) -> bytes:
     return digest(SPACE + "body", body)
 
 
-def write_batch(parts: Sequence[bytes], opened: Sequence[np.ndarray]) -> bytes:
-    """parts: of PART_BYTES bytes. opened: numbers below the prime (opening_elements,) each."""
-    rows = np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(len(parts), PART_BYTES)
-    return pack({"parts": rows, "opened": np.stack(opened)})
-
-
 def read_batch(body: bytes, grid: VoteGrid) -> tuple[list[bytes], np.ndarray]:
-    """Parts, and numbers below the prime (n, opening_elements). Raises BadLink."""
-    fields = _fields(body)
-    parts = _array(fields, "parts", (-1, PART_BYTES), "uint8")
-    if len(parts) > MOST_BATCH:
-        raise BadLink(f"a batch has {len(parts)} uploads, at most {MOST_BATCH} fit")
-    return [row.tobytes() for row in parts], _numbers(fields, "opened", (len(parts), opening_elements(grid)))
-
-
-def write_checked(batch: bytes, codes: bytes, opened: np.ndarray) -> bytes:
-    """batch: digest of the body. codes: 0, or the fault by its number from 1. opened: numbers below the prime
-    (n, opening_elements)."""
-    return pack({"batch": batch, "codes": np.frombuffer(codes, dtype=np.uint8), "opened": opened})
+    """Parts as bytes, and what the leader opens, numbers below the prime (n, opening_elements). Raises BadLink."""
+    count, end = divmod(len(body), PART_BYTES + opening_elements(grid) * DTYPE.itemsize)
+    if end or not 1 <= count <= MOST_BATCH:
+        raise BadLink(f"a batch is not of 1 to {MOST_BATCH} uploads of this session")
+    parts, opened = _split(body, count * PART_BYTES)
+    each = [parts[at : at + PART_BYTES] for at in range(0, len(parts), PART_BYTES)]
+    return each, _numbers(opened, (count, opening_elements(grid)))
 
 
 def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int) -> tuple[list[int], np.ndarray]:
-    """Codes and openings of the answer to this batch of `count`.
-
-    Raises
-    ------
-    BadLink : not the form, or the answer to another batch.
-    """
-    fields = _fields(body)
-    if _bytes(fields, "batch", DIGEST_BYTES) != batch:
+    """Codes, and what the helper opens, of the answer to the batch with this body, of `count`. Raises BadLink."""
+    answered, codes, opened = _split(body, DIGEST_BYTES, count)
+    if answered != body_digest(batch):
         raise BadLink("the helper answers another batch than the one that is out")
-    return _codes(fields, count), _numbers(fields, "opened", (count, opening_elements(grid)))
+    return _codes(codes), _numbers(opened, (count, opening_elements(grid)))
 
 
-def write_asked(places: Sequence[int], left_out: Sequence[tuple[int, int]], commitment: bytes) -> bytes:
-    """places: of the accepted, rising. left_out: place and code of the others that the leader knows. commitment: to the
-    leader's total (`proof.commit_total`)."""
-    return pack(
-        {
-            "accepted": np.array(places, dtype=np.uint32),
-            "left_out": np.array([place for place, _ in left_out], dtype=np.uint32),
-            "codes": np.array([code for _, code in left_out], dtype=np.uint8),
-            "commitment": commitment,
-        }
-    )
-
-
-def read_asked(body: bytes) -> tuple[list[int], dict[int, int], bytes]:
-    """Places of the accepted, codes by place of the left out, and the commitment. Raises BadLink."""
-    fields = _fields(body)
-    places, left_out = (_array(fields, name, (-1,), "uint32").tolist() for name in ("accepted", "left_out"))
-    codes = _codes(fields, len(left_out))
-    return places, dict(zip(left_out, codes, strict=True)), _bytes(fields, "commitment", DIGEST_BYTES)
-
-
-def write_given(question: bytes, half: Half) -> bytes:
-    """question: digest of the body."""
-    return pack({"question": question, "nonce": half.nonce, "total": half.total})
+def read_asked(body: bytes, parties: int) -> tuple[bytes, list[int]]:
+    """The commitment, and a code for each party. Raises BadLink."""
+    commitment, codes = _split(body, DIGEST_BYTES)
+    if len(codes) != parties:
+        raise BadLink(_FORM)
+    return commitment, _codes(codes)
 
 
 def read_given(body: bytes, grid: VoteGrid, question: bytes) -> Half:
-    """The helper's half. Raises BadLink."""
-    fields = _fields(body)
-    if _bytes(fields, "question", DIGEST_BYTES) != question:
+    """The helper's half. question: body of what asked. Raises BadLink."""
+    asked, nonce, total = _split(body, DIGEST_BYTES, NONCE_BYTES)
+    if asked != body_digest(question):
         raise BadLink("the helper's total is of another set of parties")
-    total = _numbers(fields, "total", (grid.queries, grid.classes))
-    return Half(_bytes(fields, "nonce", NONCE_BYTES), total)
+    return Half(nonce, _numbers(total, (grid.queries, grid.classes)))
 
 
 _FORM = "a message between the aggregators has not the form of this session"
 
 
-def _fields(body: bytes) -> dict[str, Value]:
-    try:
-        return unpack(body)
-    except MalformedMessage:
-        raise BadLink(_FORM) from None
+def _split(body: bytes, *lengths: int) -> list[bytes]:
+    """Pieces of these lengths, and the rest."""
+    pieces = []
+    for length in lengths:
+        if len(body) < length:
+            raise BadLink(_FORM)
+        pieces.append(body[:length])
+        body = body[length:]
+    return [*pieces, body]
 
 
-def _array(fields: dict[str, Value], name: str, shape: tuple[int, ...], dtype: np.dtype | str) -> np.ndarray:
-    try:
-        return restored(fields, name, shape, dtype)
-    except MalformedMessage:
-        raise BadLink(_FORM) from None
-
-
-def _bytes(fields: dict[str, Value], name: str, length: int) -> bytes:
-    try:
-        value = restored_bytes(fields, name)
-    except MalformedMessage:
-        raise BadLink(_FORM) from None
-    if len(value) != length:
-        raise BadLink(_FORM)
-    return value
-
-
-def _codes(fields: dict[str, Value], count: int) -> list[int]:
-    codes = _array(fields, "codes", (count,), "uint8").tolist()
-    if any(code > len(FAULT_CODES) for code in codes):
+def _codes(content: bytes) -> list[int]:
+    if any(code > ACCEPTED + len(FAULT_CODES) for code in content):
         raise BadLink("the other aggregator names a fault that there is not")
-    return codes
+    return list(content)
 
 
-def _numbers(fields: dict[str, Value], name: str, shape: tuple[int, ...]) -> np.ndarray:
-    numbers = _array(fields, name, shape, FIELD.dtype)
-    if not FIELD.is_canonical(numbers):
+def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
+    if len(content) != shape[0] * shape[1] * DTYPE.itemsize:
+        raise BadLink(_FORM)
+    numbers = np.frombuffer(content, dtype=DTYPE).reshape(shape)
+    if not is_canonical(numbers):
         raise BadLink("a message between the aggregators has numbers above the prime")
     return numbers
+
+
+class GivenRecord(Strict):
+    """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
+
+    session: hash of its terms. ids: digest of its queries' ids, in order (`ids_digest`). accepted: places of the
+    parties in the sum, rising. left_out: how many others sent votes that were none. commitment: by which the leader was
+    bound to its total before it saw the helper's half; half: the same of that half (`proof.commit_total`).
+    """
+
+    SIGNED_AS: ClassVar[str] = SPACE + "given"
+
+    session: Hash
+    ids: Hash
+    accepted: Annotated[
+        tuple[Annotated[int, Field(ge=0, lt=MOST_VOTERS)], ...], Field(max_length=MOST_VOTERS, strict=False)
+    ]
+    left_out: int = Field(ge=0, le=MOST_VOTERS)
+    commitment: Hash
+    half: Hash
+
+    @classmethod
+    def open(cls, content: bytes, signature: bytes, roster: VerifiedRoster) -> GivenRecord:
+        """Bytes and their signature -> the record.
+
+        Raises
+        ------
+        MalformedMessage : not signed by the roster's helper, or not the canonical bytes of a record.
+        """
+        if not verify(bytes.fromhex(roster.helper.ed25519_pk), signature, cls.SIGNED_AS, content):
+            raise MalformedMessage("the record of a sum is not signed by the second aggregator")
+        try:
+            record = cls.model_validate_json(content)
+        except ValidationError:
+            raise MalformedMessage("the record of a sum has not the form of this protocol") from None
+        if record.canonical() != content:
+            raise MalformedMessage("the record of a sum is not in canonical form")
+        return record
+
+    def canonical(self) -> bytes:
+        """The bytes that are signed."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    def sign(self, helper: Identity) -> bytes:
+        """The helper's signature, 64 bytes."""
+        return helper.sign(self.SIGNED_AS, self.canonical())
+
+
+def ids_digest(ids: Sequence[str]) -> str:
+    """SHA-256 (hex) of query ids (hex), in their order."""
+    return hashlib.sha256(b"".join(map(bytes.fromhex, ids))).hexdigest()

@@ -30,13 +30,29 @@ comes from a key that only the two aggregators have, for the whole session.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from consilium.protocol.identity import derive, digest
-from consilium.sums.field import FIELD, from_wire, is_base
+from consilium.sums.verified.field import (
+    DEGREE,
+    DTYPE,
+    ORDER,
+    PRIME,
+    TOTAL_DTYPE,
+    continuation,
+    elements,
+    inner,
+    lagrange_at,
+    multiply,
+    product,
+    reduced,
+    square_sums,
+    to_wire,
+)
 
 MOST_ROWS = 2**24
 """Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as the field adds up without a reduction."""
@@ -97,16 +113,15 @@ class VoteGrid:
         classes = np.broadcast_to(np.arange(self.classes), votes.shape)
         return np.repeat(classes.ravel(), votes.ravel())
 
-    def summed(self, share: np.ndarray) -> np.ndarray:
-        """A share of the votes (cells,) -> (queries, classes), not reduced, the sum over the teachers."""
-        if self.teachers == 1:
-            return share.reshape(self.queries, self.classes)
-        by_teacher = share.reshape(self.queries, self.teachers, self.classes)
-        return by_teacher.sum(axis=1, dtype=FIELD.total_dtype)
+    def summed(self, shares: np.ndarray) -> np.ndarray:
+        """Shares of the votes, numbers below the prime (n, cells) -> `TOTAL_DTYPE` (queries, classes), not reduced: the
+        sum over n and over the teachers."""
+        total = shares.sum(axis=0, dtype=TOTAL_DTYPE)
+        return total.reshape(self.queries, self.teachers, self.classes).sum(axis=1)
 
 
-SPACE = "verified/3/"
-"""Of all that is hashed, derived and signed: 3 is the version of sessions, uploads and messages between aggregators."""
+SPACE = "verified/4/"
+"""Of all that is hashed, derived and signed: 4 is the version of sessions, uploads and messages between aggregators."""
 SEED_BYTES = 16
 BLIND_BYTES = 16
 DIGEST_BYTES = 32
@@ -139,39 +154,43 @@ def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
     return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
-def expand_seed(ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:
-    """Numbers below the prime (count,): the helper's share of the votes, or of the proof, by purpose."""
-    return FIELD.elements(derive(seed, SPACE + purpose, ctx, place_bytes(place)), count)
+def seed_key(ctx: bytes, place: int, seed: bytes, purpose: str) -> bytes:
+    """From which the helper's share of the votes, or of the proof, is drawn (`field.elements`), by purpose."""
+    return derive(seed, SPACE + purpose, ctx, place_bytes(place))
 
 
 @dataclass(frozen=True)
 class Challenge:
-    """Elements of the extension, reduced: r (classes, degree), u (points, degree) and y (lines, degree)."""
+    """Of n uploads, elements of the extension, reduced: r (n, classes, DEGREE), u (n, points, DEGREE) and y (n, lines,
+    DEGREE)."""
 
     r: np.ndarray = field(repr=False)
     u: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
 
 
-def challenge_of(grid: VoteGrid, ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> Challenge:
-    """The first challenge of an upload with these commitments."""
-    sizes, degree = (grid.classes, grid.points, grid.lines), FIELD.degree
-    key = derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
-    drawn = FIELD.reduce(from_wire(FIELD.elements(key, sum(sizes) * degree))).reshape(-1, degree)
-    r, u, y = np.split(drawn, np.cumsum(sizes[:-1]))
-    return Challenge(r, u, y)
+def challenge_key(ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> bytes:
+    """From which the first challenge of an upload with these commitments is drawn."""
+    return derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
+
+
+def challenges(grid: VoteGrid, keys: Sequence[bytes]) -> Challenge:
+    """The first challenges of uploads, by their `challenge_key`."""
+    sizes = grid.classes, grid.points, grid.lines
+    drawn = reduced(elements(keys, sum(sizes) * DEGREE)).reshape(len(keys), -1, DEGREE)
+    return Challenge(*np.split(drawn, np.cumsum(sizes[:-1]), axis=1))
 
 
 def reading_point(secret: bytes, ctx: bytes) -> np.ndarray:
-    """The second challenge, (degree,), reduced. secret: what only the two aggregators share.
+    """The second challenge, (DEGREE,), reduced. secret: what only the two aggregators share.
 
     Never in the prime field: at one of the points of a line the polynomials are the votes themselves.
     """
     tried = 0
     while True:
         key = derive(secret, SPACE + "reading-point", ctx, tried.to_bytes(4, "big"))
-        point = FIELD.reduce(from_wire(FIELD.elements(key, FIELD.degree)))
-        if not is_base(point):
+        point = reduced(elements([key], DEGREE)[0])
+        if point[1:].any():
             return point
         tried += 1
 
@@ -182,12 +201,12 @@ CHECKS = 3
 
 def proof_elements(grid: VoteGrid) -> int:
     """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
-    return (grid.lines + grid.values) * FIELD.degree
+    return (grid.lines + grid.values) * DEGREE
 
 
 def opening_elements(grid: VoteGrid) -> int:
     """Numbers in what an aggregator opens of one upload."""
-    return (grid.lines + CHECKS) * FIELD.degree
+    return (grid.lines + CHECKS) * DEGREE
 
 
 def soundness_error(grid: VoteGrid, hashes: float) -> float:
@@ -196,85 +215,81 @@ def soundness_error(grid: VoteGrid, hashes: float) -> float:
     >>> soundness_error(VoteGrid(10_000, 10, 1), 2**60) < 2**-84
     True
     """
-    return hashes * 5 / FIELD.order + 2 * grid.points / (FIELD.order - FIELD.prime)
+    return hashes * 5 / ORDER + 2 * grid.points / (ORDER - PRIME)
 
 
-class Prover:
-    """Makes the proofs of votes of one size. Its memory is reused: to get it takes longer than the arithmetic."""
+def prove(grid: VoteGrid, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
+    """The values of F at 0 to 2 points, (values, DEGREE), reduced.
 
-    def __init__(self, grid: VoteGrid) -> None:
-        points, lines, degree = grid.points, grid.lines, FIELD.degree
-        self._grid, self._continue = grid, FIELD.continuation(points)
-        self._polynomials = np.empty((grid.values, lines, degree))
-        self._products = np.empty((points, lines * degree))
-        self._table = np.zeros((lines * grid.classes + 1, degree))
-        self._where = np.empty((lines, points), dtype=np.int64)
+    picks: the class of each row, (rows,). challenge: of this one upload. starts: f_l(0), random, reduced, (lines,
+    DEGREE).
+    """
+    points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
+    table = np.zeros((nothing + 1, DEGREE))  # y_l r_c, and zero where is no row
+    table[:-1] = multiply(challenge.y[0][:, None], challenge.r[0]).reshape(-1, DEGREE)
+    where = np.full(lines * points, nothing)
+    where[: grid.rows] = picks + np.arange(grid.rows) // points * grid.classes
+    known = np.concatenate((starts[None], table[where.reshape(lines, points).T]))
+    more = reduced(continuation(points) @ known.reshape(points + 1, -1)).reshape(points, lines, DEGREE)
+    return square_sums(np.concatenate((known, more)))
 
-    def __call__(self, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-        """The values of F at 0 to 2 points, (values, degree), reduced.
 
-        picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, degree).
-        """
-        grid, field, table, where = self._grid, FIELD, self._table, self._where
-        points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
-        # y_l r_c, and zero where is no row
-        table[:-1] = field.multiply_all(challenge.y, challenge.r).reshape(-1, field.degree)
-        where.ravel()[: grid.rows] = picks
-        where += np.arange(lines)[:, None] * grid.classes
-        where[-1, grid.last_points :] = nothing
-        values = self._polynomials
-        values[0] = starts
-        np.take(table, where.T, axis=0, out=values[1 : points + 1], mode="clip")
-        np.matmul(self._continue, values[: points + 1].reshape(points + 1, -1), out=self._products)
-        field.reduce(self._products, out=values[points + 1 :].reshape(points, -1))
-        return field.square_sums(values)
+AT_ONCE = 2**18
+"""Cells of uploads that are opened together: what they take fits into a processor's cache."""
 
 
 class Opener:
-    """What one aggregator opens of an upload. Made once for a session.
+    """What one aggregator opens of uploads. Made once for a session.
 
-    grid: its sizes. where: the reading point, (degree,), reduced. leads: whether this aggregator is the one that
+    grid: its sizes. where: the reading point, (DEGREE,), reduced. leads: whether this aggregator is the one that
     subtracts constants.
     """
 
     def __init__(self, grid: VoteGrid, where: np.ndarray, leads: bool) -> None:
         self._grid, self._leads = grid, leads
-        along = FIELD.lagrange_at(where, grid.points + 1)
-        self._start, self._along = along[:1], np.ascontiguousarray(along[1:].T)  # (1, degree), (degree, points)
-        self._values = FIELD.lagrange_at(where, grid.values)
-        self._rows = np.zeros((grid.lines * grid.points, grid.classes))
+        along = lagrange_at(where, grid.points + 1)
+        self._start, self._along = along[0], along[1:]
+        self._values = lagrange_at(where, grid.values)
 
-    def __call__(self, share: np.ndarray, proof: np.ndarray, challenge: Challenge) -> np.ndarray:
-        """Numbers below the prime (opening_elements,). share, proof: the same of the votes, (cells,), and of the proof,
-        (proof_elements,)."""
-        grid, field, r, u, y = self._grid, FIELD, challenge.r, challenge.u, challenge.y
-        parts = field.reduce(from_wire(proof)).reshape(-1, field.degree)
-        self._rows[: grid.rows] = share.reshape(grid.rows, grid.classes)
-        by_line = self._rows.reshape(grid.lines, grid.points, grid.classes)
-        squares = field.multiply(y, y)
-        across = field.product(squares.T, by_line.reshape(grid.lines, -1))
-        across = across.reshape(field.degree, grid.points, grid.classes)
-        by_class = field.inner(u, across.transpose(1, 2, 0))  # sums of u_m y_l^2 x, (classes, degree)
-        along = field.reduce(np.matmul(self._along, by_line))  # (lines, degree, classes)
-        at_point = field.multiply(y, field.inner(r, along.transpose(2, 0, 1)))
-        at_point += field.multiply(self._start, parts[: grid.lines])
-        values = parts[grid.lines :]
-        opened = np.empty((grid.lines + CHECKS, field.degree))
-        opened[: grid.lines] = at_point
-        opened[-3] = field.inner(self._values, values)
-        opened[-2] = field.inner(u, values[1 : grid.points + 1]) - field.inner(field.multiply(r, r), by_class)
-        opened[-1] = by_class.sum(axis=0) - (self._of_ones(squares, u) if self._leads else 0)
-        return field.to_wire(opened).ravel()
+    def __call__(self, shares: np.ndarray, proofs: np.ndarray, keys: Sequence[bytes]) -> np.ndarray:
+        """Numbers below the prime (n, opening_elements). shares, proofs: the same of n uploads' votes, (n, cells), and
+        proofs, (n, proof_elements). keys: of their challenges."""
+        opened, size = np.empty((len(keys), opening_elements(self._grid)), dtype=DTYPE), AT_ONCE // self._grid.cells + 1
+        for start in range(0, len(keys), size):
+            part = slice(start, start + size)
+            opened[part] = self._open(shares[part], proofs[part], challenges(self._grid, keys[part]))
+        return opened
+
+    def _open(self, shares: np.ndarray, proofs: np.ndarray, challenge: Challenge) -> np.ndarray:
+        grid, n, r, u, y = self._grid, len(shares), challenge.r, challenge.u, challenge.y
+        parts = reduced(proofs).reshape(n, -1, DEGREE)
+        starts, values = parts[:, : grid.lines], parts[:, grid.lines :]
+        rows = np.zeros((n, grid.lines * grid.points, grid.classes))
+        rows[:, : grid.rows] = shares.reshape(n, grid.rows, grid.classes)
+        by_line = np.ascontiguousarray(rows.reshape(n, grid.lines, grid.points, grid.classes).swapaxes(2, 3))
+        squares = multiply(y, y)
+        across = product(squares.swapaxes(1, 2), by_line.reshape(n, grid.lines, -1))
+        across = across.reshape(n, DEGREE, grid.classes, grid.points).transpose(0, 3, 2, 1)
+        by_class = inner(u, across)  # sums of u_m y_l^2 x, (n, classes, DEGREE)
+        along = reduced(by_line.reshape(-1, grid.points) @ self._along)
+        along = along.reshape(n, grid.lines, grid.classes, DEGREE).swapaxes(1, 2)
+        opened = np.empty((n, grid.lines + CHECKS, DEGREE))
+        opened[:, : grid.lines] = multiply(y, inner(r, along)) + multiply(self._start, starts)
+        opened[:, -3] = inner(self._values, values[:, :, None])[:, 0]
+        of_squares = inner(multiply(r, r), by_class[:, :, None])
+        opened[:, -2] = (inner(u, values[:, 1 : grid.points + 1, None]) - of_squares)[:, 0]
+        opened[:, -1] = by_class.sum(axis=1) - (self._of_ones(squares, u) if self._leads else 0)
+        return to_wire(opened).reshape(n, -1)
 
     def _of_ones(self, squares: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """The sum of u_m y_l^2 over the rows that there are."""
-        field = FIELD
-        whole = field.multiply(field.reduce(squares[:-1].sum(axis=0)), field.reduce(u.sum(axis=0)))
-        return whole + field.multiply(squares[-1], field.reduce(u[: self._grid.last_points].sum(axis=0)))
+        """The sum of u_m y_l^2 over the rows that there are, (n, DEGREE)."""
+        last = u[:, : self._grid.last_points]
+        whole = multiply(reduced(squares[:, :-1].sum(axis=1)), reduced(u.sum(axis=1)))
+        return whole + multiply(squares[:, -1], reduced(last.sum(axis=1)))
 
 
-def holds(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether the two openings, numbers below the prime (opening_elements,) each, are of votes."""
-    opened = FIELD.reduce(from_wire(one) + other).reshape(-1, FIELD.degree)
-    squares = FIELD.square_sums(opened[None, : grid.lines])[0]
-    return not FIELD.reduce(squares - opened[-3]).any() and not opened[-2:].any()
+def hold(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether openings of n uploads, numbers below the prime (n, opening_elements) each, are of votes: bool (n,)."""
+    opened = reduced(one.astype(np.float64) + other).reshape(len(one), -1, DEGREE)
+    squares = square_sums(opened[:, : grid.lines])
+    return np.asarray(~reduced(squares - opened[:, -3]).any(axis=1) & ~opened[:, -2:].any(axis=(1, 2)))

@@ -9,24 +9,25 @@ from typing import ClassVar
 from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
-from consilium.sums.agreement import check_order
-from consilium.sums.errors import SumTooLarge
-from consilium.sums.field import FIELD
+from consilium.protocol.messages import CollectionMode
+from consilium.sums.errors import OverflowRisk
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import TAIL, SessionTerms
+from consilium.sums.terms import TAIL, SumTerms
+from consilium.sums.verified.field import MOST_REACH
 from consilium.sums.verified.proof import MOST_ROWS, SPACE, VoteGrid
 
 MOST_CELLS = 2**28
 """Elements of one share, a gigabyte: a bound of what a message may ask of a node."""
 
 
-class VerifiedTerms(SessionTerms):
-    """Terms of one session, see `SessionTerms`; each of the votes is proved.
+class VerifiedTerms(SumTerms):
+    """Terms of one session, see `SumTerms`; each of the votes is proved.
 
     leader_key: the leader's X25519 key of this session's link to the helper, made for it, hex. sigma: standard
     deviation of the noise that each aggregator adds to one count of its total.
     """
 
+    collection: ClassVar[CollectionMode] = "verified"
     SIGNED_AS: ClassVar[str] = SPACE + "session"
 
     leader_key: Hash
@@ -39,21 +40,15 @@ class VerifiedTerms(SessionTerms):
         return self
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms.check`.
-
-        Raises
-        ------
-        SumTooLarge : sums do not fit into half of the field. BadKey : the leader's key is of low order.
-        """
+        """See `SessionTerms.check`. Raises OverflowRisk where sums do not fit into half of the field."""
         super().check(roster)
-        check_order(bytes.fromhex(self.leader_key), "the leader")
         reach = reach_of(roster.n, self.teachers, self.sigma)
-        if reach > FIELD.most_reach:
-            raise SumTooLarge(reach, FIELD.most_reach)
+        if reach > MOST_REACH:
+            raise OverflowRisk(reach, MOST_REACH)
 
     @property
     def noise(self) -> tuple[float, int]:
-        """See `SessionTerms.noise`: each aggregator adds the whole."""
+        """See `SumTerms.noise`: each aggregator adds the whole."""
         return self.sigma, 1
 
     @property

@@ -21,8 +21,7 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
-from consilium.party.hidden_votes import QuerySet
-from consilium.party.promise import epsilon
+from consilium.node.limits import epsilon
 from consilium.party.sum_store import Sessions, ids_of
 from consilium.party.voting import TeacherSet
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
@@ -37,6 +36,7 @@ from consilium.sums.roster import Roster
 from consilium.sums.secure.messages import AdvertiseRequest
 from consilium.sums.secure.party import checked_votes, noise_share
 from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.voter import QuerySet
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
 N = 6
@@ -106,7 +106,7 @@ class Outcome:
     """What one game showed.
 
     ratio: true cost over what was charged, or over what the policy allows if that is less.
-    let_out: how often each query and phase left.
+    let_out: how often each query and round left.
     """
 
     ratio: float = 0.0
@@ -302,7 +302,7 @@ class Game:
             if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
         ]
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9])
-        terms = MaskedTerms.create(
+        terms = MaskedTerms.of_queries(
             self.roster,
             self.terms.federation,
             queries,
@@ -311,7 +311,7 @@ class Game:
             position=self.position(),
             sigma=sigma,
             noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
-            phase=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
+            round=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
         self.node.secure.advertise(request)
@@ -326,7 +326,7 @@ class Game:
         self.scale = 0.0
         noise_share(watched, terms)
         if self.generator.random() < 0.7 and self.unmask(queries, terms):
-            self.note(queries, terms.phase, self.scale)
+            self.note(queries, terms.round, self.scale)
 
     def unmask(self, queries: np.ndarray, terms: MaskedTerms) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
@@ -337,19 +337,19 @@ class Game:
             return False
         return True
 
-    def note(self, queries: np.ndarray, phase: int, scale: float) -> None:
+    def note(self, queries: np.ndarray, round: int, scale: float) -> None:
         """Votes on these queries have left, with this party's share of the noise of so large a scale."""
         for query_id in query_ids(queries):
-            if scale > 0 or (query_id, phase) not in self.outcome.let_out:  # without own noise the votes are the same
-                self.drawn.append((scale, phase))
-            self.outcome.let_out[query_id, phase] += 1
+            if scale > 0 or (query_id, round) not in self.outcome.let_out:  # without own noise the votes are the same
+                self.drawn.append((scale, round))
+            self.outcome.let_out[query_id, round] += 1
 
     def compare(self) -> None:
         """True cost over charged cost, both for what the party protects, and the limits of its policy."""
         policy = self.node.settings.policy
         if not self.drawn:
             return
-        given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
+        given = sum(1 for _, round in self.outcome.let_out if round == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
         charged = epsilon((self.terms.promise,), policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)

@@ -13,7 +13,6 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import MemoryRows
-from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import PartySettings, Policy
 from consilium.party.node import PartyNode
 from consilium.party.promise import promise_of
@@ -30,6 +29,7 @@ from consilium.sums.secure.machine import Aggregation, drive
 from consilium.sums.secure.messages import SecAggMessage, Stage
 from consilium.sums.secure.terms import MaskedTerms
 from consilium.sums.terms import NO_LEDGER
+from consilium.sums.voter import QuerySet
 from tests.federation import CLASSES, FEATURES, cast, hello_of, make_config, make_rows
 
 QUERIES = canonical_queries(make_rows(12, 5)[0], len(FEATURES))
@@ -70,7 +70,7 @@ class Federation:
 
     def machine(self, queries: np.ndarray = QUERIES, **changes: object) -> Aggregation:
         values: dict[str, Any] = {**self.noise, "position": NO_LEDGER, **changes}
-        terms = MaskedTerms.create(self.roster, self.config.digest(), queries, 2, 1, **values)
+        terms = MaskedTerms.of_queries(self.roster, self.config.digest(), queries, 2, 1, **values)
         return Aggregation.begin(self.roster, self.signer, terms, queries=queries, invited=list(self.parties))
 
     def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:

@@ -12,8 +12,8 @@ from consilium.accounting.mechanisms import GNMax, Immutable
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
+from consilium.node.limits import epsilon
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon
 from consilium.party.voting import Lot, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -296,12 +296,12 @@ def test_the_coordinator_is_held_to_its_caps(tmp_path: Path) -> None:
     party.vote(vote(x[:20], small))
     with pytest.raises(Refused) as caught:
         party.vote(vote(x[20:30], small))
-    assert caught.value.refusal == Refusal(rule=Rule.PROMISE, limit=25, requested=30)
+    assert caught.value.refusal == Refusal(rule=Rule.QUERY_BUDGET, limit=25, requested=30)
     again = member(tmp_path, small)  # the coordinator resumes in a new run and asks the same set: not counted twice
     again.vote(vote(x[:20], small))
     again.vote(vote(x[20:25], small))
     again.vote(vote(x[10:25], small))  # nor in another set
-    assert refused(again.vote, vote(x[24:26], small)) is Rule.PROMISE
+    assert refused(again.vote, vote(x[24:26], small)) is Rule.QUERY_BUDGET
 
 
 def test_a_query_twice_in_one_request_is_refused(tmp_path: Path) -> None:

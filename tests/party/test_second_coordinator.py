@@ -102,7 +102,7 @@ def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
 
     def follow(start: str) -> None:
         agreed, policy = party.agreed(CONFIG.digest()), party.settings.policy
-        party.account.charge(agreed, "", (), policy, 1, NO_LEDGER, start * 16)
+        party.account.charge(agreed, "", (), policy, 1, NO_LEDGER, start=start * 16)
 
     greet("a")
     follow("a")

@@ -16,11 +16,11 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.parts import Privacy
+from consilium.node.limits import epsilon
 from consilium.party import account
 from consilium.party import node as party_node
 from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition

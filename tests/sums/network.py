@@ -89,7 +89,9 @@ class Federation:
         """A new session's terms."""
         values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers}
         noise = {"sigma": 3.0, "noise_shares": 2}
-        return MaskedTerms.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **noise, **changes})
+        return MaskedTerms.of_queries(
+            self.roster, changes.pop("federation", FEDERATION), **{**values, **noise, **changes}
+        )
 
     def machine(self, terms: MaskedTerms | None = None, **changes) -> Aggregation:
         """A coordinator at the start of a session."""

@@ -124,7 +124,7 @@ class TestTerms:
     def test_an_old_roster(self, federation: Federation) -> None:
         """The coordinator still goes by a roster with another threshold."""
         old = federation.roster.model_copy(update={"least": 5})
-        terms = MaskedTerms.create(old, "f" * 64, federation.queries, 3, 2, sigma=3.0, noise_shares=2)
+        terms = MaskedTerms.of_queries(old, "f" * 64, federation.queries, 3, 2, sigma=3.0, noise_shares=2)
         refused(federation, Stage.ADVERTISE, advertise(federation, terms), RosterMismatch)
 
     def test_a_roster_that_changes_within_a_session(self, federation: Federation) -> None:
@@ -138,7 +138,7 @@ class TestTerms:
         [
             ({"sigma": 10.0, "noise_shares": 5}, UnsafeSession, "5 shares, but only least - c = 4"),
             ({"sigma": 1.0, "noise_shares": 2}, UnsafeSession, "variance 0.5"),
-            ({"sigma": 5000.0, "noise_shares": 2}, OverflowRisk, "ring holds less than 32768"),
+            ({"sigma": 5000.0, "noise_shares": 2}, OverflowRisk, "the most is 32768"),
             ({"teachers": 1000, "sigma": 2500.0, "noise_shares": 2}, OverflowRisk, None),
         ],
     )
@@ -432,10 +432,10 @@ class TestReplayedQueries:
     @pytest.mark.parametrize(
         ("first", "second", "allowed"),
         [
-            ({"phase": 1}, {"phase": 2}, True),
-            ({"phase": 2}, {"phase": 1}, True),
-            ({"phase": 1}, {"phase": 1}, False),
-            ({"phase": 2}, {"phase": 2}, False),
+            ({"round": 1}, {"round": 2}, True),
+            ({"round": 2}, {"round": 1}, True),
+            ({"round": 1}, {"round": 1}, False),
+            ({"round": 2}, {"round": 2}, False),
         ],
     )
     def test_a_second_phase_is_another_answer(

@@ -10,6 +10,7 @@ import numpy as np
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.coordinator.collection.admission import Greeting, enrol, train
 from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.queries import canonical_queries
@@ -40,8 +41,9 @@ class Cluster:
         return train(self.transport, self.config, members, self.log).members
 
     def collector(self, members) -> SecureCollector:
-        folder = self.root / "sessions"
-        return SecureCollector(self.transport, self.config, members, self.keys, folder, standing(), self.log)
+        greeting = Greeting(lambda: NO_LEDGER)
+        means = Collecting(self.transport, self.config, members, self.root, standing(), greeting, self.log)
+        return SecureCollector(means, self.keys)
 
 
 def queries(count: int = 20, seed: int = 3) -> np.ndarray:
@@ -50,7 +52,7 @@ def queries(count: int = 20, seed: int = 3) -> np.ndarray:
 
 def ask(collector: SecureCollector, x: np.ndarray, round_: int = 1) -> Counts:
     """The sums of one round, with the noise that the federation's mechanism asks for."""
-    return collector.collect(Queries(x, round_), collector._config.sigma(round_))
+    return collector.collect(Queries(x, round_), collector._config.sigmas[round_ - 1])
 
 
 def told(made: Cluster, event: str) -> list[dict]:

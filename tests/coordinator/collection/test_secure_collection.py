@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parties that add no noise, so that sums can be held against those of their votes."""
-    monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", NoNoise)
+    monkeypatch.setattr("consilium.party.old_hidden_votes.SystemNoise", NoNoise)
 
 
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:

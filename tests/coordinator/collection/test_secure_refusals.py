@@ -84,7 +84,7 @@ def make_secure_elsewhere(made: Cluster) -> SecureKeys:
     [
         ({"sigma": 3.0}, Rule.PROMISE),  # less noise than was promised
         ({"noise_shares": 4}, Rule.PROMISE),
-        ({"phase": 2}, Rule.PROMISE),
+        ({"round": 2}, Rule.PROMISE),
         ({"teachers": 2}, Rule.PROMISE),
         ({"federation": "0" * 64}, Rule.PROMISE),
     ],
@@ -93,8 +93,8 @@ def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, r
     made = cluster()
     made.ready()
     x, noise = queries(), made.config.sum_noises[0].drawn
-    values = {"sigma": noise.sigma, "noise_shares": noise.shares, "phase": 1, "teachers": 1, **changes}
-    terms = MaskedTerms.create(
+    values = {"sigma": noise.sigma, "noise_shares": noise.shares, "round": 1, "teachers": 1, **changes}
+    terms = MaskedTerms.of_queries(
         made.keys.roster, values.pop("federation", made.config.digest()), x, 2, values.pop("teachers"), **values
     )
     request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(made.keys.signer))

@@ -73,6 +73,27 @@ def test_a_query_is_never_recorded_twice(ledger) -> None:
     assert list(ledger.find(["a", "b"])) == ["a"]
 
 
+def test_what_parties_charge_in_each_session_anew_is_counted_as_often(ledger) -> None:
+    ledger.voted_on(["a", "b"], ["p"], "one")
+    ledger.voted_on(["a", "b"], ["p"], "one")  # it goes on
+    assert ledger.in_vain() == 2 and ledger.charged(["a", "b"]) == 2 and ledger.charged(["a"]) == 0
+    ledger.voted_on(["a", "b"], ["p"], "two")
+    assert ledger.in_vain() == 4 and ledger.unanswered().queries == 2
+    ledger.commit(batch("a", "b"), 10, 10)
+    assert ledger.in_vain() == 2 and ledger.unanswered().queries == 0
+    ledger.voted_on(["c"], ["p"], "three")
+    ledger.voted_on(["d"], ["p"], "four")
+    assert ledger.charged(["c"]) == 0 and ledger.charged(["d"]) == 1, "parties remember the last session alone"
+
+
+def test_what_parties_charge_once_is_counted_once(ledger) -> None:
+    ledger.voted_on(["a", "b"], ["p"])
+    ledger.voted_on(["b", "c"], ["q"])
+    assert ledger.in_vain() == 3 and ledger.charged(["a", "d"]) == 1
+    ledger.commit(batch("a", "b"), 10, 10)
+    assert ledger.in_vain() == 1
+
+
 def tried_out(ledger: Ledger, salt: str) -> list[list[int]]:
     """Votes of seven parties on one query of three classes that fit the head that every node is shown: all are tried.
 

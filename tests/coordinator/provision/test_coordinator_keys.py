@@ -16,7 +16,7 @@ from consilium.node.checks import hold
 from consilium.node.kit import open_kit
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.sums.roster import load_roster
+from consilium.sums.modes import load_roster
 from tests.command_line import consilium
 from tests.deploy.kits import plan_table, write_plan
 

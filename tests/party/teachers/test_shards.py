@@ -15,9 +15,9 @@ from scipy.stats import chi2
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
+from consilium.node.limits import epsilon
 from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon
 from consilium.party.teach import simulated_secret, split
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Rule

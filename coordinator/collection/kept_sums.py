@@ -1,0 +1,218 @@
+"""Verified sums on the coordinator's disk, in two SQLite files; roster.json stands beside them, for the audit.
+
+sessions/verified.db   each session from before its first request until its labels are in the ledger: its terms, the
+                       leader's key of it, what the parties sent, and what the helper is asked for its half with. As
+                       secret as what it holds: one of two parts of each vote.
+aggregator.db          what the helper signed of each sum, the ids of its queries, and the totals that the record binds
+                       both aggregators to: as secret as the sum."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.files import committed, replace_private
+from consilium.sums.errors import BadLink
+from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.field import DTYPE
+from consilium.sums.verified.leader import Question, VerifiedSum
+from consilium.sums.verified.messages import GivenRecord, Half, ids_digest
+from consilium.sums.verified.terms import VerifiedTerms
+
+SESSIONS, SUMS, ROSTER = "verified.db", "aggregator.db", "roster.json"
+FORMAT = 1
+SESSION_TABLES = (
+    "CREATE TABLE IF NOT EXISTS sessions (name TEXT PRIMARY KEY, terms BLOB, signature BLOB, fresh BLOB, key BLOB,"
+    " codes BLOB, nonce BLOB, total BLOB, sealed BLOB)",
+    "CREATE TABLE IF NOT EXISTS uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
+)
+SUM_TABLES = (
+    "CREATE TABLE IF NOT EXISTS sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
+    " leader_nonce BLOB, leader BLOB, helper_nonce BLOB, helper BLOB)",
+)
+
+
+@dataclass(frozen=True)
+class KeptSession:
+    """terms, signature: as the coordinator signed them. fresh: the leader's private key of the session. key: the
+    helper's public one, once it is checked. question: once the other half is asked for."""
+
+    terms: bytes
+    signature: bytes
+    fresh: bytes = field(repr=False)
+    key: bytes | None = None
+    question: Question | None = None
+
+
+class KeptSessions:
+    """The sessions that are open, by name; what a method wrote is on disk when it returns. The file is made on first
+    use.
+
+    Raises
+    ------
+    LedgerError : it cannot be read or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / SESSIONS
+
+    def session(self, name: str) -> KeptSession | None:
+        """The one that was begun and not settled."""
+        with self._open() as file:
+            row = file.execute("SELECT * FROM sessions WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        _, terms, signature, fresh, key, codes, nonce, total, sealed = row
+        question = None
+        if sealed is not None:
+            shape = VerifiedTerms.parse(terms).shape
+            question = Question(codes, Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(shape)), sealed)
+        return KeptSession(terms, signature, fresh, key, question)
+
+    def begin(self, name: str, session: KeptSession) -> None:
+        """In place of one of this name, if there was any."""
+        self.forget(name)
+        with self._open() as file:
+            row = name, session.terms, session.signature, session.fresh
+            file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", row)
+
+    def keep_key(self, name: str, key: bytes) -> None:
+        """The helper's, once it is checked."""
+        with self._open() as file:
+            file.execute("UPDATE sessions SET key = ? WHERE name = ?", (key, name))
+
+    def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
+        """What the parties at these places sent."""
+        rows = ((name, place, content) for place, content in uploads.items())
+        with self._open() as file:
+            file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
+
+    def places(self, name: str) -> list[int]:
+        """Of the parties whose uploads are here, rising."""
+        with self._open() as file:
+            rows = file.execute("SELECT place FROM uploads WHERE name = ? ORDER BY place", (name,))
+            return [place for (place,) in rows]
+
+    def uploads(self, name: str, places: Sequence[int]) -> dict[int, bytes]:
+        """What was sent from these places."""
+        with self._open() as file:
+            chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
+            return dict(
+                file.execute(f"SELECT place, content FROM uploads WHERE {chosen}", (name, json.dumps([*places])))
+            )
+
+    def keep_question(self, name: str, question: Question) -> None:
+        """Before it is sent."""
+        half = question.half
+        row = question.codes, half.nonce, half.total.tobytes(), question.sealed, name
+        with self._open() as file:
+            file.execute("UPDATE sessions SET codes = ?, nonce = ?, total = ?, sealed = ? WHERE name = ?", row)
+
+    def forget(self, name: str) -> None:
+        """Nothing of it is needed any more; it is overwritten."""
+        with self._open() as file:
+            for table in ("sessions", "uploads"):
+                file.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with committed(self._path, SESSION_TABLES, FORMAT) as file:
+            yield file
+
+
+@dataclass(frozen=True)
+class KeptSum:
+    """A sum whose record's signature holds, and is of these terms and ids, hex, in order. leader, helper: what it binds
+    the two to; checked by `check_halves`."""
+
+    terms: VerifiedTerms
+    record: GivenRecord
+    ids: tuple[str, ...] = field(repr=False)
+    leader: Half
+    helper: Half
+
+    def check_halves(self) -> None:
+        """Raise MalformedMessage unless these are the totals that both aggregators were bound to."""
+        ctx, sid = self.terms.ctx, self.terms.sid
+        if self.leader.commitment(ctx, leads=True).hex() != self.record.commitment:
+            raise MalformedMessage(
+                f"{SUMS}: session {sid}: the coordinator's total is not the one that it was bound to"
+            )
+        if self.helper.commitment(ctx, leads=False).hex() != self.record.half:
+            raise MalformedMessage(f"{SUMS}: {sid}: the second aggregator's total is not the one that it gave")
+
+
+class KeptSums:
+    """The file of the sums in a run folder; made on first use. Raises LedgerError where it cannot be read."""
+
+    def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
+        self._path, self._roster = run_dir / SUMS, roster
+        if not (run_dir / ROSTER).exists():
+            replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
+
+    def signed(self) -> int:
+        """Sums that were signed."""
+        with committed(self._path, SUM_TABLES, FORMAT) as file:
+            return file.execute("SELECT COUNT(*) FROM sums").fetchone()[0]
+
+    def keep(
+        self, content: bytes, signature: bytes, terms: VerifiedTerms, ids: Sequence[str], result: VerifiedSum
+    ) -> None:
+        """A record, once for each session, and the halves; on disk when this returns.
+
+        Raises
+        ------
+        BadLink : what is signed is not this sum.
+        """
+        try:
+            record = GivenRecord.open(content, signature, self._roster)
+        except MalformedMessage as error:
+            raise BadLink(error.what) from None
+        expected = GivenRecord(
+            session=terms.ctx.hex(),
+            ids=ids_digest(ids),
+            accepted=result.accepted,
+            left_out=record.left_out,
+            commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
+            half=result.helper.commitment(terms.ctx, leads=False).hex(),
+        )
+        if record != expected:
+            raise BadLink("the second aggregator signs another sum than the one that it gives")
+        halves = [part for half in (result.leader, result.helper) for part in (half.nonce, half.total.tobytes())]
+        row = terms.sid, terms.canonical(), content, signature, json.dumps(ids), *halves
+        with committed(self._path, SUM_TABLES, FORMAT) as file:
+            file.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def read_sums(content: bytes, roster: VerifiedRoster) -> list[KeptSum]:
+    """All sums of a file with these bytes, in the order in which they were given.
+
+    Raises
+    ------
+    MalformedMessage : it cannot be read, a record is not signed by the roster's second aggregator, or it is of other
+        terms or queries than stand beside it.
+    """
+    try:
+        with closing(sqlite3.connect(":memory:")) as file:
+            file.deserialize(content)
+            return [_kept(row, roster) for row in file.execute("SELECT * FROM sums ORDER BY rowid")]
+    except (sqlite3.Error, ValueError, TypeError, AttributeError):
+        raise MalformedMessage(f"{SUMS} is damaged") from None
+
+
+def _kept(row: tuple, roster: VerifiedRoster) -> KeptSum:
+    sid, content, record, signature, ids, *halves = row
+    terms, record, ids = VerifiedTerms.parse(content), GivenRecord.open(record, signature, roster), json.loads(ids)
+    if (record.session, record.ids, terms.queries) != (terms.ctx.hex(), ids_digest(ids), len(ids)):
+        raise MalformedMessage(f"{SUMS}: the record of session {sid} is of other terms or queries than stand beside it")
+    leader, helper = (
+        Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape)) for nonce, total in (halves[:2], halves[2:])
+    )
+    return KeptSum(terms, record, tuple(ids), leader, helper)

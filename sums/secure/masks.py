@@ -1,0 +1,112 @@
+"""The ring of integers modulo 2^16 or 2^32, the masks that are added in it, and how sums come out of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from consilium.protocol.identity import derive, index_bytes
+from consilium.sums.errors import OverflowRisk
+from consilium.sums.secure.pairs import NONCE_BYTES
+from consilium.sums.terms import TAIL
+
+RingBits = Literal[16, 32]
+RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
+SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
+
+
+def choose_ring(largest: int, noise: float) -> RingBits:
+    """The smaller ring that holds `largest` votes in a cell plus nine times `noise`, with either sign.
+
+    >>> choose_ring(250, 150.0), choose_ring(40_000, 0.0)
+    (16, 32)
+
+    Raises
+    ------
+    OverflowRisk : not even 32 bits do.
+    """
+    reach = largest + TAIL * noise
+    if reach < 2**15:
+        return 16
+    if reach < 2**31:
+        return 32
+    raise OverflowRisk(reach, 2**31)
+
+
+def encode(values: np.ndarray, bits: RingBits) -> np.ndarray:
+    """int64, any shape -> uint16 or uint32 of the same shape, modulo 2^bits."""
+    return values.astype(SIGNED_DTYPES[bits], casting="unsafe").view(RING_DTYPES[bits])
+
+
+def decode(values: np.ndarray, bits: RingBits) -> np.ndarray:
+    """uint16 or uint32 -> int64 in [-2^(bits-1), 2^(bits-1))."""
+    return values.view(SIGNED_DTYPES[bits]).astype(np.int64)
+
+
+def own_seed(b: bytes, ctx: bytes, party: int) -> bytes:
+    """Of a party's own mask in the sum of these terms, 32 bytes, from its secret b."""
+    return derive(b, "own-mask", ctx, index_bytes(party))
+
+
+class Masks:
+    """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash.
+
+    A mask is the keystream of AES-256 in counter mode under its seed, by the cipher that makes a new one fastest:
+    AES-GCM's ciphertext of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. A
+    seed is of one sum; the nonce is the beginning of its terms' hash, so that two who were told other terms have other
+    masks.
+    """
+
+    def __init__(self, total: np.ndarray, ctx: bytes) -> None:
+        self._total, self._nonce, self._zeros = total.reshape(-1), ctx[:NONCE_BYTES], bytes(total.nbytes)
+
+    def add(self, seed: bytes) -> None:
+        """The mask of a seed, 32 bytes."""
+        np.add(self._total, self._mask(seed), out=self._total)
+
+    def subtract(self, seed: bytes) -> None:
+        """The same with the other sign."""
+        np.subtract(self._total, self._mask(seed), out=self._total)
+
+    def add_pair(self, seed: bytes, party: int, peer: int) -> None:
+        """What `party` adds for its pair with `peer`: the two signs cancel in the sum."""
+        if party < peer:
+            self.add(seed)
+        else:
+            self.subtract(seed)
+
+    def _mask(self, seed: bytes) -> np.ndarray:
+        stream = AESGCM(seed).encrypt(self._nonce, self._zeros, None)
+        return np.frombuffer(stream, dtype=self._total.dtype, count=self._total.size)
+
+
+def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of a sum within what its votes and their noise can give, and the rows that were not.
+
+    A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
+    highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
+    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for that is
+    added afterwards. r is nine standard deviations of the noise in the sum, less where the ring is too small for it.
+
+    Parameters
+    ----------
+    sums : int64 (queries, classes), as they came out of the ring.
+    votes : of all parties in the sum on one query.
+    deviation : of the noise in a cell, of all who are summed.
+
+    Returns
+    -------
+    int64 (queries, classes), and bool (queries,): rows of which a cell was out of range, or whose total is further from
+    `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18; both are functions of the sums
+    alone.
+    """
+    half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
+    out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
+    out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
+    room = min(reach, (half - votes) // 2)
+    around, width = (sums + room) % (2 * half), votes + 2 * room
+    counts = np.where(around < half, np.minimum(around, width), np.maximum(width - (around - half), 0)) - room
+    return counts, out

@@ -1,0 +1,106 @@
+"""Pairs of parties: what comes of the one secret that two keys agree on, and what is sealed with it.
+
+HKDF-SHA256 (RFC 5869) gives independent keys of one X25519 secret (RFC 7748). The hash of the session's terms is the
+salt. Label and both places are in each key's info: a key of another party's, altered so that the same secret comes out
+(its highest bit, or a point of low order added), gives other keys."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from consilium.protocol.identity import derive, frame, index_bytes
+from consilium.sums.roster import MOST_PARTIES
+
+KEY_BYTES, NONCE_BYTES, TAG_BYTES = 32, 12, 16
+NO_NONCE = bytes(NONCE_BYTES)
+
+public_key = lru_cache(maxsize=2 * MOST_PARTIES)(X25519PublicKey.from_public_bytes)
+"""Public values alone: a process that simulates many parties reads each key once."""
+
+
+def extract(salt: bytes, secret: bytes) -> bytes:
+    """HKDF-Extract, 32 bytes."""
+    return hmac.digest(salt, secret, "sha256")
+
+
+def expand(extracted: bytes, info: bytes) -> bytes:
+    """The first block of HKDF-Expand, 32 bytes."""
+    return hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+class Agreement:
+    """One party's private key of one session, to agree with each peer once.
+
+    private: X25519, 32 bytes. ctx: of the session's terms. rounds: of its sums.
+    """
+
+    def __init__(self, private: bytes, ctx: bytes, me: int, rounds: Sequence[int]) -> None:
+        self._key, self._ctx, self._me = X25519PrivateKey.from_private_bytes(private), ctx, me
+        self._labels = [frame("share-key"), *(frame("mask-seed", bytes([round_])) for round_ in rounds)]
+
+    def keys(self, peer: int, public: bytes) -> list[bytes]:
+        """What the two have in common, 32 bytes each: a key that seals shares, and the seed of their mask in each sum.
+
+        Raises
+        ------
+        ValueError : `public` is of low order: the secret would be zero, known to all (RFC 7748, section 6.1).
+        """
+        extracted = extract(self._ctx, self._key.exchange(public_key(public)))
+        between = index_bytes(min(self._me, peer)) + index_bytes(max(self._me, peer))
+        return [expand(extracted, label + between) for label in self._labels]
+
+
+def new_private() -> bytes:
+    """A new X25519 private key, from the system's entropy, 32 bytes."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def public_of(private: bytes) -> bytes:
+    """The public key of a private one, 32 bytes each."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def nonces(count: int) -> list[bytes]:
+    """Random ones, drawn together."""
+    drawn = secrets.token_bytes(count * NONCE_BYTES)
+    return [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
+
+
+def seal(key: bytes, nonce: bytes, plaintext: bytes, sender: int, receiver: int) -> bytes:
+    """The nonce and AES-256-GCM. Both directions have one key: who sends is authenticated."""
+    return nonce + AESGCM(key).encrypt(nonce, plaintext, index_bytes(sender) + index_bytes(receiver))
+
+
+def unseal(key: bytes, sealed: bytes, sender: int, receiver: int) -> bytes | None:
+    """The plaintext, or None where it is not what the sender sealed for this receiver."""
+    between = index_bytes(sender) + index_bytes(receiver)
+    return _opened(key, sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], between)
+
+
+def list_key(k: bytes, ctx: bytes, party: int, round_: int) -> bytes:
+    """By which a party locks the list of its pairs' mask seeds in one sum, 32 bytes, from its secret K of that sum."""
+    return derive(k, "list-key", ctx, index_bytes(party), bytes([round_]))
+
+
+def lock(key: bytes, plaintext: bytes, bound: bytes) -> bytes:
+    """AES-256-GCM under a key that locks once, so that it needs no nonce. bound: authenticated."""
+    return AESGCM(key).encrypt(NO_NONCE, plaintext, bound)
+
+
+def unlock(key: bytes, locked: bytes, bound: bytes) -> bytes | None:
+    """The plaintext, or None where it is not what was locked."""
+    return _opened(key, NO_NONCE, locked, bound)
+
+
+def _opened(key: bytes, nonce: bytes, content: bytes, bound: bytes) -> bytes | None:
+    try:
+        return AESGCM(key).decrypt(nonce, content, bound)
+    except InvalidTag:
+        return None

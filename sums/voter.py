@@ -1,0 +1,91 @@
+"""What the protocols of hidden sums need of a party: its votes, its noise, its keys, and what it remembers.
+
+Each protocol stands in its own package with a table of answers; `party.node.PartyNode` is the one `Voter`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from consilium.protocol.identity import Identity
+from consilium.protocol.noise import NoiseSource
+from consilium.sums.roster import SumRoster
+from consilium.sums.terms import SessionTerms, SumTerms
+
+R = TypeVar("R", bound=SumRoster)
+
+
+class Store(Protocol):
+    """A party's database, see `party.store`; each package names its own tables."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All or nothing is there for good at its end; one inside another is a part of it."""
+        ...
+
+    def commit(self) -> None:
+        """What was written so far is there for good, also if an error ends the transaction."""
+        ...
+
+    def execute(self, statement: str, *values: object) -> list[tuple]:
+        """All rows of a statement's result."""
+        ...
+
+    def one(self, statement: str, *values: object) -> tuple | None:
+        """The first row, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
+    (`protocol.pool`)."""
+
+    queries: np.ndarray = field(repr=False)
+    query_set: str
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+
+
+class Voter(Protocol):
+    """A party in hidden sums. What it refuses, it refuses by `Refused`."""
+
+    @property
+    def name(self) -> str:
+        """In the roster."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """What it remembers."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """Its signing key. Raises ConfigError where it has none."""
+        ...
+
+    def roster(self, kind: type[R]) -> R:
+        """Its own pinned copy. Raises ConfigError where it has none of this kind."""
+        ...
+
+    def check(self, terms: SessionTerms) -> None:
+        """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, and
+        the policy allows it; of a sum's terms also unless teachers, classes, number of queries and, to the digit, noise
+        are those of the promise."""
+        ...
+
+    def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
+        """Votes uint16 (queries, classes), checked and charged first, durably with the transaction that they are asked
+        in. Secret.
+
+        again: each call is charged anew, since noise on the same queries is fresh; else the same queries of the same
+        teachers count once.
+        """
+        ...
+
+    def noise(self, terms: SumTerms) -> NoiseSource:
+        """The operating system's; seeded in simulations only."""
+        ...

@@ -1,0 +1,253 @@
+"""A federation in one process: real wire code, parties that restart at every message, and a network that misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from consilium.party.store import Store
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
+from consilium.protocol.messages import WireModel
+from consilium.protocol.noise import NoiseSource
+from consilium.protocol.queries import canonical_queries
+from consilium.protocol.records import from_record, to_record
+from consilium.protocol.refusals import Refused
+from consilium.sums.packing import pack_message
+from consilium.sums.roster import Roster, SumRoster
+from consilium.sums.secure.coordinator import SecureSession, SecureSum, drive
+from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
+from consilium.sums.secure.party import ANSWERS, Session
+from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from consilium.sums.terms import SessionTerms, SumTerms
+from consilium.sums.voter import QuerySet
+
+FEDERATION = "f" * 64
+OTHER_FEDERATION = "e" * 64
+
+
+class NoNoise:
+    """Of parties whose sum is held against the plain one."""
+
+    simulated = True
+
+    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
+        raise NotImplementedError
+
+
+Request = Callable[[Stage, str, SecAggMessage], SecAggMessage | None]
+Reply = Callable[[Stage, str, WireModel], WireModel | str | None]
+
+
+def make_queries(count: int = 4, features: int = 3, seed: int = 0) -> np.ndarray:
+    """Distinct canonical queries, float32 (count, features)."""
+    return canonical_queries(np.random.default_rng(seed).normal(size=(count, features)), features)
+
+
+def make_votes(queries: int, classes: int, teachers: int, seed: int) -> np.ndarray:
+    """Random votes, uint16 (queries, classes), whose rows sum to `teachers`."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(teachers, np.full(classes, 1 / classes), size=queries).astype(np.uint16)
+
+
+@dataclass
+class FakeVoter:
+    """A `Voter` whose votes are given, and which counts what it charged, in its store."""
+
+    federation: Federation
+    name: str
+    store: Store
+    identity: Identity
+    own_roster: Roster
+
+    def roster(self, kind: type[SumRoster]) -> Roster:
+        return self.own_roster
+
+    def check(self, terms: SessionTerms) -> None:
+        self.federation.check(self.name, terms)
+
+    def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
+        assert again and query_set.queries.dtype == np.float32
+        self.check(terms)
+        self.federation.charged.append((self.name, terms.round))
+        return self.federation.votes[self.name][: terms.queries]
+
+    def noise(self, terms: SumTerms) -> NoiseSource:
+        return self.federation.noise
+
+
+@dataclass
+class Federation:
+    """Parties with a state file each, a coordinator, and the votes that they will give."""
+
+    folder: Path
+    n: int
+    classes: int = 3
+    teachers: int = 2
+    colluders: int = 0
+    least: int | None = None
+    sigma: float = 30.0
+    rounds: tuple[int, ...] = (1,)
+    noise: NoiseSource = field(default_factory=NoNoise)
+    queries: np.ndarray = field(default_factory=make_queries)
+    in_memory: bool = False
+
+    def __post_init__(self) -> None:
+        self.names = [f"party-{index:03d}" for index in range(self.n)]
+        self.identities = {name: Identity.generate() for name in self.names}
+        self.coordinator = Identity.generate()
+        self.roster = Roster.build(
+            {name: identity.public.hex() for name, identity in self.identities.items()},
+            self.coordinator.public.hex(),
+            self.colluders,
+            self.least,
+        )
+        self.votes = {
+            name: make_votes(len(self.queries), self.classes, self.teachers, seed)
+            for seed, name in enumerate(self.names)
+        }
+        self.charged: list[tuple[str, int]] = []
+        self.check: Callable[[str, SessionTerms], None] = lambda name, terms: None
+        self._stores: dict[str, Store] = {}
+
+    def voter(self, name: str, **changes) -> FakeVoter:
+        """A new process of this party: nothing but its files lives on."""
+        values = {"store": self.store(name), "identity": self.identities[name], "own_roster": self.roster}
+        return FakeVoter(self, name, **{**values, **changes})
+
+    def store(self, name: str) -> Store:
+        """Its file, opened anew; or its memory."""
+        if not self.in_memory:
+            return Store(self.folder / f"{name}.db", durable=False)
+        return self._stores.setdefault(name, Store.in_memory())
+
+    def serve(self, name: str, request: WireModel, voter: FakeVoter | None = None) -> WireModel:
+        """What the party answers, in a new process."""
+        return ANSWERS[type(request)](voter or self.voter(name), request)
+
+    def session(self, **changes) -> SecureSession:
+        """A coordinator at the start of a session, whose first sum is asked."""
+        invited = changes.pop("invited", self.names)
+        terms = KeyTerms.create(self.roster, changes.pop("federation", FEDERATION), rounds=self.rounds, **changes)
+        session = SecureSession.begin(self.roster, self.coordinator, terms, invited)
+        self.ask(session)
+        return session
+
+    def ask(self, session: SecureSession, queries: np.ndarray | None = None, **changes) -> None:
+        """The next sum: on these queries, or all."""
+        rows = self.queries if queries is None else queries
+        session.ask(self.sum_terms(session, rows, **changes), rows)
+
+    def sum_terms(self, session: SecureSession, queries: np.ndarray, **changes) -> MaskedTerms:
+        """Of the next sum."""
+        terms = session.state.terms
+        round_ = next(round_ for round_ in self.rounds if round_ not in session.state.results)
+        values = {"sid": terms.sid, "round": round_, "sigma": self.sigma, "noise_shares": self.roster.sure, **changes}
+        shape = changes.pop("classes", self.classes), changes.pop("teachers", self.teachers)
+        return MaskedTerms.of_queries(self.roster, terms.federation, queries, *shape, **values)
+
+    def total(self, names: Collection[str], queries: int | None = None) -> np.ndarray:
+        """The plain sum of votes, int64."""
+        return sum((self.votes[name].astype(np.int64) for name in names), np.zeros((1, 1), int))[:queries]
+
+    def memory(self, name: str, session: SecureSession) -> dict:
+        """What a colluder knows: its own file."""
+        found = Session.find(self.store(name), session.state.terms.sid_bytes)
+        assert found is not None
+        return found.memory
+
+
+@dataclass
+class Network:
+    """`send` of `drive`.
+
+    lost: parties by stage whose request is lost. mute: parties by stage whose reply is lost. late: replies that come
+    only when the stage is sent again. twice: every request is delivered twice, and the answers must be the same bytes.
+    on_request, on_reply: change or withhold (None) one message.
+    """
+
+    federation: Federation
+    lost: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    mute: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    late: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    twice: bool = False
+    on_request: Request = lambda stage, name, request: request
+    on_reply: Reply = lambda stage, name, reply: reply
+    errors: dict[tuple[Stage, str], Exception] = field(default_factory=dict)
+    seen: list[tuple[Stage, str, WireModel]] = field(default_factory=list)
+    _held: dict[tuple[Stage, str], WireModel] = field(default_factory=dict)
+
+    def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
+        replies: dict[str, WireModel | str] = {}
+        for name in requests:
+            if (stage, name) in self._held:
+                replies[name] = self._held.pop((stage, name))
+                continue
+            request = self.on_request(stage, name, requests[name])
+            if request is None or name in self.lost.get(stage, ()):
+                continue
+            reply = self._deliver(stage, name, from_record(to_record(request), type(request)))
+            if reply is None or name in self.mute.get(stage, ()):
+                continue
+            self.seen.append((stage, name, reply))
+            changed = self.on_reply(stage, name, reply)
+            if name in self.late.get(stage, ()) and changed is not None and not isinstance(changed, str):
+                self._held[stage, name] = changed
+            elif changed is not None:
+                replies[name] = changed
+        return replies
+
+    def _deliver(self, stage: Stage, name: str, request: SecAggMessage) -> WireModel | None:
+        try:
+            reply = self.federation.serve(name, request)
+            if self.twice:
+                assert pack_message(self.federation.serve(name, request)) == pack_message(reply)
+        except (ConsiliumError, Refused) as error:
+            self.errors[stage, name] = error
+            return None
+        return from_record(to_record(reply), REPLIES[stage])
+
+
+def play(federation: Federation, network: Network | None = None) -> list[SecureSum]:
+    """All sums of a session; a second one on the first two queries."""
+    network = network or Network(federation)
+    session, sums = federation.session(), []
+    for round_ in federation.rounds:
+        if sums:
+            federation.ask(session, federation.queries[:2])
+        sums.append(drive(session, network.send))
+        assert session.state.results.get(round_) is sums[-1]
+    return sums
+
+
+def altered(message: WireModel, **changes) -> WireModel:
+    """The message with some fields changed."""
+    return message.model_copy(update=changes)
+
+
+def flipped(content: bytes, at: int = 0) -> bytes:
+    """The bytes with one bit flipped."""
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def flipped_cell(array: np.ndarray, *at: int) -> np.ndarray:
+    """A copy of the array with one bit of one cell flipped."""
+    copy = array.copy()
+    copy[at] ^= 1
+    return copy
+
+
+def run_until(federation: Federation, stage: Stage | None, network: Network | None = None, **changes) -> SecureSession:
+    """A coordinator after all stages before `stage` of the first sum."""
+    network = network or Network(federation)
+    session = federation.session(**changes)
+    while session.state.stage is not stage:
+        assert session.state.stage is not None
+        session.take(network.send(session.state.stage, session.requests()))
+    return session

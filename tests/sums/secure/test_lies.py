@@ -1,0 +1,424 @@
+"""Lies of a party, and of the coordinator: who, message, damage, and what must come out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
+from consilium.protocol.messages import HelloReply, WireModel
+from consilium.protocol.refusals import Refused, Rule
+from consilium.sums import errors
+from consilium.sums.errors import BadShare, InconsistentView, StageOrder, ThresholdNotMet
+from consilium.sums.packing import pack_message, unpack_message
+from consilium.sums.secure import messages, pairs
+from consilium.sums.secure.coordinator import drive
+from consilium.sums.secure.messages import STAGES, Stage
+from consilium.sums.secure.party import ENDED, Session
+from tests.sums.secure.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
+
+BAD, PLACE = "party-002", 2
+VICTIM = "party-000"
+Change = Callable[[Any], WireModel | str | None]
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    """Seven parties: t = least = 5, so two may fail. Two sums."""
+    return Federation(tmp_path, 7, rounds=(1, 2))
+
+
+def left_out(federation: Federation, stage: Stage, change: Change) -> str:
+    """Play a sum with BAD's reply changed: the sum is exact, BAD the only one left out. Gives the reason."""
+    network = Network(
+        federation, on_reply=lambda at, name, reply: change(reply) if (at, name) == (stage, BAD) else reply
+    )
+    session = federation.session()
+    result = drive(session, network.send)
+    dropped = {at: reasons for at, reasons in session.state.dropped.items() if reasons}
+    assert list(dropped) == [stage] and list(dropped[stage]) == [BAD]
+    assert (BAD in result.survivors) == (stage in (Stage.CONSISTENCY, Stage.UNMASK))
+    assert np.array_equal(result.sums, federation.total(result.survivors))
+    return dropped[stage][BAD]
+
+
+def readvertised(federation: Federation, session, change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """BAD's advert altered, and signed by BAD."""
+
+    def again(reply: Any) -> WireModel:
+        advert, ctx = change(reply.advert.copy()), session.state.terms.ctx
+        signature = messages.sign(federation.identities[BAD], Stage.ADVERTISE, ctx, PLACE, advert.tobytes())
+        return altered(reply, advert=advert, signature=signature)
+
+    return again
+
+
+def with_key(key: bytes) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda advert: np.concatenate([np.frombuffer(key, dtype=np.uint8)[None], advert[:, 32:]], axis=1)
+
+
+SIGNATURE = "signature on its masked votes does not verify"
+PARTY_LIES: list[tuple[Stage, str, Callable[[Any], Any], str]] = [
+    *((stage, "sid", lambda _: bytes(16), "answers for another session or another party") for stage in STAGES),
+    *((stage, "party", lambda _: 3, "answers for another session or another party") for stage in STAGES),
+    (Stage.ADVERTISE, "advert", lambda a: flipped_cell(a, 0, 40), "advert does not verify under the key in the roster"),
+    (Stage.ADVERTISE, "advert", lambda a: a[:, :96], "advert is for another number of sums"),
+    (Stage.ADVERTISE, "signature", flipped, "advert does not verify under the key in the roster"),
+    (Stage.SHARE, "ciphertexts", lambda rows: rows[1:], "sends 5 ciphertexts, 6 are needed, for 2 sums"),
+    (Stage.SHARE, "lists", lambda rows: rows[:1], "its lists are not of the seeds of its pairs in each sum"),
+    (Stage.SHARE, "lists", lambda rows: rows[:, 1:], "its lists are not of the seeds of its pairs in each sum"),
+    (Stage.MASKED, "y", lambda y: flipped_cell(y, 1, 1), SIGNATURE),
+    (Stage.MASKED, "y", lambda y: y.astype(np.uint32), "masked votes are uint32, must be uint16"),
+    (Stage.MASKED, "y", lambda y: y[:3], "masked votes have shape (3, 3), must be (4, 3)"),
+    (Stage.CONSISTENCY, "signature", flipped, "signature on the set of survivors does not verify"),
+    (Stage.UNMASK, "shares", lambda shares: shares[1:], "gives 6 shares and 0 seeds, 7 and 0 are needed"),
+    (Stage.UNMASK, "seeds", lambda _: np.zeros((1, 32), dtype=np.uint8), "gives 7 shares and 1 seeds, 7 and 0"),
+    (Stage.UNMASK, "shares", lambda shares: np.full_like(shares, 255), "gives a share that is out of range"),
+]
+
+
+class TestAPartyLies:
+    """It is left out, and the sum is that of the others; or the session ends, and whom it was about is named."""
+
+    @pytest.mark.parametrize(("stage", "name", "damage", "reason"), PARTY_LIES)
+    def test_one_field(self, federation: Federation, stage: Stage, name: str, damage: Any, reason: str) -> None:
+        assert reason in left_out(
+            federation, stage, lambda reply: altered(reply, **{name: damage(getattr(reply, name))})
+        )
+
+    def test_a_message_of_another_kind_or_none(self, federation: Federation) -> None:
+        other = HelloReply(party="x", teachers=1)
+        assert left_out(federation, Stage.SHARE, lambda _: other) == "answers with a message of another stage"
+        assert left_out(federation, Stage.MASKED, lambda _: "refused: policy") == "refused: policy"
+
+    @pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little")])
+    def test_a_key_of_low_order(self, federation: Federation, key: bytes) -> None:
+        session = federation.session()
+        change = readvertised(federation, session, with_key(key))
+        network = Network(federation, on_reply=lambda at, name, r: change(r) if name == BAD and at == STAGES[0] else r)
+        assert BAD not in drive(session, network.send).survivors
+        assert session.state.dropped[Stage.ADVERTISE] == {BAD: "session key is of low order"}
+
+    def test_a_copied_key_leaves_out_both(self, federation: Federation) -> None:
+        session = federation.session()
+        replies = Network(federation).send(Stage.ADVERTISE, session.requests())
+        key = replies["party-001"].advert[0, :32].tobytes()  # type: ignore[union-attr]
+        session.take({**replies, BAD: readvertised(federation, session, with_key(key))(replies[BAD])})  # type: ignore[dict-item]
+        reasons = dict.fromkeys(["party-001", BAD], "session key is used twice")
+        assert session.state.dropped[Stage.ADVERTISE] == reasons
+
+    def test_another_identity_than_the_rosters(self, federation: Federation) -> None:
+        federation.identities[BAD] = Identity.generate()
+        session, network = federation.session(), Network(federation)
+        assert BAD not in drive(session, network.send).survivors
+        assert isinstance(network.errors[Stage.ADVERTISE, BAD], errors.RosterMismatch)
+
+    def test_y_of_another_view(self, federation: Federation) -> None:
+        """Signed on another U2 than the coordinator's: it would not cancel."""
+        session = run_until(federation, Stage.MASKED)
+        ctx = session.state.sum.ctx  # type: ignore[union-attr]
+        replies = Network(federation).send(Stage.MASKED, session.requests())
+        statement = messages.masked_statement(bytes(32), bytes(32), replies[BAD].y)  # type: ignore[union-attr]
+        signature = messages.sign(federation.identities[BAD], Stage.MASKED, ctx, PLACE, statement)
+        session.take({**replies, BAD: altered(replies[BAD], signature=signature)})  # type: ignore[arg-type]
+        assert session.state.dropped[Stage.MASKED] == {BAD: SIGNATURE}
+
+    def test_a_second_reply_does_not_replace_the_first(self, federation: Federation) -> None:
+        session = run_until(federation, Stage.MASKED)
+        replies = Network(federation).send(Stage.MASKED, session.requests())
+        with pytest.raises(ThresholdNotMet):
+            session.take({BAD: replies[BAD]})
+        session.take({**replies, "nobody": "x"})
+        result = drive(session, Network(federation).send)
+        assert np.array_equal(result.sums, federation.total(federation.names)), "no y is counted twice"
+
+    @pytest.mark.parametrize("lost", [[], ["party-006"]], ids=["share of b", "share of K"])
+    def test_a_false_share(self, federation: Federation, lost: list[str]) -> None:
+        """Dealer and holder cannot be told apart: nobody is named as at fault."""
+        row = 6 if lost else 0
+        change = {"shares": lambda r: flipped_cell(r.shares, row, 0)}
+        caught = self.ended(federation, Stage.UNMASK, change, {Stage.MASKED: lost})
+        assert caught.parties == () and f"share of party-00{row}" in str(caught)
+
+    def test_a_seed_that_the_list_of_a_lost_one_does_not_have(self, federation: Federation) -> None:
+        """One of the two lies: both are named."""
+        change = {"seeds": lambda r: flipped_cell(r.seeds, 0, 0)}
+        caught = self.ended(federation, Stage.UNMASK, change, {Stage.MASKED: ["party-006"]})
+        assert caught.parties == ("party-006", BAD)
+
+    @pytest.mark.parametrize("at", [3, 20], ids=["tag fails", "another order"])
+    def test_a_list_that_does_not_open(self, federation: Federation, at: int) -> None:
+        """Its sender is committed to the key: nobody else can have lied."""
+        change = {"lists": lambda r: flipped_cell(r.lists, 0, at)}
+        assert self.ended(federation, Stage.SHARE, change, {Stage.MASKED: [BAD]}).parties == (BAD,)
+
+    def test_a_false_list(self, federation: Federation, monkeypatch) -> None:
+        """It opens, and holds what is not the pairs': the sum would come out wrong."""
+        lock = pairs.lock
+        monkeypatch.setattr(pairs, "lock", lambda key, content, bound: lock(key, flipped(content), bound))
+        caught = self.ended(federation, Stage.SHARE, {}, {Stage.MASKED: [BAD]})
+        assert caught.parties == (BAD, VICTIM)
+
+    def test_commitments_to_something_else(self, federation: Federation) -> None:
+        """The advert is signed by BAD, its shares are of other secrets."""
+        session = federation.session()
+        change = readvertised(federation, session, lambda advert: flipped_cell(advert, 0, 32))
+        replies = Network(federation).send(Stage.ADVERTISE, session.requests())
+        session.take({**replies, BAD: change(replies[BAD])})  # type: ignore[dict-item]
+        network = Network(federation, on_request=self.own_advert(replies[BAD]))
+        with pytest.raises(ThresholdNotMet):  # all but BAD were told the false one, and BAD gives nothing to it
+            drive(session, Network(federation, lost={Stage.SHARE: ["party-005", "party-006"]}).send)
+        with pytest.raises((BadShare, ThresholdNotMet)):
+            drive(session, network.send)
+
+    @staticmethod
+    def own_advert(reply: Any) -> Callable:
+        """BAD is shown its true advert; its view is then another one."""
+
+        def change(stage: Stage, name: str, request: Any) -> Any:
+            if stage is not Stage.SHARE or name != BAD:
+                return request
+            adverts, signatures = request.adverts.copy(), request.signatures.copy()
+            adverts[PLACE], signatures[PLACE] = reply.advert[0], np.frombuffer(reply.signature, dtype=np.uint8)
+            return altered(request, adverts=adverts, signatures=signatures)
+
+        return change
+
+    def ended(self, federation: Federation, stage: Stage, change: dict, lost: dict) -> BadShare:
+        def on_reply(at: Stage, name: str, reply: Any) -> Any:
+            damaged = {key: damage(reply) for key, damage in change.items()} if (at, name) == (stage, BAD) else {}
+            return altered(reply, **damaged)
+
+        session = federation.session()
+        with pytest.raises(BadShare) as caught:
+            drive(session, Network(federation, lost=lost, on_reply=on_reply).send)
+        assert not session.state.results
+        return caught.value
+
+    @pytest.mark.parametrize("opens", [False, True])
+    def test_what_it_sealed_is_no_share(self, federation: Federation, opens: bool, monkeypatch) -> None:
+        """It does not open, or what is in it is above the field: its receiver gives nothing, and names the dealer."""
+        seal = pairs.seal
+
+        def sealed(key: bytes, nonce: bytes, plain: bytes, me: int, peer: int) -> bytes:
+            content = seal(key, nonce, b"\xff" * len(plain) if opens else plain, me, peer)
+            return (
+                seal(key, nonce, plain, me, peer)
+                if (me, peer) != (PLACE, 0)
+                else content
+                if opens
+                else flipped(content, 40)
+            )
+
+        monkeypatch.setattr(pairs, "seal", sealed)
+        session, network = federation.session(), Network(federation)
+        assert VICTIM not in drive(session, network.send).survivors
+        error = network.errors[Stage.MASKED, VICTIM]
+        assert isinstance(error, BadShare) and error.party == BAD
+
+
+def alone(request: Any) -> dict:
+    return {"ciphertexts": request.ciphertexts[:4], "sharers": np.array([0, 1, 2, 3, 4], dtype=np.uint16)}
+
+
+def places(*each: int) -> np.ndarray:
+    return np.array(each, dtype=np.uint16)
+
+
+COORDINATOR_LIES: list[tuple[Stage, Callable[[Any], dict], type[Exception], str]] = [
+    (Stage.ADVERTISE, lambda r: {"signature": flipped(r.signature)}, errors.BadSignature, "terms of the session"),
+    (
+        Stage.ADVERTISE,
+        lambda r: {"terms": r.terms.replace(b'"version":1', b'"version":2')},
+        errors.BadSignature,
+        "terms",
+    ),
+    (Stage.SHARE, lambda r: {"adverts": flipped_cell(r.adverts, 3, 0)}, errors.BadSignature, "party-003"),
+    (Stage.SHARE, lambda r: {"signatures": flipped_cell(r.signatures, 3, 0)}, errors.BadSignature, "party-003"),
+    (Stage.SHARE, lambda r: {"adverts": flipped_cell(r.adverts, 0, 0)}, InconsistentView, "own advert"),
+    (Stage.SHARE, lambda r: {"adverts": r.adverts[:, :96]}, InconsistentView, "own advert"),
+    (Stage.SHARE, lambda r: {"advertised": places(*range(6), 8)}, InconsistentView, "does not have"),
+    (
+        Stage.SHARE,
+        lambda r: {"advertised": r.advertised[:4], "adverts": r.adverts[:4], "signatures": r.signatures[:4]},
+        ThresholdNotMet,
+        "4 parties are left, 5 are needed",
+    ),
+    (Stage.MASKED, lambda r: {"signature": flipped(r.signature)}, errors.BadSignature, "terms of the session"),
+    (Stage.MASKED, lambda r: {"queries": make_queries(seed=1)}, InconsistentView, "queries"),
+    (Stage.MASKED, lambda r: {"queries": r.queries[::-1].copy()}, InconsistentView, "queries"),
+    (Stage.MASKED, lambda r: {"sharers": places(0, 1, 2, 3)}, InconsistentView, "has 4 parties, 5 are needed"),
+    (Stage.MASKED, lambda r: {"sharers": places(1, 2, 3, 4, 5, 6)}, InconsistentView, "lacks the party"),
+    (Stage.MASKED, lambda r: {"sharers": places(0, 1, 2, 3, 4, 5, 8)}, InconsistentView, "not in U1"),
+    (Stage.MASKED, lambda r: {"ciphertexts": r.ciphertexts[1:]}, InconsistentView, "one sealed row for each peer"),
+    (Stage.MASKED, lambda r: {"ciphertexts": flipped_cell(r.ciphertexts, 0, 50)}, BadShare, "party-001"),
+    (Stage.MASKED, lambda r: {"ciphertexts": r.ciphertexts[::-1].copy()}, BadShare, "does not open"),
+    (Stage.CONSISTENCY, lambda r: {"survivors": places(0, 1, 2, 3)}, InconsistentView, "has 4 parties"),
+    (Stage.CONSISTENCY, lambda r: {"survivors": places(1, 2, 3, 4, 5)}, InconsistentView, "lacks the party"),
+    (Stage.CONSISTENCY, lambda r: {"survivors": places(0, 1, 2, 3, 4, 9)}, InconsistentView, "not in U2"),
+    (Stage.UNMASK, lambda r: {"survivors": places(0, 1, 2, 3, 4), "dropped": places(5, 6)}, InconsistentView, "signed"),
+    (Stage.UNMASK, lambda r: {"dropped": places(5)}, InconsistentView, "other sets"),  # both kinds of shares of one
+    (Stage.UNMASK, lambda r: {"signers": r.signers[:4], "signatures": r.signatures[:4]}, ThresholdNotMet, "4 parties"),
+    (Stage.UNMASK, lambda r: {"signatures": flipped_cell(r.signatures, 2, 0)}, errors.BadSignature, "party-002"),
+    (Stage.UNMASK, lambda r: {"signers": places(0, 1, 2, 3, 8)}, InconsistentView, "not among the survivors"),
+    (Stage.UNMASK, lambda r: {"signers": places(0, 1, 2, 3, 6)}, errors.BadSignature, "party-006"),
+    (Stage.UNMASK, lambda r: {"round": 2}, StageOrder, "not due"),
+    *((stage, lambda r: {"sid": bytes(16)}, StageOrder, "never begun") for stage in STAGES[1:]),
+]
+
+
+class TestTheCoordinatorLies:
+    """The party gives nothing, charges nothing, says why, and still answers the true request."""
+
+    @pytest.mark.parametrize(("stage", "damage", "error", "text"), COORDINATOR_LIES)
+    def test_one_request(self, federation: Federation, stage: Stage, damage: Any, error: type, text: str) -> None:
+        session = run_until(federation, stage)
+        request, charged = session.requests()[VICTIM], len(federation.charged)
+        with pytest.raises(error, match=text):
+            federation.serve(VICTIM, altered(request, **damage(request)))
+        assert len(federation.charged) == charged
+        assert VICTIM in drive(session, Network(federation).send).survivors
+
+    @pytest.mark.parametrize("stage", STAGES[1:])
+    def test_two_stories_end_the_session(self, federation: Federation, stage: Stage) -> None:
+        """Another request for a stage that is done: secrets are erased, the true one gets nothing any more."""
+        session = run_until(federation, stage)
+        request = session.requests()[VICTIM]
+        federation.serve(VICTIM, request)
+        name = {Stage.SHARE: "signatures", Stage.MASKED: "ciphertexts", Stage.UNMASK: "signatures"}.get(stage)
+        other = {name: flipped_cell(getattr(request, name), 1, 1)} if name else {"survivors": places(0, 1, 2, 3, 4)}
+        with pytest.raises(InconsistentView, match="another request"):
+            federation.serve(VICTIM, altered(request, **other))
+        with pytest.raises(StageOrder, match="over"):
+            federation.serve(VICTIM, request)
+        found = Session.find(federation.store(VICTIM), session.state.terms.sid_bytes)
+        assert found is not None and found.done == ENDED and found.memory == {}
+
+    def test_stages_out_of_order(self, federation: Federation) -> None:
+        session, requests = federation.session(), []
+        while session.state.stage is not None:
+            requests.append(session.requests()[VICTIM])
+            session.take(Network(federation).send(session.state.stage, session.requests()))
+        fresh = Federation(federation.folder / "..", 7, in_memory=True)
+        fresh.roster, fresh.identities, fresh.votes = federation.roster, federation.identities, federation.votes
+        for done in range(len(STAGES)):
+            for later in requests[done + 1 :]:
+                with pytest.raises(StageOrder):
+                    fresh.serve(VICTIM, later)
+            if done < 1:
+                fresh.serve(VICTIM, requests[done])
+        assert not fresh.charged
+
+    def test_terms_of_another_session_or_a_sid_with_other_terms(self, federation: Federation) -> None:
+        one, other = run_until(federation, Stage.MASKED), federation.session(federation="e" * 64)
+        requests = one.requests()
+        assert other.state.sum is not None
+        terms = {"terms": other.state.sum.canonical(), "signature": other.state.sum.sign(federation.coordinator)}
+        with pytest.raises(InconsistentView, match="of another session"):
+            federation.serve(VICTIM, altered(requests[VICTIM], **terms))
+        again = federation.session(federation="e" * 64, sid=one.state.terms.sid)
+        with pytest.raises(errors.Replay, match="known here with other terms"):
+            federation.serve(VICTIM, again.requests()[VICTIM])
+
+    @pytest.mark.parametrize(
+        ("changes", "error"),
+        [({"noise_shares": 6}, errors.UnsafeSession), ({"sigma": 1.0}, errors.UnsafeSession),
+         ({"sigma": 1e9}, errors.OverflowRisk), ({"roster": "0" * 64}, errors.RosterMismatch)],
+    )  # fmt: skip
+    def test_terms_of_a_sum_that_a_party_does_not_take(self, federation: Federation, changes: dict, error) -> None:
+        """Too little noise, too large sums, another roster: signed by the coordinator itself."""
+        session = run_until(federation, Stage.MASKED)
+        terms = session.state.sum.model_copy(update=changes)  # type: ignore[union-attr]
+        request = altered(
+            session.requests()[VICTIM], terms=terms.canonical(), signature=terms.sign(federation.coordinator)
+        )
+        with pytest.raises(error):
+            federation.serve(VICTIM, request)
+        assert not federation.charged
+
+    def test_two_views_of_who_survived_are_unmasked_in_neither(self, federation: Federation) -> None:
+        """Each party is told one of two U3: neither gets t = 5 signatures. Without the round it would get all shares."""
+        session = run_until(federation, Stage.CONSISTENCY)
+        request, network = session.requests()[VICTIM], Network(federation)
+        views = (places(*range(6)), places(0, 1, 2, 3, 4, 6))
+        told = {name: altered(request, survivors=views[at in (3, 4, 6)]) for at, name in enumerate(federation.names)}
+        signed = network.send(Stage.CONSISTENCY, told)  # type: ignore[arg-type]
+        for view, dropped in zip(views, (places(6), places(5)), strict=True):
+            there = [at for at, name in enumerate(federation.names) if told[name].survivors is view and at in view]  # type: ignore[attr-defined]
+            rows = [np.frombuffer(signed[federation.names[at]].signature, dtype=np.uint8) for at in there]  # type: ignore[union-attr]
+            asked = messages.UnmaskRequest(
+                sid=request.sid, round=1, survivors=view, dropped=dropped, signers=places(*there), signatures=np.stack(rows)  # type: ignore[attr-defined]
+            )  # fmt: skip
+            for at in there:
+                with pytest.raises(ThresholdNotMet):
+                    federation.serve(federation.names[at], asked)
+
+    def test_a_second_sum_before_the_first_masks_or_twice(self, federation: Federation) -> None:
+        """It is asked when the first y was given, whatever came of that; once; of those alone who dealt shares."""
+        session, network = federation.session(), Network(federation)
+        drive(session, network.send)
+        federation.ask(session, federation.queries[:2])
+        request = session.requests()[VICTIM]
+        for name, bad in (("sharers", places(0, 1, 2, 3)), ("ciphertexts", np.zeros((1, 236), dtype=np.uint8))):
+            with pytest.raises(InconsistentView):
+                federation.serve(VICTIM, altered(request, **{name: bad}))
+        federation.serve(VICTIM, request)
+        other = federation.sum_terms(session, federation.queries[2:])
+        signed = {"terms": other.canonical(), "signature": other.sign(federation.coordinator)}
+        with pytest.raises(InconsistentView, match="another request"):
+            federation.serve(VICTIM, altered(request, **signed, queries=federation.queries[2:]))
+
+    def test_a_key_that_differs_by_its_highest_bit_is_another_pair(self, federation: Federation) -> None:
+        """X25519 does not look at that bit: a colluder who copies a key so agrees on the victim's own secrets, and when
+        it drops, all give their seeds with it. They are others, since places enter them; without, the victim is bare."""
+        session = run_until(federation, Stage.SHARE)
+        private = federation.memory(VICTIM, session)["private"]
+        other = federation.memory("party-001", session)
+        public, ctx = pairs.public_of(other["private"]), session.state.terms.ctx
+        agreement = pairs.Agreement(private, ctx, 0, (1, 2))
+        assert not {*agreement.keys(1, public)} & {
+            *agreement.keys(2, flipped(public[:31] + bytes([public[31] ^ 0x81]), 31))
+        }
+        labels = [pairs.extract(ctx, agreement._key.exchange(pairs.public_key(key))) for key in (
+            public, public[:31] + bytes([public[31] ^ 0x80]))]  # fmt: skip
+        assert labels[0] == labels[1]
+
+    def test_votes_or_noise_of_another_form_are_not_given(self, federation: Federation, monkeypatch) -> None:
+        request = run_until(federation, Stage.MASKED).requests()[VICTIM]
+        for votes in (np.zeros((4, 3), np.uint16), np.ones((4, 2), np.uint16), np.ones((4, 3), np.int64)):
+            federation.votes[VICTIM] = votes
+            with pytest.raises(Refused) as caught:
+                federation.serve(VICTIM, request)
+            assert caught.value.refusal.rule is Rule.INTERNAL
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_bytes_never_open_anything(tmp_path: Path, seed: int) -> None:
+    """Any byte of any message, in either direction: a sum that is right, or a typed error."""
+    rng, federation = random.Random(seed), Federation(tmp_path, 5, in_memory=True)
+    target, direction = rng.choice(STAGES), rng.randrange(2)
+
+    def damaged(stage: Stage, name: str, message: Any) -> Any:
+        if stage is not target or name != BAD:
+            return message
+        content = bytearray(pack_message(message))
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        try:
+            return unpack_message(bytes(content), type(message))
+        except (ValueError, ConsiliumError):
+            return None
+
+    session = federation.session()
+    network = Network(federation, **{("on_request", "on_reply")[direction]: damaged})
+    try:
+        result = drive(session, network.send)
+        assert np.array_equal(result.sums, federation.total(result.survivors))
+    except BadShare:
+        assert target in (Stage.SHARE, Stage.UNMASK)
+    assert all(isinstance(error, (errors.SecAggError, Refused, ConsiliumError)) for error in network.errors.values())

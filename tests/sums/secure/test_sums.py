@@ -1,0 +1,247 @@
+"""Sums under masks are the plain sums, whoever drops, dies or is asked twice."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
+from consilium.sums.errors import InconsistentView, OverflowRisk, RosterMismatch, StageOrder, ThresholdNotMet
+from consilium.sums.packing import pack_message
+from consilium.sums.secure.coordinator import SecureSession, State, drive
+from consilium.sums.secure.masks import choose_ring, clip, decode, encode
+from consilium.sums.secure.messages import STAGES, Stage
+from tests.sums.secure.network import Federation, Network, NoNoise, make_queries, play, run_until
+
+
+class Constant(NoNoise):
+    """Noise of one size."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.full(shape, self.value, dtype=np.int64)
+
+
+@pytest.mark.parametrize("rounds", [(1,), (1, 2), (2,)])
+@pytest.mark.parametrize("sigma", [30.0, 4000.0], ids=["16 bits", "32 bits"])
+@pytest.mark.parametrize("n", [3, 10, 50])
+def test_sums_are_the_plain_ones(tmp_path: Path, n: int, sigma: float, rounds: tuple[int, ...]) -> None:
+    """Every message twice, to parties of which nothing lives on but their files."""
+    federation = Federation(tmp_path, n, sigma=sigma, rounds=rounds, in_memory=n > 10)
+    sums = play(federation, Network(federation, twice=n <= 10))
+    for result, queries in zip(sums, (4, 2), strict=False):
+        assert np.array_equal(result.sums, federation.total(federation.names)[:queries])
+        assert result.survivors == tuple(federation.names) and not result.clipped.any()
+    assert federation.charged == [(name, round_) for round_ in rounds for name in federation.names]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("mute", [False, True], ids=["not asked", "not heard"])
+def test_one_drops_at_any_stage_and_both_sums_are_there(tmp_path: Path, stage: Stage, mute: bool) -> None:
+    """Who is gone before its y is heard is in no sum. Who drops later is, and its masks come off all the same."""
+    federation = Federation(tmp_path, 10, rounds=(1, 2))
+    gone = {stage: ["party-003"]}
+    network = Network(federation, mute=gone) if mute else Network(federation, lost=gone)
+    in_time = stage in (Stage.CONSISTENCY, Stage.UNMASK)
+    survivors = [name for name in federation.names if name != "party-003" or in_time]
+    for result, queries in zip(play(federation, network), (4, 2), strict=True):
+        assert result.survivors == tuple(survivors)
+        assert np.array_equal(result.sums, federation.total(survivors)[:queries])
+
+
+def test_others_drop_in_the_second_sum(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, 13, rounds=(1, 2))
+    network = Network(federation, lost={Stage.MASKED: ["party-000"]})
+    session = federation.session()
+    drive(session, network.send)
+    federation.ask(session, federation.queries[1:])
+    network.lost = {Stage.MASKED: ["party-001", "party-002"], Stage.UNMASK: ["party-012"]}
+    result = drive(session, network.send)
+    assert result.survivors == tuple(federation.names[3:])
+    assert np.array_equal(result.sums, federation.total(result.survivors)[:3])
+
+
+@pytest.mark.parametrize("stage", STAGES[2:])
+def test_exactly_t_are_enough_and_one_less_gives_nothing(tmp_path: Path, stage: Stage) -> None:
+    federation = Federation(tmp_path, 9)
+    t = federation.roster.t
+    network = Network(federation, lost={stage: federation.names[t:]})
+    summed = federation.names[:t] if stage is Stage.MASKED else federation.names
+    assert np.array_equal(drive(federation.session(), network.send).sums, federation.total(summed))
+    federation = Federation(tmp_path, 9, in_memory=True)
+    network, session = Network(federation, lost={stage: federation.names[t - 1 :]}), federation.session()
+    with pytest.raises(ThresholdNotMet, match=f"stage {stage}: {t - 1} parties are left, {t} are needed"):
+        drive(session, network.send)
+    assert not session.state.results
+    network.lost = {}
+    assert len(drive(session, network.send).survivors) == 9, "the stage is sent again, and nothing was lost"
+
+
+def test_least_above_t_is_enforced_until_the_set_is_fixed(tmp_path: Path) -> None:
+    """By the coordinator, and by each party itself: it gives nothing to a set of fewer."""
+    federation = Federation(tmp_path, 6, colluders=1, least=6)
+    for stage in STAGES[:3]:
+        with pytest.raises(ThresholdNotMet, match="5 parties are left, 6 are needed"):
+            drive(federation.session(), Network(federation, lost={stage: ["party-005"]}).send)
+    for stage, name in ((Stage.MASKED, "sharers"), (Stage.CONSISTENCY, "survivors")):
+        session = run_until(federation, stage)
+        request = session.requests()["party-000"]
+        fewer = {name: np.arange(5, dtype=np.uint16)}
+        fewer |= {"ciphertexts": request.ciphertexts[:4]} if stage is Stage.MASKED else {}  # type: ignore[attr-defined]
+        with pytest.raises(InconsistentView, match="has 5 parties, 6 are needed"):
+            federation.serve("party-000", request.model_copy(update=fewer))
+    assert {round_ for _, round_ in federation.charged} == {1}, "of the session that came further"
+
+
+@pytest.mark.parametrize(("sigma", "bits"), [(30.0, 16), (4000.0, 32)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_noise_at_the_edge_of_the_ring(tmp_path: Path, sigma: float, bits: int, sign: int) -> None:
+    """Each party's share as large as nine deviations of the sum allow: it comes out whole."""
+    federation = Federation(tmp_path, 10, sigma=sigma)
+    terms = federation.session().state.sum
+    assert terms is not None and terms.ring(federation.roster) == bits
+    federation.noise = Constant(sign * int(terms.deviation(10) * 9 / 10))
+    (result,) = play(federation)
+    added = result.sums - federation.total(federation.names)
+    assert (added == 10 * federation.noise.value).all()  # type: ignore[attr-defined]
+
+
+def test_rings() -> None:
+    values = np.array([[-(2**15), 2**15 - 1, -1, 0]])
+    assert decode(encode(values, 16), 16).tolist() == values.tolist()
+    assert choose_ring(2**15 - 1, 0) == 16 and choose_ring(2**15, 0) == 32 and choose_ring(0, 2**15 / 9) == 32
+    with pytest.raises(OverflowRisk):
+        choose_ring(2**31, 0.0)
+
+
+@pytest.mark.parametrize("ring", [16, 32])
+@pytest.mark.parametrize("deviation", [0.4, 3.0, 3000.0])
+def test_a_false_vote_moves_a_cell_by_no_more_than_an_honest_one(ring, deviation: float) -> None:
+    """The map is the identity on what honest votes give, and one for one around the whole ring."""
+    half, votes = 2 ** (ring - 1), 250
+    reach = min(int(np.ceil(9 * deviation)), (half - votes) // 2)
+    around = np.concatenate([np.arange(-3000, 3000), np.arange(half - 3000, half), np.arange(-half, 3000 - half)])
+    cells, out = clip(np.stack([around, votes - around], axis=1), ring, votes, deviation)
+    following = clip(np.stack([(around + 1 + half) % (2 * half) - half, around], axis=1), ring, votes, deviation)[0]
+    assert (np.abs(following[:, 0] - cells[:, 0]) <= 1).all()
+    honest = (around >= -reach) & (around <= votes + reach)
+    assert (cells[honest, 0] == around[honest]).all() and (cells[:, 0] >= -reach).all()
+    assert (cells[:, 0] <= votes + reach).all() and out[np.abs(around) > votes + 10 * deviation].all()
+
+
+class TestTheCoordinatorStarts:
+    """Again, between any two steps."""
+
+    @pytest.mark.parametrize("sum_", [1, 2])
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_it_goes_on_with_the_same_requests(self, tmp_path: Path, stage: Stage, sum_: int) -> None:
+        """Replies of the stage are lost with it: parties answer again with the same bytes, and charge nothing."""
+        federation = Federation(tmp_path, 5, rounds=(1, 2))
+        network, path = Network(federation, lost={Stage.MASKED: ["party-004"]}), tmp_path / "state"
+        before, queries = federation.session(), federation.queries
+        if sum_ == 2 and stage not in STAGES[:2]:
+            drive(before, network.send)
+            queries = federation.queries[:2]
+            federation.ask(before, queries)
+        while before.state.stage is not stage:
+            before.take(network.send(before.state.stage, before.requests()))  # type: ignore[arg-type]
+        before.state.save(path)
+        lost = network.send(stage, before.requests())
+        again = SecureSession(federation.roster, federation.coordinator, State.load(path))
+        assert again.state.sum is not None
+        again.ask(again.state.sum, queries)
+        replies = network.send(stage, again.requests())
+        assert {name: pack_message(reply) for name, reply in lost.items()} == {  # type: ignore[arg-type]
+            name: pack_message(reply)  # type: ignore[arg-type]
+            for name, reply in replies.items()
+        }
+        again.take(replies)
+        result = drive(again, network.send, path=path)
+        assert np.array_equal(result.sums, federation.total(result.survivors)[: len(queries)])
+        assert len(federation.charged) == len({*federation.charged})
+
+    def test_between_the_sums(self, tmp_path: Path) -> None:
+        """The first is still there when it starts again, and the second is asked with the same keys."""
+        federation, path = Federation(tmp_path, 3, rounds=(1, 2)), tmp_path / "state"
+        network, session = Network(federation), federation.session()
+        first = drive(session, network.send, path=path)
+        again = SecureSession(federation.roster, federation.coordinator, State.load(path))
+        assert np.array_equal(again.state.results[1].sums, first.sums)
+        assert again.has(1, first.terms.query_set) and again.can_ask(2) and not again.has(1, "0" * 64)
+        federation.ask(again, federation.queries[:1])
+        assert np.array_equal(drive(again, network.send).sums, federation.total(federation.names)[:1])
+        with pytest.raises(StageOrder):
+            again.requests()
+
+    @pytest.mark.parametrize("cut", [0, 5, 100, -1])
+    def test_a_damaged_state_is_refused(self, tmp_path: Path, cut: int) -> None:
+        federation, path = Federation(tmp_path, 3), tmp_path / "state"
+        path.touch(mode=0o644)
+        federation.session().state.save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600 and sorted(tmp_path.iterdir()) == [path]
+        path.write_bytes(path.read_bytes()[:cut])
+        with pytest.raises(ConfigError, match="not a saved session"):
+            State.load(path)
+        with pytest.raises(ConfigError, match="No such file"):
+            State.load(tmp_path / "none")
+
+    def test_what_does_not_belong_together(self, tmp_path: Path) -> None:
+        one, other = Federation(tmp_path, 3), Federation(tmp_path, 3)
+        session = one.session()
+        assert session.state.sum is not None
+        for roster, signer in ((other.roster, one.coordinator), (one.roster, Identity.generate())):
+            with pytest.raises(RosterMismatch):
+                SecureSession(roster, signer, session.state)
+        with pytest.raises(ConfigError, match="queries"):
+            session.ask(session.state.sum, make_queries(seed=1))
+        for changes in ({"sigma": 40.0}, {"round": 2}, {"sid": "0" * 32}):  # another sum is under way; or none of these
+            with pytest.raises(StageOrder):
+                one.ask(session, **changes)
+
+
+class TestAPartyDies:
+    """At any statement, or is served by two processes."""
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_at_each_statement_it_has_done_nothing_or_all(self, tmp_path: Path, stage: Stage, monkeypatch) -> None:
+        """Each statement of the stage fails in turn, the last COMMIT too: no reply, the state of before."""
+        federation = Federation(tmp_path, 3)
+        session = run_until(federation, stage)
+        request, before = session.requests()["party-000"], list(federation.store("party-000")._connection.iterdump())
+        for deadly in range(100):
+            voter = federation.voter("party-000")
+            execute, left = voter.store.execute, iter(range(deadly))
+
+            def dying(statement: str, *values: object, execute=execute, left=left) -> list[tuple]:
+                if next(left, None) is None and statement != "ROLLBACK":
+                    raise KeyboardInterrupt
+                return execute(statement, *values)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(voter.store, "execute", dying)
+                try:
+                    federation.serve("party-000", request, voter)
+                    break
+                except KeyboardInterrupt:
+                    voter.store.close()
+                    assert list(federation.store("party-000")._connection.iterdump()) == before
+        else:
+            raise AssertionError("it never came through")
+        assert 3 < deadly < 20
+        result = drive(session, Network(federation).send)
+        assert np.array_equal(result.sums, federation.total(federation.names))
+
+    def test_two_processes_serve_the_same_request(self, tmp_path: Path) -> None:
+        """One asks the teachers and charges, both give the same bytes."""
+        federation = Federation(tmp_path, 3)
+        request = run_until(federation, Stage.MASKED).requests()["party-000"]
+        with ThreadPoolExecutor(4) as pool:
+            replies = {pack_message(reply) for reply in pool.map(federation.serve, ["party-000"] * 4, [request] * 4)}
+        assert len(replies) == 1 and federation.charged == [("party-000", 1)]

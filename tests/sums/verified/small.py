@@ -1,0 +1,214 @@
+"""A small federation of verified votes without Flower: real parties and a real second aggregator in homes on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from flwr.app import RecordDict
+
+from consilium.accounting.mechanisms import GNMax
+from consilium.aggregator.home import open_home as open_aggregator
+from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.exchange import Failure, Member, no_node
+from consilium.coordinator.collection.kept_sums import SUMS, KeptSum, read_sums
+from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
+from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.events import EventLog
+from consilium.node.answering import refusal_of
+from consilium.party.home import open_home
+from consilium.party.voting import Lot
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.messages import WireModel
+from consilium.protocol.queries import canonical_queries, query_ids
+from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.sums.errors import SecAggError
+from consilium.sums.modes import MODES
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.terms import NO_LEDGER
+from tests import federation
+from tests.federation import ACTIONS, FEATURES, REQUESTS, FakeTransport, cast, make_homes, make_rows, node_at
+from tests.sums.verified.network import NoNoise
+
+SIGMA = 4.0
+SECOND = 900
+"""Node of the second aggregator."""
+TO_SECOND = {model.kind: model for model in MODES["verified"].second}
+UPLOAD, CHECK, GIVE = "query.va_upload", "query.va_check", "query.va_give"
+
+
+def make_aggregators(homes: list[Path], root: Path, least: int | None = None, **policy: Any) -> VerifiedKeys:
+    """Keys and a roster for parties that are there, and the home of a second aggregator in `root`/second."""
+    parties = {open_home(home).name: (home, Identity.generate()) for home in homes}
+    signer, second, sealing, other = (
+        Identity.generate(),
+        Identity.generate(),
+        SealingKey.generate(),
+        SealingKey.generate(),
+    )
+    roster = VerifiedRoster.build(
+        {name: identity.public.hex() for name, (_, identity) in parties.items()},
+        signer.public.hex(),
+        least=least,
+        sealing=sealing.public.hex(),
+        second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=other.public.hex()),
+    )
+    home = root / "second"
+    home.mkdir()
+    for folder, identity in [*parties.values(), (home, second)]:
+        identity.save(folder / "identity.pem")
+        roster.save(folder / "roster.json")
+    other.save(home / "sealing.pem")
+    set_policy(home, **{"most_epsilon": float("inf"), "allow_simulation": True, **policy})
+    return VerifiedKeys(roster, signer, sealing)
+
+
+def set_policy(home: Path, terms: str = "", **policy: Any) -> None:
+    (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "terms": terms, "policy": policy}))
+
+
+def second_node(root: Path) -> AggregatorNode:
+    """A process that was started just now: whatever it did before, it finds on disk."""
+    return open_aggregator(root / "second").node()
+
+
+class TwoKinds(FakeTransport):
+    """Parties, and a second aggregator as one more node."""
+
+    def __init__(self, homes: list[Path], root: Path) -> None:
+        super().__init__(homes)
+        self.root, self.away = root, False
+
+    def nodes(self) -> list[int]:
+        return [*super().nodes(), *([] if self.away else [SECOND])]
+
+    def exchange(
+        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        for done, (node, request) in enumerate(requests.items(), 1):
+            self.requests.append((node, request.kind))
+            fault = self.faults.get((node, request.kind))
+            reply = self._reply(node, request)
+            on_reply(done, len(requests))
+            yield node, fault(reply) if fault and isinstance(reply, RecordDict) else reply
+
+    def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:
+        if node == SECOND and self.away:
+            return no_node()
+        models = TO_SECOND if node == SECOND else REQUESTS
+        if request.kind not in models:
+            return refusal_to_record(Refusal(rule=Rule.NODE_KIND))
+        received = from_record(to_record(request), models[request.kind])
+        try:
+            if node == SECOND:
+                return to_record(getattr(second_node(self.root), request.kind.removeprefix("query.va_"))(received))
+            return to_record(ACTIONS[request.kind](self.parties[node], received))
+        except Refused as error:
+            return refusal_to_record(error.refusal)
+        except SecAggError as error:
+            return refusal_to_record(refusal_of(error))
+
+
+@dataclass
+class VerifiedSmall:
+    """Parties that have trained, and what a coordinator needs to ask them."""
+
+    root: Path
+    homes: list[Path]
+    keys: VerifiedKeys
+    config: FederationConfig
+    transport: TwoKinds
+    log: EventLog
+
+    @property
+    def run(self) -> Path:
+        """Folder of the run."""
+        return self.root / "run"
+
+    def means(self, config: FederationConfig | None = None) -> Collecting:
+        members = [Member(index, f"p{index:02d}", 1) for index in range(len(self.homes))]
+        greeting, standing = Greeting(lambda: NO_LEDGER), federation.standing()
+        return Collecting(self.transport, config or self.config, members, self.run, standing, greeting, self.log)
+
+    def collector(self) -> VerifiedCollector:
+        """Of a coordinator that was started just now."""
+        return VerifiedCollector(self.means(), self.keys)
+
+    def ask(self, queries: np.ndarray, round: int = 1) -> Counts:
+        """The sum, by a coordinator that was started just now, and is in its ledger then."""
+        collector = self.collector()
+        found = collector.collect(Queries(queries, round), SIGMA)
+        collector.settle()
+        return found
+
+    def true_sum(self, queries: np.ndarray, parties: list[int] | None = None) -> list:
+        """The clear sum of these parties' votes, (queries, classes)."""
+        of = range(len(self.homes)) if parties is None else parties
+        return np.sum([self.votes(index, queries) for index in of], axis=0).tolist()
+
+    def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
+        """Of one party, int64 (queries, classes)."""
+        party, digest = node_at(self.homes[index]), self.config.digest()
+        lot = Lot(party.settings.name, digest, query_ids(queries))
+        return cast(party.teachers(digest), self.config.rows.inputs(queries), lot).astype(int)
+
+    def events(self, name: str) -> list[dict]:
+        """What the log tells of this kind."""
+        lines = map(json.loads, (self.run / "events.jsonl").read_text().splitlines())
+        return [each for each in lines if each["event"] == name]
+
+    def left_out(self) -> dict[str, str]:
+        """Reason by party."""
+        return {each["party"]: each["reason"] for each in self.events("left-out")}
+
+    def asked(self, kind: str) -> list[int]:
+        """Nodes that were sent this, in order."""
+        return [node for node, asked in self.transport.requests if asked == kind]
+
+    def sums(self) -> list[KeptSum]:
+        """What the second aggregator signed."""
+        return read_sums((self.run / SUMS).read_bytes(), self.keys.roster)
+
+    def given(self) -> int:
+        """Queries in sums that the second aggregator gave its half of."""
+        with second_node(self.root).store.transaction() as sums:
+            return sums.ever()
+
+
+def queries_of(count: int, seed: int = 50) -> np.ndarray:
+    return canonical_queries(make_rows(count, seed)[0], len(FEATURES))
+
+
+def made(
+    root: Path, parties: int = 5, second: Mapping[str, Any] | None = None, policy: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> VerifiedSmall:  # fmt: skip
+    """They have been greeted, trained, and the second aggregator found. second: of `make_aggregators`."""
+    homes = make_homes(root / "parties", parties, **{"collection": "verified", **(policy or {})})
+    keys = make_aggregators(homes, root, **(second or {}))
+    values = {"mechanism": GNMax(sigma=SIGMA), "query_budget": QueryBudget(queries=100, answers=100), **changes}
+    config = federation.make_config(collection="verified", roster=keys.roster.digest, **values)
+    transport = TwoKinds(homes, root)
+    (root / "run").mkdir()
+    small = VerifiedSmall(root, homes, keys, config, transport, EventLog(root / "run" / "events.jsonl"))
+    for node in transport.parties.values():
+        node.hello(federation.hello_of(config))
+        node.train(config.train_request())
+    keys.check_reachable(small.means())
+    return small
+
+
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums are held against plain ones."""
+    for node in (VerifiedCollector, AggregatorNode):
+        monkeypatch.setattr(node, "_noise", lambda self, *_: NoNoise())

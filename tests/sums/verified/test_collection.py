@@ -1,0 +1,568 @@
+"""Verified votes from requests to sums: parties, both aggregators, and all that can fail between them."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+
+from consilium.accounting.mechanisms import Confident, GNMax
+from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.collection import kept_sums
+from consilium.coordinator.collection.base import Queries
+from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
+from consilium.coordinator.collection.means import Standing
+from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
+from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
+from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.noise import SystemNoise
+from consilium.protocol.queries import query_ids
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.sums.errors import (
+    AggregatorAway,
+    AggregatorRefuses,
+    AggregatorsDisagree,
+    AggregatorWentBack,
+    BadLink,
+    Replay,
+    SecAggError,
+    StageOrder,
+    ThresholdNotMet,
+    VoteFault,
+)
+from consilium.sums.terms import LIFETIME
+from consilium.sums.verified import helper as helper_module
+from consilium.sums.verified import leader as leader_module
+from consilium.sums.verified import party
+from consilium.sums.verified.field import PRIME
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.leader import Leader, add_up
+from consilium.sums.verified.messages import Half, UploadRequest
+from consilium.sums.verified.terms import VerifiedTerms
+from tests import federation
+from tests.federation import drop
+from tests.sums.verified.network import Forger
+from tests.sums.verified.small import (
+    CHECK,
+    GIVE,
+    SECOND,
+    SIGMA,
+    UPLOAD,
+    TwoKinds,
+    VerifiedSmall,
+    made,
+    make_aggregators,
+    queries_of,
+    second_node,
+    without_noise,
+)
+
+QUERIES, LATER = queries_of(12), queries_of(5, seed=51)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VerifiedSmall:
+    """Sums of two parties at least, without noise."""
+    without_noise(monkeypatch)
+    return made(tmp_path, second={"least": 2})
+
+
+def as_liar(
+    monkeypatch: pytest.MonkeyPatch, liar: int, matrix_of: Callable[[np.ndarray], np.ndarray], **changes
+) -> None:
+    """One party's program is another one; the others' is as it is."""
+    honest = party.make_upload
+
+    def upload(terms: VerifiedTerms, place: int, signer: Identity, helper: bytes, votes: np.ndarray) -> bytes:
+        if place != liar:
+            return honest(terms, place, signer, helper, votes)
+        has = SimpleNamespace(terms=terms, identities={place: signer})
+        forger = Forger(has, place, **{"helper": helper, **changes})  # type: ignore[arg-type]
+        return forger(matrix_of(votes.astype(np.int64)))
+
+    monkeypatch.setattr(party, "make_upload", upload)
+
+
+def decisive(votes: np.ndarray) -> np.ndarray:
+    """Twenty votes for the second class: each row still sums to one."""
+    return np.tile([-19, 20], (len(votes), 1))
+
+
+def test_the_sum_is_that_of_clear_votes_and_is_signed(small: VerifiedSmall) -> None:
+    found = small.ask(QUERIES)
+    assert found.votes.tolist() == small.true_sum(QUERIES)
+    assert (found.parties, found.teachers) == (tuple(f"p{n:02d}" for n in range(5)), 5)
+    (kept,) = small.sums()
+    kept.check_halves()
+    assert (kept.ids, kept.record.accepted) == (tuple(query_ids(QUERIES)), tuple(range(5)))
+    assert kept.terms.sigma == small.config.node_event(0, 0).party_noise(1).sigma  # type: ignore[union-attr]
+    assert (small.root / "run" / SUMS).stat().st_mode & 0o077 == 0
+
+
+def test_each_aggregator_adds_the_whole_noise(tmp_path: Path) -> None:
+    """Neither half is exact: without one aggregator's noise the other's is still in the sum."""
+    small, queries = made(tmp_path, mechanism=GNMax(sigma=40.0)), queries_of(100)
+    found = small.collector().collect(Queries(queries), 40.0)
+    noise = found.votes - small.true_sum(queries)
+    # 200 draws of variance 1600: within 40 % but once in 1e4 runs; seeded at the coordinator, entropy at the other
+    assert 0.6 * 1600 < noise.var() < 1.6 * 1600
+    assert found.sigma == pytest.approx(40.0, rel=1e-3)
+
+
+def test_noise_for_which_the_field_has_no_room_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="verified sums of 5 parties may reach 1800243, the most is 1048565"):
+        made(tmp_path, mechanism=GNMax(sigma=100_000.0)).collector()
+
+
+def test_whom_is_asked_is_written_down_before_anybody_is(small: VerifiedSmall, monkeypatch) -> None:
+    """Parties count what they answer from then on, and so does the coordinator, whatever becomes of the sum."""
+    told: list[tuple[list[str], list[str], int]] = []
+
+    def voting(self, queries: np.ndarray, parties: Sequence[str]) -> None:
+        told.append((query_ids(queries), sorted(parties), len(small.asked(UPLOAD))))
+
+    monkeypatch.setattr(Standing, "voting", voting)
+    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(4)), drop)
+    with pytest.raises(ThresholdNotMet, match="1 parties are left, 2 are needed; missing: p00, p01, p02, p03"):
+        small.ask(QUERIES)
+    small.transport.faults = {}
+    small.ask(QUERIES)
+    everybody = [f"p{node:02d}" for node in range(5)]
+    assert told == [(query_ids(QUERIES), everybody, 0), (query_ids(QUERIES), everybody, 5)]
+
+
+def test_who_is_silent_is_left_out_by_name(small: VerifiedSmall) -> None:
+    small.transport.faults[(3, UPLOAD)] = drop
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES, [0, 1, 2, 4])
+    assert small.left_out() == {"p03": "no answer within 5 s"}
+
+
+LIARS = {
+    "twenty votes": (decisive, {}, "sent votes that are none"),
+    "two hot": (np.ones_like, {}, "sent votes that are none"),
+    "sealed for another": (np.array, {"helper": SealingKey.generate().public}, "cannot open"),
+    "another seed": (np.array, {"seed": lambda seed: seed[::-1]}, "other shares"),
+}
+
+
+@pytest.mark.parametrize("lie", LIARS)
+def test_a_liar_is_left_out_by_name_and_asked_again_but_not_without_end(small, monkeypatch, lie) -> None:
+    """One of the aggregators may lie, and not the party."""
+    matrix_of, changes, reason = LIARS[lie]
+    as_liar(monkeypatch, 2, matrix_of, **changes)
+    for seed in range(51, 52 + MOST_REFUSED):
+        queries = queries_of(5, seed=seed)
+        found = small.ask(queries)
+        assert found.parties == ("p00", "p01", "p03", "p04")
+        assert found.votes.tolist() == small.true_sum(queries, [0, 1, 3, 4])
+        assert reason in small.left_out()["p02"]
+    assert small.asked(UPLOAD).count(2) == MOST_REFUSED
+    assert [each["party"] for each in small.events("excluded")] == ["p02"]
+
+
+def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
+    for module in (leader_module, helper_module):
+        monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
+    plain = lambda one, other, votes, tail: (one.astype(int) + other + 100) % PRIME - 100  # noqa: E731
+    monkeypatch.setattr(leader_module, "add_up", plain)
+    as_liar(monkeypatch, 2, decisive)
+    found = small.ask(QUERIES)
+    assert len(found.parties) == 5
+    assert (found.votes.argmax(axis=1) == 1).all()
+
+
+def test_a_second_aggregator_that_says_what_is_not_its_to_say_is_at_fault(tmp_path: Path, monkeypatch) -> None:
+    small, honest = made(tmp_path), Helper._seed
+    lies = lambda self, part: VoteFault.SIGNATURE if part.place == 2 else honest(self, part)  # noqa: E731
+    with monkeypatch.context() as patched, pytest.raises(AggregatorsDisagree, match="p02: the second aggregator is at"):
+        patched.setattr(Helper, "_seed", lies)
+        small.ask(QUERIES)
+    assert small.given() == 0
+    assert len(small.ask(QUERIES).parties) == 5, "the honest party is not left out"
+
+
+def test_a_second_aggregator_can_have_an_honest_party_left_out_of_one_sum_and_not_afterwards(
+    tmp_path: Path, monkeypatch
+) -> None:
+    small, hold = made(tmp_path), helper_module.hold
+    with monkeypatch.context() as patched:
+
+        def opens_falsely(grid, theirs, opened):
+            opened = opened.copy()
+            opened[2, 0] ^= 1
+            return hold(grid, theirs, opened)
+
+        patched.setattr(helper_module, "hold", opens_falsely)
+        with pytest.raises(AggregatorsDisagree, match="p02"):
+            small.ask(QUERIES)
+    assert len(small.ask(QUERIES).parties) == 5
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_a_second_aggregator_that_shifts_a_count_does_not_learn_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control: bool
+) -> None:
+    """Five votes: by its shift the sum is one that votes give, or none. It gets the same messages, and the log has the
+    same events. The control raises an error for a sum that votes do not give."""
+
+    def raising(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndarray:
+        if ((one.astype(np.int64) + other) % PRIME > votes).any():
+            raise SecAggError("the totals do not add up to votes")
+        return add_up(one, other, votes, tail)
+
+    if control:
+        monkeypatch.setattr(leader_module, "add_up", raising)
+    without_noise(monkeypatch)
+    honest, seen = Helper._close, set()
+    for shift in (0, 2, 5):
+        small = made(tmp_path / str(shift))
+
+        def shifted(self: Helper, noise, shift: int = shift) -> Half:
+            half = honest(self, noise)
+            total = half.total.astype(np.int64)
+            total[0] += [-shift, shift]
+            return Half(half.nonce, (total % PRIME).astype(half.total.dtype))
+
+        monkeypatch.setattr(Helper, "_close", shifted)
+        for queries in (QUERIES, LATER):
+            for _ in range(2):  # what failed is asked again
+                with suppress(SecAggError):
+                    small.ask(queries)
+                    break
+        heard = [kind for node, kind in small.transport.requests if node == SECOND]
+        seen.add((*heard, *(name for name in ("left-out", "session-lost", "resumed-session") if small.events(name))))
+    assert (len(seen) == 1) is not control
+
+
+def test_a_record_of_another_sum_than_was_given_is_none(small: VerifiedSmall, monkeypatch) -> None:
+    honest = Helper.give
+
+    def lies(self, *arguments):
+        answer, record = honest(self, *arguments)
+        return answer, record.model_copy(update={"half": "0" * 64})
+
+    monkeypatch.setattr(Helper, "give", lies)
+    with pytest.raises(BadLink, match="signs another sum"):
+        small.ask(QUERIES)
+
+
+def test_a_sum_of_too_few_parties_is_refused_by_the_second_aggregator(tmp_path: Path, monkeypatch) -> None:
+    """A lying coordinator that wants the sum of three of ten, and keeps to no least number itself."""
+    small = made(tmp_path, parties=10)
+    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(3, 10)), drop)
+    with pytest.raises(ThresholdNotMet, match="3 parties are left, 7 are needed"):
+        small.ask(QUERIES)
+    loose = small.keys.roster.model_copy(update={"least": 3})
+    monkeypatch.setattr(VerifiedTerms, "check", lambda self, roster: None)
+    monkeypatch.setattr(VerifiedCollector, "_ask_parties", lax(VerifiedCollector._ask_parties, loose))
+    monkeypatch.setattr(Leader, "ask", lax_leader(Leader.ask, loose))
+    with pytest.raises(AggregatorRefuses, match="threshold"):
+        small.ask(QUERIES)
+    assert small.given() == 0
+
+
+def lax(honest, roster):
+    def asks(self, *arguments):
+        with suppress(ThresholdNotMet):
+            honest(self, *arguments)
+
+    return asks
+
+
+def lax_leader(honest, roster):
+    def asks(self, noise):
+        self.roster = roster
+        return honest(self, noise)
+
+    return asks
+
+
+@pytest.mark.parametrize("kind", ["query.va_open", CHECK, GIVE])
+def test_without_the_second_aggregator_nothing_is_used_up_and_the_same_session_goes_on(small, kind: str) -> None:
+    small.transport.faults[(SECOND, kind)] = drop
+    with pytest.raises(AggregatorAway, match="nothing was used up"):
+        small.ask(QUERIES)
+    small.transport.faults.clear()
+    small.transport.away = True
+    with pytest.raises(AggregatorAway, match="no such node is connected"):
+        small.ask(QUERIES)
+    small.transport.away = False
+    small.ask(LATER)
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
+    assert len(small.asked(UPLOAD)) == 10, "the uploads of the first try are used"
+    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
+        assert file.execute("SELECT COUNT(*) FROM sessions").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", ["query.va_open", CHECK, GIVE, "labels"])
+def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monkeypatch, kind, when) -> None:
+    """At each message to the second aggregator, before it is sent and after its answer, which then is lost; and before
+    the labels are in the ledger."""
+    honest = SecondAggregator.ask
+
+    def killed(self, request, model):
+        if request.kind == kind and when == "before":
+            raise KeyboardInterrupt
+        answer = honest(self, request, model)
+        if request.kind == kind:
+            raise KeyboardInterrupt
+        return answer
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(SecondAggregator, "ask", killed)
+        small.collector().collect(Queries(QUERIES), SIGMA)
+    small.ask(LATER)
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
+    assert [kept.ids for kept in small.sums()].count(tuple(query_ids(QUERIES))) == 1
+    assert small.given() == len(QUERIES) + len(LATER)
+
+
+@pytest.mark.parametrize("kind", [CHECK, GIVE])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_second_aggregator_that_is_killed_says_the_same_afterwards(small, monkeypatch, kind, saved) -> None:
+    """Before its answer is on disk, and after: what it says once more is what it would have said."""
+    method = kind.removeprefix("query.va_")
+    honest = getattr(AggregatorNode, method)
+
+    def killed(self, request):
+        if not saved:
+            monkeypatch.setattr(type(self.store), "transaction", undone)
+        try:
+            honest(self, request)
+        finally:
+            monkeypatch.setattr(type(self.store), "transaction", transaction)
+        raise KeyboardInterrupt
+
+    transaction = type(second_node(small.root).store).transaction
+
+    def undone(self):
+        class Broken:
+            def __enter__(inner):
+                inner.kept = transaction(self)
+                return inner.kept.__enter__()
+
+            def __exit__(inner, *_):
+                return inner.kept.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+        return Broken()
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(AggregatorNode, method, killed)
+        small.ask(QUERIES)
+    assert small.given() == (len(QUERIES) if saved and kind == GIVE else 0)
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
+    assert small.given() == len(QUERIES) and len(small.sums()) == 1
+
+
+def test_a_query_is_in_one_sum_of_a_round_also_where_two_sessions_are_open(small: VerifiedSmall, monkeypatch) -> None:
+    """The second was opened before the first gave its half, and is looked at again when it is to give its own."""
+    small.ask(QUERIES)
+    with pytest.raises(AggregatorRefuses, match="already-answered, requested 5, limit 2"):
+        small.ask(np.concatenate((QUERIES[:3], LATER[:2])))
+    honest = SecondAggregator.ask
+
+    def meanwhile(self, request, model):
+        if request.kind == GIVE:
+            monkeypatch.setattr(SecondAggregator, "ask", honest)
+            small.ask(LATER[:4])
+        return honest(self, request, model)
+
+    monkeypatch.setattr(SecondAggregator, "ask", meanwhile)
+    with pytest.raises(AggregatorRefuses, match="already-answered, requested 5, limit 1"):
+        small.ask(LATER)
+    assert small.given() == len(QUERIES) + 4
+
+
+def test_a_second_aggregator_whose_state_went_back_is_asked_for_nothing(small: VerifiedSmall, monkeypatch) -> None:
+    """Control: it keeps to "a query once" by what it remembers; without a look at that, one is in two sums."""
+    state, older = small.root / "second" / "state", small.root / "older"
+    small.ask(QUERIES)
+    shutil.copytree(state, older)
+    small.ask(LATER)
+    shutil.rmtree(state)
+    shutil.copytree(older, state)
+    small.transport.requests.clear()
+    with pytest.raises(AggregatorWentBack, match="gave its half of 2 sums of this federation, and knows 1"):
+        small.ask(queries_of(5, seed=52))
+    assert {kind for _, kind in small.transport.requests} == {"query.va_hello", "query.va_open"}
+    monkeypatch.setattr(KeptSums, "signed", lambda _: 0)
+    small.ask(LATER)
+
+
+def test_a_damaged_file_of_what_was_signed_does_not_forget_the_open_session(small: VerifiedSmall) -> None:
+    path = small.run / SUMS
+    small.transport.faults[(SECOND, GIVE)] = drop
+    with pytest.raises(AggregatorAway):
+        small.ask(LATER)
+    small.transport.faults.clear()
+    sound = path.read_bytes()
+    path.write_bytes(b"x" * len(sound))
+    with pytest.raises(LedgerError):
+        small.ask(LATER)
+    path.write_bytes(sound)
+    assert small.ask(LATER).votes.tolist() == small.true_sum(LATER)
+    assert len(small.asked(UPLOAD)) == 5, "the uploads are still here"
+
+
+def everywhere(small: VerifiedSmall) -> bytes:
+    """All files of all nodes."""
+    return b"".join(path.read_bytes() for path in small.root.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("how", ["given", "given up", "begun anew"])
+def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small, monkeypatch, how: str) -> None:
+    """Neither the second aggregator's nor the coordinator's own."""
+    small.transport.faults[(SECOND, CHECK)] = drop
+    with pytest.raises(AggregatorAway):
+        small.ask(QUERIES)
+    with second_node(small.root).store.transaction() as sums:
+        ((key,),) = sums._run("SELECT key FROM sessions").fetchall()
+    with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
+        ((fresh,),) = file.execute("SELECT fresh FROM sessions").fetchall()
+    held = everywhere(small)
+    assert len(key) == len(fresh) == 32 and key in held and fresh in held, "the control: while it is open"
+    small.transport.faults.clear()
+    if how == "given up":
+        now = party.time.time
+        monkeypatch.setattr("consilium.aggregator.node.time.time", lambda: now() + LIFETIME + 1)
+    if how == "begun anew":
+        shutil.rmtree(small.run / "sessions")
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
+    assert bool(small.events("session-lost")) is (how == "given up")
+    held = everywhere(small)
+    assert key not in held and fresh not in held
+
+
+def test_a_half_that_was_given_is_given_again_days_later(small: VerifiedSmall, monkeypatch) -> None:
+    """Its answer was lost on the way, and the coordinator comes back when the session's keys are long deleted."""
+    small.transport.faults[(SECOND, GIVE)] = lambda _: refusal_to_record(Refusal(rule=Rule.STORAGE))
+    with pytest.raises(AggregatorRefuses, match="storage"):
+        small.ask(QUERIES)
+    assert small.given() == len(QUERIES)
+    small.transport.faults.clear()
+    now = party.time.time
+    monkeypatch.setattr("consilium.aggregator.node.time.time", lambda: now() + LIFETIME + 1)
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
+    assert not small.events("session-lost")
+
+
+# A party's side.
+
+
+def uploaded(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch) -> list[UploadRequest]:
+    """What the first party was asked."""
+    requests: list[UploadRequest] = []
+    honest = TwoKinds._reply
+
+    def reply(self: TwoKinds, node: int, request) -> RecordDict:
+        requests.extend([request] if (node, request.kind) == (0, UPLOAD) else [])
+        return honest(self, node, request)
+
+    monkeypatch.setattr(TwoKinds, "_reply", reply)
+    small.ask(QUERIES)
+    return requests
+
+
+def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_another_one_none(small, monkeypatch) -> None:
+    (request,), node = uploaded(small, monkeypatch), small.transport.parties[0]
+    first = node.hidden(request).upload.tobytes()
+    assert node.hidden(request).upload.tobytes() == first
+    other = SealingKey.generate().public
+    with pytest.raises(SecAggError):  # sealed for a key that nobody has signed
+        node.hidden(request.model_copy(update={"helper_key": other}))
+    monkeypatch.setattr(party, "check_key", lambda *_: None)
+    with pytest.raises(Replay, match="asked in another way before"):
+        node.hidden(request.model_copy(update={"helper_key": other}))
+    monkeypatch.setattr(party.time, "time", lambda: 1e12)
+    with pytest.raises(StageOrder, match="lifetime has passed"):
+        node.hidden(request)
+    assert first not in node.store.content()
+
+
+def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> None:
+    """A session that gives no sum may be tried again, and not without end."""
+    small = made(tmp_path, parties=3, second={"least": 3})
+    small.transport.faults[(1, UPLOAD)] = drop
+    monkeypatch.setattr(party, "MOST_SESSIONS", 3)
+    for _ in range(3):
+        with pytest.raises(ThresholdNotMet, match="missing: p01"):
+            small.ask(QUERIES)
+    with pytest.raises(ThresholdNotMet, match="0 parties are left"):
+        small.ask(QUERIES)
+    assert small.left_out()["p00"].startswith("refused: replay, requested 4, limit 3")
+
+
+@pytest.mark.parametrize(
+    ("policy", "collection", "rule"),
+    [
+        ({"collection": "plaintext"}, "verified", None),
+        ({"collection": "verified"}, "verified", None),
+        ({"collection": "secure"}, "verified", Rule.VOTES),
+        ({"collection": "verified"}, "plaintext", Rule.VOTES),
+        ({"collection": "verified"}, "secure", Rule.VOTES),
+        ({"collection": "verified", "least_parties": 9}, "verified", Rule.LEAST_PARTIES),
+    ],
+)
+def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy, collection, rule) -> None:
+    """Who insists on `secure` trusts no two nodes: it relies on the other parties."""
+    homes = federation.make_homes(tmp_path / "parties", 3, **policy)
+    roster = make_aggregators(homes, tmp_path).roster.digest
+    config = federation.make_config(collection=collection, **({} if collection == "plaintext" else {"roster": roster}))
+    node, hello = federation.node_at(homes[0]), federation.hello_of(config)
+    if rule is None:
+        assert node.hello(hello).party == "p00"
+        return
+    with pytest.raises(Refused) as caught:
+        node.hello(hello)
+    assert caught.value.refusal.rule is rule
+
+
+@pytest.mark.parametrize("outcomes", [1, 5], ids=["written down", "control"])
+def test_a_coordinator_that_dies_between_a_check_and_its_labels_shows_one_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcomes: int
+) -> None:
+    """The noisy sums of the check are there when it is started again: were its own noise drawn anew, each start would
+    show the parties another outcome of the same check, of which one is charged. Control: where the outcome is not
+    written down. That two of five alike are drawn of 30 queries: below 1e-3."""
+    if outcomes > 1:
+        monkeypatch.setattr(Ledger, "checked", lambda _, ids, outcome: outcome)
+    mechanism = Confident(threshold=4, sigma1=4.0, sigma2=4.0)
+    honest = {
+        "simulation": False,
+        "seed": -1,
+        "noise_seed": None,
+        "query_budget": QueryBudget(queries=100, answers=100),
+    }
+    small = made(tmp_path, parties=7, mechanism=mechanism, second={"allow_simulation": False}, **honest)
+    x, shown, reply = queries_of(30), [], TwoKinds._reply
+    ids = query_ids(x)
+
+    def dying(self: TwoKinds, node: int, request):
+        answer = reply(self, node, request)
+        if (request.kind, node) == (UPLOAD, 3) and VerifiedTerms.parse(request.terms).round == 2:
+            passed = set(query_ids(request.queries))
+            shown.append(tuple(name in passed for name in ids))
+            if len(shown) < 5:
+                raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr(TwoKinds, "_reply", dying)
+    ledger = Ledger(tmp_path / "ledger.db", small.config.digest(), small.config.model_dump_json())
+    for _ in range(5):
+        with suppress(KeyboardInterrupt):
+            LabelService(small.config, ledger, small.collector(), lambda _: SystemNoise(), 7, small.log).ask(x)
+    assert len(shown) == 5 and len(set(shown)) == outcomes
+    assert ledger.spent() == (len(x), sum(shown[-1]))
+    ledger.close()

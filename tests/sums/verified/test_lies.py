@@ -1,0 +1,454 @@
+"""One table of lies: who lies, in which message, by what damage, and what must come out.
+
+A party that lies is left out by name and the sum is that of the others, to the last vote. An aggregator that lies gets
+a typed error, or moves counts by no more than it could anyway. Controls: the same lies where nobody checks.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from consilium.protocol.identity import Identity
+from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, ThresholdNotMet, VoteFault
+from consilium.sums.verified import helper as helper_module
+from consilium.sums.verified import leader as leader_module
+from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME, WIRE_BYTES
+from consilium.sums.verified.helper import Helper
+from consilium.sums.verified.leader import Leader, add_up
+from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
+from consilium.sums.verified.proof import DIGEST_BYTES, opening_elements
+from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
+from tests.marks import third
+from tests.sums.verified.network import (
+    IDS,
+    PROOFS,
+    Forger,
+    NoNoise,
+    VerifiedFederation,
+    check_all,
+    collect,
+    fitted,
+    one_hot,
+    true_squares,
+    zero_proof,
+)
+
+LIAR = 7
+FIRST_QUERY = (0, 0, 0, 0, 1, 1, 1)
+"""What the honest seven vote for on the first query: no vote of an eighth makes it the second class."""
+HALF, THIRD, ROOT = (PRIME + 1) // 2, pow(3, -1, PRIME), pow(2, (PRIME - 1) // 7, PRIME)
+Cells = tuple[int, int, int]
+
+
+def make_federation(teachers: int = 1) -> VerifiedFederation:
+    federation = VerifiedFederation(8, queries=13, teachers=teachers)
+    for place, choice in enumerate(FIRST_QUERY):
+        federation.votes[place][0] = teachers * np.eye(3, dtype=int)[choice]
+    return federation
+
+
+def rows(*cells: Cells, at: int = 0) -> Callable[[np.ndarray], None]:
+    def tell(matrix: np.ndarray) -> None:
+        matrix[at : at + len(cells)] = cells
+
+    return tell
+
+
+def everywhere(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], None]:
+    def tell(matrix: np.ndarray) -> None:
+        matrix[:] = change(matrix)
+
+    return tell
+
+
+def rows_of_one(matrix: np.ndarray) -> np.ndarray:
+    """Random numbers, each row of which sums to 1."""
+    drawn = np.random.default_rng(1).integers(0, PRIME, matrix.shape)
+    drawn[:, 0] = (1 - drawn[:, 1:].sum(axis=1)) % PRIME
+    return drawn
+
+
+def stacked(matrix: np.ndarray) -> np.ndarray:
+    """All votes on the first query."""
+    return np.concatenate(([[0, len(matrix), 0]], np.zeros_like(matrix[1:])))
+
+
+FALSE_VOTES: dict[str, Callable[[np.ndarray], None]] = {
+    "two hot": rows((0, 1, 1)),
+    "all hot": rows((1, 1, 1)),
+    "none": rows((0, 0, 0)),
+    "none at all": everywhere(np.zeros_like),
+    "two votes": rows((0, 2, 0)),
+    "ten votes": rows((0, 10, 0)),
+    "taken and given": rows((-3, 4, 0)),
+    "one less": rows((-1, 0, 0)),
+    "one less, two more": rows((-1, 2, 0)),
+    "minus one and two ones": rows((-1, 1, 1)),
+    "the largest element": rows((PRIME - 1, 0, 0)),
+    "half and half": rows((0, HALF, HALF)),
+    "one half": rows((0, HALF, 0)),
+    "thirds": rows((THIRD, THIRD, THIRD)),
+    "other elements": rows((0, 12_345, 1 - 12_345)),
+    "an element and its negative": rows((1, 777, -777)),
+    "a root of unity": rows((0, ROOT, 1 - ROOT)),
+    "votes stacked": everywhere(stacked),
+    "vote moved": rows((0, 2, 0), (0, 0, 0)),
+    "two votes in the last row": rows((0, 2, 0), at=12),
+    "none in the last row": rows((0, 0, 0), at=12),
+    "random": everywhere(lambda matrix: np.random.default_rng(1).integers(0, PRIME, matrix.shape)),
+    "random, rows of one": everywhere(rows_of_one),
+    "everything negative": everywhere(lambda matrix: -matrix),
+}
+DECIDE = ("two votes", "ten votes", "taken and given", "one less, two more", "half and half", "votes stacked")
+"""Lies after which the second class wins the first query."""
+
+
+def must_be_out(federation: VerifiedFederation, lie: bytes, fault: VoteFault) -> None:
+    """The liar is out by name, for this reason, and the sum is that of the others."""
+    leader, helper = federation.leader(), federation.helper()
+    result = collect(leader, helper, {LIAR: lie, **federation.uploads(range(LIAR))})
+    assert result.accepted == leader.accepted == helper.accepted == tuple(range(LIAR))
+    assert leader.left_out == {f"h{LIAR}": fault}
+    assert np.array_equal(result.sums, federation.total(range(LIAR)))
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aggregators that take whatever can be read and opened."""
+    for module in (leader_module, helper_module):
+        monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
+    monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster: None)
+    monkeypatch.setattr(Upload, "is_bound", lambda self: True)
+    monkeypatch.setattr(leader_module, "add_up", lambda one, other, votes, tail: (one.astype(int) + other) % PRIME)
+
+
+@pytest.mark.parametrize(("kind", "prove"), third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS]))
+def test_false_votes_are_left_out_whatever_their_proof(kind, prove) -> None:
+    federation = make_federation()
+    matrix = one_hot(federation, LIAR)
+    FALSE_VOTES[kind](matrix)
+    must_be_out(federation, Forger(federation, LIAR)(matrix, prove), VoteFault.FALSE_VOTES)
+
+
+@pytest.mark.parametrize("kind", FALSE_VOTES)
+def test_control_false_votes_count_where_nobody_checks(kind, unchecked) -> None:
+    federation = make_federation()
+    matrix = one_hot(federation, LIAR)
+    FALSE_VOTES[kind](matrix)
+    lie = Forger(federation, LIAR)(matrix)
+    result = collect(federation.leader(), federation.helper(), {LIAR: lie, **federation.uploads(range(LIAR))})
+    honest = federation.total(range(LIAR))
+    assert np.array_equal(result.sums, (honest + matrix) % PRIME)
+    if kind in DECIDE:
+        assert np.argmax(result.sums[0]) == 1
+        assert all(np.argmax(honest[0] + vote) == 0 for vote in np.eye(3, dtype=int))
+
+
+@pytest.mark.parametrize("prove", [true_squares, fitted])
+def test_control_the_forger_passes_with_true_votes(prove) -> None:
+    federation = make_federation()
+    uploads = {LIAR: Forger(federation, LIAR)(one_hot(federation, LIAR), prove), **federation.uploads(range(LIAR))}
+    assert collect(federation.leader(), federation.helper(), uploads).accepted == tuple(range(8))
+
+
+@pytest.mark.parametrize(
+    "cells", [((0, 2, 0), (0, 0, 0)), ((0, 2, 0), (0, 1, 0)), ((0, 3, -1), (0, 0, 0)), ((HALF, HALF, 0),) * 2]
+)
+def test_every_teacher_of_a_party_has_one_vote(cells) -> None:
+    federation = make_federation(teachers=2)
+    matrix = one_hot(federation, LIAR)
+    rows(*cells)(matrix)
+    must_be_out(federation, Forger(federation, LIAR)(matrix), VoteFault.FALSE_VOTES)
+
+
+def forged(prove=true_squares, **changes) -> Callable[[VerifiedFederation], bytes]:
+    """Honest votes, otherwise made."""
+    return lambda federation: Forger(federation, LIAR, **changes)(one_hot(federation, LIAR), prove)
+
+
+def damaged(change: Callable[[bytes], bytes]) -> Callable[[VerifiedFederation], bytes]:
+    return lambda federation: change(federation.upload(LIAR))
+
+
+def last_number(number: int) -> Callable[[bytes], bytes]:
+    return lambda content: content[:-WIRE_BYTES] + number.to_bytes(WIRE_BYTES, "little")
+
+
+def tried(federation: VerifiedFederation) -> bytes:
+    matrix = one_hot(federation, LIAR)
+    matrix[0] = 0, 2, 0
+    return Forger(federation, LIAR, tries=1000)(matrix)
+
+
+def proof_of_another(federation: VerifiedFederation) -> bytes:
+    other = Upload.read(federation.upload(0), federation.terms.grid)
+    assert other is not None
+    return Forger(federation, LIAR, proof=lambda proof: other.proof)(one_hot(federation, 0))
+
+
+def in_session(**changes) -> Callable[[VerifiedFederation], bytes]:
+    return lambda federation: federation.upload(LIAR, federation.new_terms(**changes))
+
+
+Fault = VoteFault
+LIES: dict[str, tuple[Callable[[VerifiedFederation], bytes], VoteFault]] = {
+    "no proof": (forged(zero_proof), Fault.FALSE_VOTES),
+    "proof of another party": (proof_of_another, Fault.FALSE_VOTES),
+    "a thousand challenges tried": (tried, Fault.FALSE_VOTES),
+    "another seed": (forged(seed=lambda seed: secrets.token_bytes(len(seed))), Fault.COMMITMENT),
+    "no seed": (forged(seed=lambda seed: bytes(16)), Fault.COMMITMENT),
+    "commitments swapped": (forged(commitments=lambda them: (them[1], them[0], them[2])), Fault.COMMITMENT),
+    "bound to another proof": (forged(commitments=lambda them: (*them[:2], bytes(32))), Fault.COMMITMENT),
+    "bound to another seed": (forged(commitments=lambda them: (them[0], bytes(32), them[2])), Fault.COMMITMENT),
+    "bound to another share": (forged(commitments=lambda them: (bytes(32), *them[1:])), Fault.COMMITMENT),
+    "sealed for somebody else": (forged(helper=Identity.generate().public), Fault.NOT_FOR_US),
+    "signed by somebody else": (forged(identity=Identity.generate()), Fault.SIGNATURE),
+    "another place, own signature": (forged(claimed=3), Fault.SIGNATURE),
+    "no such place": (forged(claimed=8), Fault.UNKNOWN),
+    "a far place": (forged(claimed=2**32 - 1), Fault.UNKNOWN),
+    "replay of an earlier session": (in_session(), Fault.OTHER_SESSION),
+    "other queries": (in_session(seed=5), Fault.OTHER_SESSION),
+    "other noise": (in_session(sigma=4.0), Fault.OTHER_SESSION),
+    "the session written over": (
+        lambda federation: federation.terms.ctx + federation.upload(LIAR, federation.new_terms())[32:],
+        Fault.SIGNATURE,
+    ),
+    "an honest party's upload": (lambda federation: federation.upload(0), Fault.OTHER_PARTY),
+    "an honest party's part": (
+        lambda federation: federation.upload(0)[:PART_BYTES] + federation.upload(LIAR)[PART_BYTES:],
+        Fault.OTHER_PARTY,
+    ),
+    "an honest party's shares": (
+        lambda federation: federation.upload(LIAR)[:PART_BYTES] + federation.upload(0)[PART_BYTES:],
+        Fault.COMMITMENT,
+    ),
+    "empty": (damaged(lambda content: b""), Fault.MALFORMED),
+    "truncated by a byte": (damaged(lambda content: content[:-1]), Fault.MALFORMED),
+    "part only": (damaged(lambda content: content[:PART_BYTES]), Fault.MALFORMED),
+    "an element more": (damaged(lambda content: content + bytes(WIRE_BYTES)), Fault.MALFORMED),
+    "twice": (damaged(lambda content: content * 2), Fault.MALFORMED),
+    "the prime itself": (damaged(last_number(PRIME)), Fault.MALFORMED),
+    "far above the prime": (damaged(last_number(256**WIRE_BYTES - 1)), Fault.MALFORMED),
+}
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_a_party_that_lies_is_left_out(kind) -> None:
+    make, fault = LIES[kind]
+    federation = make_federation()
+    must_be_out(federation, make(federation), fault)
+
+
+@pytest.mark.parametrize("kind", ["replay of an earlier session", "an honest party's shares"])
+def test_control_lies_are_in_the_sum_where_nobody_checks(kind, unchecked, monkeypatch) -> None:
+    federation = make_federation()
+    uploads = {LIAR: LIES[kind][0](federation), **federation.uploads(range(1, LIAR))}
+    assert LIAR in collect(federation.leader(), federation.helper(), uploads).accepted
+
+
+@pytest.mark.slow
+def test_no_byte_can_be_altered() -> None:
+    federation = make_federation()
+    leader, content = federation.leader(), federation.upload(LIAR)
+    flips = np.random.default_rng(0).integers(1, 256, len(content))
+    for at, flip in enumerate(flips):
+        assert leader.batch({LIAR: content[:at] + bytes([content[at] ^ int(flip)]) + content[at + 1 :]}) is None
+    check_all(leader, federation.helper(), {LIAR: content})
+    assert leader.accepted == (LIAR,), "a damaged upload does not stand in the way of the good one"
+
+
+def test_many_liars_are_all_named_and_a_second_upload_is_not_taken() -> None:
+    federation = VerifiedFederation(30, queries=13)
+    uploads, liars = federation.uploads(), range(0, 30, 4)
+    for at, place in enumerate(liars):
+        matrix = one_hot(federation, place)
+        list(FALSE_VOTES.values())[at](matrix)
+        uploads[place] = Forger(federation, place)(matrix)
+    honest = tuple(place for place in range(30) if place not in liars)
+    leader, helper = federation.leader(), federation.helper()
+    for start in range(0, 30, 4):
+        check_all(leader, helper, {place: uploads[place] for place in range(start, min(30, start + 4))})
+    assert leader.batch({1: federation.upload(1)}) is None
+    question = leader.ask(NoNoise())
+    result = leader.finish(question, helper.give(question.sealed, IDS, NoNoise())[0])
+    assert result.accepted == honest
+    assert leader.left_out == {f"h{place}": VoteFault.FALSE_VOTES for place in liars}
+    assert np.array_equal(result.sums, federation.total(honest))
+
+
+# An aggregator lies: it has its keys and does not keep to the protocol; the other one is the program as it is.
+
+
+def ready(n: int = 5) -> tuple[VerifiedFederation, Leader, Helper]:
+    federation = VerifiedFederation(n)
+    leader, helper = federation.leader(), federation.helper()
+    check_all(leader, helper, federation.uploads())
+    return federation, leader, helper
+
+
+def asked(federation: VerifiedFederation, codes: bytes) -> bytes:
+    return federation.link().seal(ASKED, bytes(DIGEST_BYTES) + codes)
+
+
+GOOD, FALSE = code_of(None), code_of(VoteFault.FALSE_VOTES)
+QUESTIONS: dict[str, tuple[bytes, type[Exception], set[str]]] = {
+    "one alone": (bytes([GOOD, 0, 0, 0, 0]), AggregatorsDisagree, {"h1", "h2", "h3", "h4"}),
+    "all but one": (bytes([GOOD] * 4 + [FALSE]), AggregatorsDisagree, {"h4"}),
+    "nobody": (bytes(5), AggregatorsDisagree, {f"h{place}" for place in range(5)}),
+    "one party more": (bytes([GOOD] * 6), BadLink, set()),
+    "one party less": (bytes([GOOD] * 4), BadLink, set()),
+    "a fault that there is not": (bytes([GOOD] * 4 + [99]), BadLink, set()),
+}
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_the_total_is_over_those_whom_the_helper_has_accepted_or_it_is_not_given(kind) -> None:
+    codes, error, named = QUESTIONS[kind]
+    federation, _, helper = ready()
+    with pytest.raises(error) as caught:
+        helper.give(asked(federation, codes), IDS, NoNoise())
+    assert set(getattr(caught.value, "parties", ())) == named
+
+
+def test_too_few_are_no_sum_whatever_the_leader_says() -> None:
+    federation = VerifiedFederation(4)
+    leader, helper = federation.leader(), federation.helper()
+    check_all(leader, helper, federation.uploads([2]))
+    with pytest.raises(ThresholdNotMet, match="h0, h1, h3"):
+        leader.ask(NoNoise())
+    with pytest.raises(ThresholdNotMet):
+        helper.give(asked(federation, bytes([0, 0, GOOD, 0])), IDS, NoNoise())
+
+
+def test_of_a_second_upload_of_one_party_nothing_is_opened() -> None:
+    """Two readings of the same votes with one random start would be an equation for the votes."""
+    federation = VerifiedFederation(4)
+    helper, link, grid = federation.helper(), federation.link(), federation.terms.grid
+    nothing = np.zeros(opening_elements(grid), dtype=DTYPE)
+    parts = [federation.upload(0)[:PART_BYTES] for _ in range(2)]
+
+    def ask(*parts: bytes) -> list[tuple[int, np.ndarray]]:
+        body = b"".join(parts) + nothing.tobytes() * len(parts)
+        reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
+        return list(zip(*read_checked(reply, grid, body, len(parts)), strict=True))
+
+    (code, first), (other, third) = ask(*parts)  # in one message, and again in others
+    assert first.any() and code == FALSE
+    assert other == code_of(VoteFault.TWICE) and not third.any()
+    ((again, second),) = ask(parts[0])
+    assert (again, second.tolist()) == (code, first.tolist())
+    ((other, third),) = ask(parts[1])
+    assert other == code_of(VoteFault.TWICE) and not third.any()
+
+
+def test_a_leader_can_have_an_honest_party_left_out_but_not_unseen(monkeypatch) -> None:
+    federation = VerifiedFederation(4)
+    leader, helper = federation.leader(), federation.helper()
+    honest = leader._open
+
+    def opens(shares, proofs, keys):
+        opened = honest(shares, proofs, keys)
+        opened[2] ^= 1
+        return opened
+
+    monkeypatch.setattr(leader, "_open", opens)
+    check_all(leader, helper, federation.uploads())
+    assert leader.left_out == {"h2": VoteFault.FALSE_VOTES}
+    assert helper.codes[2] == FALSE
+
+
+BATCHES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda body: b"",
+    "cut": lambda body: body[:-1],
+    "longer": lambda body: body + b"\0",
+    "numbers above the prime": lambda body: body[:-4] + b"\xff" * 4,
+    "too many": lambda body: body * 1025,
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_a_batch_of_another_form_is_none(kind) -> None:
+    federation = VerifiedFederation(2)
+    leader, helper, link = federation.leader(), federation.helper(), federation.link()
+    batch = leader.batch(federation.uploads([0]))
+    assert batch is not None
+    for content in (link.seal(BATCH, BATCHES[kind](link.open(BATCH, batch))), batch[:-1], b"", link.seal(ASKED, b"")):
+        with pytest.raises(BadLink):
+            helper.check(content)
+    assert not any(helper.codes)
+
+
+def test_verdicts_of_a_helper_that_its_openings_do_not_bear_out() -> None:
+    federation = VerifiedFederation(3)
+    leader, helper = federation.leader(), federation.helper()
+    grid, link = federation.terms.grid, federation.link()
+    with pytest.raises(StageOrder):
+        leader.settle(b"")
+    batch = leader.batch(federation.uploads())
+    assert batch is not None
+    body = link.open(BATCH, batch)
+    _, opened = read_checked(link.open(CHECKED, helper.check(batch)), grid, body, 3)
+    spoiled = opened.copy()
+    spoiled[2, 0] ^= 1
+    signature = code_of(VoteFault.SIGNATURE)  # which the leader has seen to be good
+    for codes, numbers, match in [
+        ([GOOD, signature, GOOD], opened, "h1: the second aggregator is at fault"),
+        ([GOOD, FALSE, GOOD], opened, "h1"),
+        ([GOOD] * 3, spoiled, "h2"),
+    ]:
+        with pytest.raises(AggregatorsDisagree, match=match):
+            leader.settle(link.seal(CHECKED, body_digest(body) + bytes(codes) + numbers.tobytes()))
+    with pytest.raises(BadLink, match="another batch"):
+        leader.settle(link.seal(CHECKED, bytes(DIGEST_BYTES) + bytes([GOOD] * 3) + opened.tobytes()))
+    assert leader.accepted == ()
+    leader.settle(link.seal(CHECKED, body_digest(body) + bytes([GOOD] * 3) + opened.tobytes()))
+    assert leader.accepted == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("halves", "more"), [(0, 1), (2, 0), (0, 3000), (1, 0), (1, 5)])
+def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(halves, more) -> None:
+    federation, leader, helper = ready(3)
+    helper.total[0, 0] += halves * MOST_REACH + more  # twice half of the prime is one less than the prime
+    question = leader.ask(NoNoise())
+    result = leader.finish(question, helper.give(question.sealed, IDS, NoNoise())[0])
+    tail = federation.terms.tail
+    assert np.array_equal(result.sums[1:], federation.total(range(3))[1:])
+    assert -tail <= result.sums[0].min() <= result.sums[0].max() <= 3 + tail
+
+
+EVERYWHERE = np.arange(PRIME, dtype=np.int64)[:, None]
+
+
+@pytest.mark.parametrize("teachers", [1, 1_000])
+def test_one_vote_moves_a_count_by_one_at_most_wherever_it_was_shifted_to(teachers) -> None:
+    """What an aggregator can do to a count by a shift of its choice, over the whole field."""
+    tail = VerifiedFederation(2, sigma=40.0).terms.tail
+    votes = 12 * teachers
+    sums = add_up(EVERYWHERE, np.zeros_like(EVERYWHERE), votes, tail)
+    assert (sums.min(), sums.max()) == (-tail, votes + tail)
+    assert np.abs(np.diff(np.append(sums, sums[0]))).max() == 1
+    possible = np.r_[0 : votes + tail + 1]
+    assert np.array_equal(sums[possible, 0], possible), "what votes and noise can give is left as it is"
+    assert np.array_equal(sums[PRIME - tail :, 0], np.arange(-tail, 0))
+
+
+def test_control_cut_off_at_both_ends_one_vote_moves_a_count_from_none_to_all() -> None:
+    centred = (EVERYWHERE + MOST_REACH) % PRIME - MOST_REACH
+    assert np.abs(np.diff(np.clip(centred, 0, 12), axis=0)).max() == 12
+
+
+def test_each_is_bound_to_its_total_before_it_sees_the_other_ones() -> None:
+    federation, leader, helper = ready()
+    question = leader.ask(NoNoise())
+    answer, record = helper.give(question.sealed, IDS, NoNoise())
+    result, ctx = leader.finish(question, answer), federation.terms.ctx
+    assert record.commitment == result.leader.commitment(ctx, leads=True).hex()
+    assert record.half == result.helper.commitment(ctx, leads=False).hex()
+    result.leader.total[0, 0] += 1
+    assert record.commitment != result.leader.commitment(ctx, leads=True).hex()
+    with pytest.raises(BadLink):  # and the half is of these very parties
+        leader.finish(leader_module.Question(bytes(5), question.half, question.sealed), answer)

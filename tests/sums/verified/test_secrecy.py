@@ -1,0 +1,292 @@
+"""What one aggregator sees does not depend on votes, also where it lies; nobody holds an exact sum; nothing is opened
+later, and nothing printed. Fixed seeds; each chi-square would fail by chance under one in a million others."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.noise import SeededNoise
+from consilium.sums.errors import BadLink, BadSignature, NotVotes, OverflowRisk, RosterMismatch, UnsafeSession
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.verified.field import (
+    DEGREE,
+    MOST_REACH,
+    PRIME,
+    elements,
+    lagrange_at,
+    multiply,
+    reduced,
+    square_sums,
+    to_wire,
+)
+from consilium.sums.verified.messages import BATCH, CHECKED
+from consilium.sums.verified.proof import Opener, VoteGrid, challenges, hold, proof_elements, reading_point, seed_key
+from consilium.sums.verified.sealing import Link
+from consilium.sums.verified.terms import VerifiedTerms
+from consilium.sums.verified.uploads import Upload, make_upload
+from tests.sums.verified.network import FEDERATION, IDS, NoNoise, VerifiedFederation, check_all, collect, make_queries
+
+BINS = np.ceil(np.linspace(0, PRIME, 65))
+
+
+def p_uniform(values: np.ndarray) -> float:
+    """Chi-square of elements against the uniform law."""
+    counts = np.histogram(values, bins=BINS)[0]
+    return float(stats.chisquare(counts, np.diff(BINS) / PRIME * values.size).pvalue)
+
+
+def seen(federation: VerifiedFederation, seed: int) -> tuple[Upload, np.ndarray, np.ndarray]:
+    """The leader's part of the first party's upload, and what both aggregators open of it."""
+    content = federation.upload(0, entropy=np.random.default_rng(seed).bytes)
+    upload = Upload.read(content, federation.terms.grid)
+    batch, link = federation.leader().batch({0: content}), federation.link()
+    assert upload is not None and batch is not None
+    opened = [link.open(BATCH, batch), link.open(CHECKED, federation.helper().check(batch))]
+    size = (federation.terms.grid.lines + 3) * DEGREE
+    mine, other = (np.frombuffer(body[-4 * size :], dtype="<u4") for body in opened)
+    return upload, mine, other
+
+
+def with_first_vote(choice: int, queries: int = 9) -> VerifiedFederation:
+    federation = VerifiedFederation(2, queries=queries)
+    federation.votes[0][0] = np.eye(3, dtype=int)[choice]
+    return federation
+
+
+@pytest.mark.parametrize("choice", [0, 1])
+def test_what_the_leader_holds_is_uniform_whatever_the_votes(choice) -> None:
+    federation = VerifiedFederation(2, queries=20_000, classes=2)
+    federation.votes[0][:] = np.eye(2, dtype=int)[choice]
+    upload, _, _ = seen(federation, choice)
+    assert p_uniform(upload.share) > 1e-6
+    assert p_uniform(upload.share[choice::2]) > 1e-6
+    assert p_uniform(upload.proof) > 1e-6
+    assert p_uniform(np.repeat([0, 1], 20_000)) < 1e-6, "control: votes without a mask"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", [0, 1])
+def test_what_is_opened_together_is_uniform_but_for_what_follows_from_it(choice) -> None:
+    """f_l(t) of sixty uploads; the rest is F(t), which is their squares, and two zeros."""
+    federation, found = VerifiedFederation(2, queries=64, classes=2), []
+    federation.votes[0][:] = np.eye(2, dtype=int)[choice]
+    for seed in range(60):
+        _, mine, other = seen(federation, 100 * choice + seed)
+        together = to_wire(mine.astype(float) + other).reshape(-1, DEGREE)
+        assert not together[-2:].any()
+        found.append(together[:-3])
+    assert p_uniform(np.concatenate(found).ravel()) > 1e-6
+
+
+def test_the_starts_of_the_lines_are_uniform_and_new_each_time() -> None:
+    """Without them what is opened would be an equation for the votes, though it looks as random."""
+    federation, found = VerifiedFederation(2, queries=20_000, classes=2), []
+    grid, ctx = federation.terms.grid, federation.terms.ctx
+    for seed in (30, 31):
+        upload, _, _ = seen(federation, seed)
+        secret = upload.part.opened(federation.helper_fresh)
+        assert isinstance(secret, bytes)
+        (other,) = elements([seed_key(ctx, 0, secret, "proof")], proof_elements(grid))
+        found.append(to_wire(upload.proof.astype(float) + other)[: grid.lines * DEGREE])
+    assert all(p_uniform(starts) > 1e-6 for starts in found)
+    assert (found[0] == found[1]).mean() < 0.01
+
+
+def moved(r: np.ndarray, y: np.ndarray, guess: int, target: int) -> np.ndarray:
+    """By how much the square of the first row's value moves, if the guess is right."""
+    one, other = multiply(y, r[target]), multiply(y, r[guess])
+    return reduced(multiply(one, one) - multiply(other, other))
+
+
+@pytest.mark.parametrize("with_proof", [False, True])
+@pytest.mark.parametrize("vote", [0, 1, 2])
+@pytest.mark.parametrize("guess", [0, 1, 2])
+def test_a_leader_that_shifts_its_share_fails_whether_its_guess_is_right_or_wrong(guess, vote, with_proof) -> None:
+    """It moves the first vote from its guess to another class. with_proof: it fits what it opens of F to that as well
+    as its guess allows, as if f_l had no random start."""
+    federation, target = with_first_vote(vote), (guess + 1) % 3
+    upload, _, other = seen(federation, vote)
+    grid, part, share = federation.terms.grid, upload.part, upload.share.astype(np.int64)
+    share[[guess, target]] += [-1, 1]
+    t = reading_point(federation.link().secret(), part.ctx)
+    opened = Opener(grid, t, True)(to_wire(share)[None], upload.proof[None], [part.challenge_key])
+    if with_proof:
+        challenge = challenges(grid, [part.challenge_key])
+        shift = moved(challenge.r[0], challenge.y[0, 0], guess, target)
+        rows = opened[0].reshape(-1, DEGREE).astype(np.float64)
+        rows[-3] += multiply(lagrange_at(t, grid.values)[1], shift)
+        rows[-2] += multiply(challenge.u[0, 0], shift)
+        opened = to_wire(rows).reshape(1, -1)
+    assert not hold(grid, opened, other[None])[0]
+
+
+@pytest.mark.parametrize("vote", [0, 1, 2])
+def test_one_that_answers_last_passes_always_and_learns_as_little(vote) -> None:
+    """It sees f_l(t) first, so that it can fit anything, whatever the vote; what it saw is uniform."""
+    federation = with_first_vote(vote)
+    _, _, other = seen(federation, vote)
+    rows = other.reshape(-1, DEGREE).astype(np.float64)
+    fitted = np.zeros_like(rows)
+    fitted[-3] = reduced(square_sums(reduced(rows[:-3])) - rows[-3])
+    fitted[-2:] = -rows[-2:]
+    assert hold(federation.terms.grid, to_wire(fitted).reshape(1, -1), other[None])[0]
+
+
+def test_control_without_random_starts_the_refusal_tells_the_vote() -> None:
+    """One row on one line, f(0) = 0: the fitted shift passes if the guess is right, and only then."""
+    grid, t, key = VoteGrid(1, 3, 1), reading_point(bytes(32), bytes(32)), bytes(32)
+    challenge, told = challenges(grid, [key]), {}
+    along = lagrange_at(t, 2)[1]
+    for vote in range(3):
+        value = multiply(challenge.y[0, 0], challenge.r[0, vote])
+        square = multiply(value, value)
+        values = np.stack([np.zeros((2, DEGREE)), np.stack((square, reduced(4 * square)))]).reshape(-1)
+        honest = Opener(grid, t, False)(np.eye(3)[None, vote], to_wire(values)[None], [key])
+        for guess in range(3):
+            target = (guess + 1) % 3
+            share = to_wire(np.eye(3)[target] - np.eye(3)[guess])
+            rows = Opener(grid, t, True)(share[None], np.zeros((1, 4 * DEGREE)), [key])[0].reshape(-1, DEGREE)
+            rows = rows.astype(np.float64)
+            shift = moved(challenge.r[0], challenge.y[0, 0], guess, target)
+            rows[-3] += multiply(multiply(along, along), shift)
+            rows[-2] += multiply(challenge.u[0, 0], shift)
+            told[vote, guess] = bool(hold(grid, to_wire(rows).reshape(1, -1), honest)[0])
+    assert told == {(vote, guess): vote == guess for vote in range(3) for guess in range(3)}
+
+
+def test_both_add_the_whole_noise_and_neither_holds_an_exact_sum() -> None:
+    """Exactly the discrete Gaussian draws of both, of which each knows its own."""
+    federation = VerifiedFederation(6, queries=500, sigma=30.0)
+    leader, helper, noise = federation.leader(), federation.helper(), (SeededNoise(1), SeededNoise(2))
+    result = collect(leader, helper, federation.uploads(), noise)
+    drawn = [SeededNoise(seed).gaussian(30.0, federation.terms.shape) for seed in (1, 2)]
+    assert np.array_equal(result.sums - federation.total(range(6)), drawn[0] + drawn[1])
+    assert all(0.9 * 30 < each.std() < 1.1 * 30 for each in drawn)
+    # without its own noise the leader's best guess still has the helper's
+    known = (result.sums - drawn[0] - federation.total(range(6)) + MOST_REACH) % PRIME - MOST_REACH
+    assert np.array_equal(known, drawn[1])
+    assert math.isclose((drawn[0] + drawn[1]).std(), 30 * math.sqrt(2), rel_tol=0.1)
+
+
+def test_nothing_is_opened_by_long_term_keys() -> None:
+    """All that went over the wire, and every long-term key of every node, signing keys as if they were of the other
+    kind, too; the control is the helper's key of the session."""
+    federation = VerifiedFederation(5, queries=3)
+    signing = [*federation.identities, federation.signer, federation.second]
+    keys = [federation.own, federation.other, federation.fresh, *(SealingKey(each.secret) for each in signing)]
+    parts = [Upload.read(content, federation.terms.grid) for content in federation.uploads().values()]
+    assert not [part for part in parts for key in keys if part and isinstance(part.part.opened(key), bytes)]
+    assert all(part and isinstance(part.part.opened(federation.helper_fresh), bytes) for part in parts)
+    batch = federation.leader().batch(federation.uploads([0]))
+    assert batch is not None
+    other, leader_fresh = federation.own.public, federation.fresh.public
+    for key in (federation.other, *(SealingKey(each.secret) for each in signing)):
+        with pytest.raises(BadLink):
+            Link(federation.other, other, key, leader_fresh, federation.terms.ctx).open(BATCH, batch)
+    Link(federation.other, other, federation.helper_fresh, leader_fresh, federation.terms.ctx).open(BATCH, batch)
+
+
+def test_no_object_shows_a_share_or_a_key() -> None:
+    federation = VerifiedFederation(3)
+    leader, helper = federation.leader(), federation.helper()
+    check_all(leader, helper, federation.uploads())
+    question = leader.ask(NoNoise())
+    result = leader.finish(question, helper.give(question.sealed, IDS, NoNoise())[0])
+    upload = Upload.read(federation.upload(0), federation.terms.grid)
+    assert upload is not None
+    texts = [repr(each) for each in (leader, helper, question.half, result, upload, upload.part, federation.link())]
+    assert all("array" not in text and "\\x" not in text for text in texts)
+    keys = [key.private().hex() for key in (federation.own, federation.other, federation.fresh)]
+    assert not any(key in text for key in keys for text in texts)
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(leader)
+
+
+def test_commitments_hide_a_share_that_could_be_guessed() -> None:
+    """The helper knows its share, so that a guess of all votes gives the leader's: without the blind the commitment
+    would confirm it."""
+    federation = VerifiedFederation(2, queries=1, classes=2)
+    found = set()
+    for blind in (b"\0", b"\1"):
+        drawn = iter([bytes(16), blind * 16, bytes(32), bytes(31) + b"\1"])
+        upload = Upload.read(federation.upload(0, entropy=lambda _, drawn=drawn: next(drawn)), federation.terms.grid)
+        found.add(upload.part.to_leader if upload else b"")
+    assert len(found) == 2
+
+
+NUMBERS = [
+    {"queries": 0}, {"queries": 2**24 + 1}, {"classes": 1}, {"classes": 1001}, {"teachers": 0}, {"teachers": 1001},
+    {"queries": 10_000_000, "teachers": 2}, {"queries": 1_000_000, "classes": 1000}, {"sigma": 0.0}, {"sigma": -1.0},
+    {"sigma": float("inf")}, {"sigma": 1e10}, {"queries": 5.0}, {"sid": "x"}, {"version": 99}, {"leader_key": "0"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", NUMBERS)
+def test_every_number_of_the_terms_has_a_bound(change) -> None:
+    federation = VerifiedFederation(3)
+    values = {**json.loads(federation.terms.canonical()), **change}
+    content = json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(MalformedMessage):
+        VerifiedTerms.open(content, federation.signer.sign(VerifiedTerms.SIGNED_AS, content), federation.roster)
+
+
+def test_terms_are_those_that_the_coordinator_signed_for_this_roster() -> None:
+    federation, other = VerifiedFederation(3), VerifiedFederation(3)
+    content, signature = federation.terms.canonical(), federation.terms.sign(federation.signer)
+    assert VerifiedTerms.open(content, signature, federation.roster) == federation.terms
+    for signer in (federation.second, federation.identities[0], Identity.generate()):
+        with pytest.raises(BadSignature):
+            VerifiedTerms.open(content, federation.terms.sign(signer), federation.roster)
+    with pytest.raises(RosterMismatch):
+        VerifiedTerms.open(content, federation.terms.sign(other.signer), other.roster)
+    with pytest.raises(RosterMismatch):
+        federation.own = other.own
+        federation.leader()
+    large = VerifiedFederation(33, queries=1, teachers=900)
+    large.new_terms(sigma=39_000.0)
+    with pytest.raises(OverflowRisk, match="the most is 1048565"):
+        large.new_terms(sigma=41_000.0)
+    with pytest.raises(UnsafeSession, match="stands twice"):
+        rows = make_queries(4)[[0, 1, 1]]
+        VerifiedTerms.of_queries(federation.roster, FEDERATION, rows, 3, 1, leader_key="09" * 32, sigma=3.0)
+
+
+def test_rosters_share_no_key_and_have_no_weak_one() -> None:
+    federation = VerifiedFederation(4)
+    good = {"sealing": federation.own.public.hex(), "second": federation.roster.helper}
+    of_party, of_coordinator = federation.roster.parties[0].ed25519_pk, federation.signer.public.hex()
+    helper = {"ed25519_pk": federation.second.public.hex(), "x25519_pk": federation.other.public.hex()}
+    weak = {
+        "two nodes have one key": [{"ed25519_pk": of_party}, {"x25519_pk": federation.own.public.hex()}],
+        "low order": [{"x25519_pk": "00" * 32}, {"x25519_pk": "01" + "00" * 31}],
+        "canonical point": [{"ed25519_pk": "00" * 32}],
+    }
+    identities = federation.roster.keys
+    for match, changes in weak.items():
+        for change in changes:
+            second = AggregatorEntry(**{**helper, **change})
+            with pytest.raises(ConfigError, match=match):
+                VerifiedRoster.build(identities, of_coordinator, sealing=good["sealing"], second=second)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda votes: votes[:-1], lambda votes: votes.astype(float), lambda votes: votes.astype(bool),
+        lambda votes: votes * 2, lambda votes: votes * 0, lambda votes: np.where(votes == 1, 3, -1),
+    ],
+)  # fmt: skip
+def test_a_party_sends_no_votes_that_are_none(change) -> None:
+    federation = VerifiedFederation(3)
+    with pytest.raises(NotVotes) as error:
+        key = federation.helper_fresh.public
+        make_upload(federation.terms, 0, federation.identities[0], key, change(federation.votes[0]))
+    assert "[" not in str(error.value)
