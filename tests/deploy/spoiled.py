@@ -196,15 +196,13 @@ def other_columns(kit: Path) -> None:
 # Of a second aggregator.
 
 
-def served(kit: Path) -> GivenStore:
+def served(kit: Path) -> None:
     """It has been introduced."""
     home = open_second(kit)
     terms = home.pinned_terms()
     assert terms is not None
-    store = GivenStore(home.store_file)
-    with store.transaction() as given:
+    with GivenStore(home.store_file).transaction() as given:
         given.keep_terms(terms)
-    return store
 
 
 def other_given(kit: Path) -> None:
@@ -221,10 +219,10 @@ def damaged_given(kit: Path) -> None:
 
 def damaged_earlier(kit: Path) -> None:
     """Terms of another federation that it gave a sum in, which count in its policy."""
-    store, other = served(kit), "a" * 64
-    with store.transaction() as given:
-        given.charge(other, 1, ["00" * 32], 0b11)
+    served(kit)
+    other = "a" * 64
     with closing(sqlite3.connect(kit / "state" / "given.db")) as connection:
+        connection.execute("INSERT INTO given VALUES (?, 1, ?)", ("00" * 32, other))
         connection.execute("INSERT INTO terms VALUES (?, ?)", (other, "{}"))
         connection.commit()
 

@@ -34,7 +34,7 @@ from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloReque
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import Rule
 from consilium.sums.terms import NO_LEDGER
-from consilium.sums.verified.wire import AggregatorReply, AggregatorRequest
+from consilium.sums.verified.messages import AggregatorReply, AggregatorRequest
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed
@@ -189,7 +189,7 @@ def test_the_second_aggregators_app_too(out: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tests.party.test_client_app.app", second_app.app)
     terms = open_home(out / NAME).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
+    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, "program": ""}
 
     def asked() -> Any:
         return call(to_record(AggregatorRequest(**fields)), context({"home": str(kit)}), "query.va_hello").content

@@ -13,7 +13,6 @@ import pytest
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
-from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.config import FederationConfig
 from consilium.node import kinds
 from consilium.node.kit import open_kit
@@ -21,8 +20,7 @@ from consilium.party.deployed import PARTY
 from consilium.protocol.config_files import load
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refused, Rule
-from consilium.sums.terms import NO_LEDGER
-from consilium.sums.verified.wire import AggregatorRequest
+from consilium.sums.verified.messages import AggregatorRequest
 from tests.deploy.kits import SECOND, write_data
 from tests.deploy.spoiled import (
     Spoil,
@@ -84,8 +82,8 @@ def ask_second(nodes: Path) -> str:
     home = open_second(nodes / SECOND_KIT)
     terms = home.pinned_terms()
     assert terms is not None
-    fields: dict[str, Any] = {**terms.model_dump(), **NO_LEDGER.model_dump(), "program": ""}
-    return AggregatorNode(home).hello(AggregatorRequest(**fields, protocol_version=PROTOCOL_VERSION)).name
+    fields: dict[str, Any] = {**terms.model_dump(), "program": "", "protocol_version": PROTOCOL_VERSION}
+    return home.node().hello(AggregatorRequest(**fields)).name
 
 
 @pytest.mark.parametrize(("node", "rule"), [(node, rule) for node, rules in FORESEEN.items() for rule in rules])

@@ -1,0 +1,279 @@
+"""The second aggregator against a coordinator that is not what it says: each refusal, and that nothing is used up."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from consilium.accounting.mechanisms import Confident, GNMax
+from consilium.aggregator import client_app as aggregator
+from consilium.aggregator.home import open_home
+from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.privacy import promised_to_nodes
+from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
+from consilium.party import client_app as party
+from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.messages import PROTOCOL_VERSION
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import query_ids
+from consilium.protocol.records import refusal_from_record, to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
+from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
+from consilium.sums.verified.messages import (
+    AggregatorRequest,
+    CheckRequest,
+    GiveRequest,
+    OpenReply,
+    OpenRequest,
+    as_array,
+)
+from consilium.sums.verified.terms import VerifiedTerms
+from tests.federation import make_config, make_homes
+from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy
+
+QUERIES, OTHERS = queries_of(6), queries_of(4, seed=9)
+OPEN: dict[str, Any] = {"most_epsilon": float("inf"), "allow_simulation": True}
+
+
+class Board:
+    """A second aggregator, and the coordinator's keys with which it is asked."""
+
+    def __init__(self, root: Path, changes: dict[str, Any] | None = None, **policy: Any) -> None:
+        self.root, self.home = root, root / "second"
+        self.keys = make_aggregators(make_homes(root / "parties", 4), root, **policy)
+        values = {"mechanism": GNMax(sigma=4.0), "query_budget": QueryBudget(queries=10, answers=10), **(changes or {})}
+        self.config = self.other(**values)
+        self.leader_key = SealingKey.generate().public.hex()
+
+    @property
+    def node(self) -> AggregatorNode:
+        return second_node(self.root)
+
+    def other(self, **values: Any) -> FederationConfig:
+        """Another federation of this roster."""
+        return make_config(collection="verified", roster=self.keys.roster.digest, **values)
+
+    def hello(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorRequest:
+        terms = (config or self.config).terms().model_dump()
+        return AggregatorRequest(**{**terms, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
+
+    def terms(self, queries: np.ndarray = QUERIES, classes: int = 2, teachers: int = 1, **others: Any) -> VerifiedTerms:
+        noise = self.config.node_event(0, 0).party_noise(1)
+        values = {"leader_key": self.leader_key, "sigma": noise.sigma if noise else 0, **others}
+        roster, federation = self.keys.roster, self.config.digest()
+        return VerifiedTerms.of_queries(roster, federation, queries, classes, teachers, **values)
+
+    def open(self, terms: VerifiedTerms, queries: np.ndarray = QUERIES, signer: Identity | None = None) -> OpenReply:
+        places, proof = np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.uint8)
+        signature = terms.sign(signer or self.keys.signer)
+        begin = {"terms": terms.canonical(), "signature": signature, "queries": queries}
+        return self.node.open(OpenRequest(**begin, places=places, proof=proof))
+
+    def given(self, config: FederationConfig, queries: np.ndarray, round: int = 1) -> None:
+        """A sum of a federation was given."""
+        with self.node.store.transaction() as sums:
+            rows = [(query_id, round, config.digest()) for query_id in query_ids(queries)]
+            for row in rows:
+                sums._run("INSERT INTO given VALUES (?, ?, ?)", row)
+
+
+def refused(ask: Any, rule: Rule, **numbers: float) -> None:
+    with pytest.raises(Refused) as caught:
+        ask()
+    found = caught.value.refusal
+    assert found.rule is rule
+    assert {name: getattr(found, name) for name in numbers} == numbers
+
+
+def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    reply = board.node.hello(board.hello())
+    assert (reply.name, reply.key) == ("board", board.keys.roster.helper.ed25519_pk)
+    assert board.node.hello(board.hello()) == reply
+    first = board.open(terms := board.terms())
+    assert first.key and board.open(terms) == first, "a session has one key"
+    assert stat.S_IMODE((board.home / "state" / "given.db").stat().st_mode) == 0o600
+    with pytest.raises(Replay):
+        board.open(board.terms(OTHERS).model_copy(update={"sid": terms.sid}), OTHERS)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
+    "too few parties": ({"least_parties": 4}, {}, Rule.LEAST_PARTIES),
+    "too dear": ({"most_epsilon": 0.5}, {}, Rule.MOST_EPSILON),
+    "simulated": ({"allow_simulation": False}, {}, Rule.SIMULATION),
+    "version": ({}, {"protocol_version": 1}, Rule.VERSION),
+    "roster": ({}, {"roster": "0" * 64}, Rule.ROSTER_MISMATCH),
+    "plaintext votes": ({}, {"collection": "plaintext"}, Rule.VOTES),
+    "secure votes": ({}, {"collection": "secure"}, Rule.VOTES),
+    "no promise": ({}, {"promise": "[]"}, Rule.MALFORMED),
+    "promise of nonsense": ({}, {"promise": '[{"type": "gnmax", "sigma": 1e12}]'}, Rule.MALFORMED),
+    "pool of nonsense": ({}, {"public": "{}"}, Rule.MALFORMED),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_does_not_serve(tmp_path: Path, name: str) -> None:
+    policy, changes, rule = REFUSED[name]
+    board = Board(tmp_path, **policy)
+    refused(lambda: board.node.hello(board.hello(**changes)), rule)
+    refused(lambda: board.open(board.terms()), Rule.PROMISE)  # and it was not introduced
+
+
+def test_a_promise_of_other_noise_or_several_releases_is_refused(tmp_path: Path) -> None:
+    """A coordinator that lies promises what no federation may have: exact sums, or another release beside the one."""
+    board = Board(tmp_path)
+    exact = make_config(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=10, answers=10))
+    noisy, bare = (json.loads(config.terms().promise) for config in (board.config, exact))
+    for wrong in (bare, noisy + bare, bare + noisy, [{**noisy[0], "noise_shares": 2}]):
+        refused(lambda wrong=wrong: board.node.hello(board.hello(promise=json.dumps(wrong))), Rule.PROMISE)
+
+
+def test_terms_are_those_it_came_with_first_or_that_its_kit_pins(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    board.node.hello(board.hello())
+    refused(lambda: board.node.hello(board.hello(teachers=2)), Rule.PROMISE)
+    set_policy(board.home, terms="terms.json", **OPEN)
+    (board.home / "terms.json").write_text(board.config.terms().model_dump_json())
+    board.node.hello(board.hello())
+    refused(lambda: board.node.hello(board.hello(board.other(name="another"))), Rule.TERMS)
+
+
+def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
+    """By what each gave: one that was only introduced costs nothing."""
+    board = Board(tmp_path)
+    set_policy(board.home, **{**OPEN, "most_epsilon": 1.2 * promised_to_nodes(board.config).epsilon})
+    other = board.other(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=9, answers=9))
+    board.node.hello(board.hello())
+    board.node.hello(board.hello(other))
+    board.given(other, OTHERS)
+    refused(lambda: board.node.hello(board.hello()), Rule.MOST_EPSILON)
+
+
+def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    board.node.hello(board.hello())
+    many = queries_of(11)
+    cases: list[tuple[VerifiedTerms, np.ndarray, Rule]] = [
+        (board.terms(teachers=2), QUERIES, Rule.PROMISE),
+        (board.terms(classes=3), QUERIES, Rule.PROMISE),
+        (board.terms(sigma=4.0), QUERIES, Rule.PROMISE),
+        (board.terms(round=2), QUERIES, Rule.PROMISE),
+        (board.terms(many), many, Rule.PROMISE),
+        (board.terms(), queries_of(6, seed=9), Rule.MALFORMED),
+    ]
+    for terms, queries, rule in cases:
+        refused(lambda terms=terms, queries=queries: board.open(terms, queries), rule)
+    with pytest.raises(BadSignature):
+        board.open(board.terms(), signer=Identity.generate())
+
+
+def test_queries_of_the_pool_only(tmp_path: Path) -> None:
+    board = Board(tmp_path, {"public": PoolTree.of_rows(queries_of(40)).terms(0.0)})
+    board.node.hello(board.hello())
+    refused(lambda: board.open(board.terms()), Rule.POOL)
+
+
+def test_the_policys_queries_count_over_all_sums_and_rounds(tmp_path: Path) -> None:
+    """A lying coordinator may not have other rows summed in round 2 than it screened; the policy may be changed while
+    the federation runs."""
+    board = Board(tmp_path, {"mechanism": Confident(threshold=1, sigma1=30.0, sigma2=30.0)}, most_queries=6)
+    board.node.hello(board.hello())
+    board.given(board.config, QUERIES)
+    assert board.open(board.terms(QUERIES[:2], round=2), QUERIES[:2]).key  # rows that it had screened
+    refused(lambda: board.open(board.terms(OTHERS), OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
+    refused(lambda: board.open(board.terms(OTHERS, round=2), OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
+    set_policy(board.home, **OPEN, most_queries=10)
+    assert board.open(board.terms(OTHERS), OTHERS).key
+
+
+@pytest.mark.parametrize("kind", ["check", "give"])
+def test_nobody_else_can_ask(tmp_path: Path, kind: str) -> None:
+    board = Board(tmp_path)
+    board.node.hello(board.hello())
+    terms = board.terms()
+    model = {"check": CheckRequest, "give": GiveRequest}[kind]
+    with pytest.raises(StageOrder, match="never opened"):
+        getattr(board.node, kind)(model(sid=terms.sid_bytes, content=as_array(bytes(60))))
+    board.open(terms)
+    for content in (b"", bytes(60)):
+        with pytest.raises(BadLink):
+            getattr(board.node, kind)(model(sid=terms.sid_bytes, content=as_array(content)))
+
+
+def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
+    board = Board(tmp_path, {"simulation": False, "noise_seed": None})
+    board.node.hello(board.hello())
+    with sqlite3.connect(board.home / "state" / "given.db") as file:
+        file.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="has format 99"):
+        board.node.hello(board.hello())
+    (board.home / "sealing.pem").unlink()
+    SealingKey.generate().save(board.home / "sealing.pem")
+    with pytest.raises(ConfigError, match="with other keys than this node has"):
+        assert board.node
+
+
+def test_seeded_noise_needs_a_simulation(tmp_path: Path) -> None:
+    board = Board(tmp_path, {"simulation": False, "noise_seed": None})
+    settings = board.home / "aggregator.toml"
+    settings.write_text(f"simulated_noise_seed = 1\n{settings.read_text()}")
+    for simulation in (False, True):
+        agreed = board.config.terms().model_copy(update={"simulation": simulation})
+        assert board.node._noise(board.terms(), agreed).simulated is simulation
+    settings.write_text(settings.read_text().replace("allow_simulation = true", "allow_simulation = false"))
+    with pytest.raises(ConfigError, match="seeded noise protects nobody"):
+        open_home(board.home)
+
+
+# Two kinds of nodes behind one coordinator.
+
+
+def call(app: Any, home: Path, kind: str, content: RecordDict | None = None) -> Refusal | None:
+    assume_identity(1, 1)
+    message = Message(content or RecordDict(), dst_node_id=2, message_type=kind)
+    assign_message_id(message)
+    assume_identity(1, 2)
+    return refusal_from_record(app(message, Context(1, 2, {"home": str(home)}, RecordDict(), {})).content)
+
+
+def test_each_kind_of_node_refuses_what_is_for_the_other_and_what_is_malformed(tmp_path: Path, caplog) -> None:
+    assert not {*TO_AGGREGATORS} & {*TO_PARTIES} and "query.va_upload" in TO_PARTIES
+    for app, foreign, own in ((party.app, TO_AGGREGATORS, TO_PARTIES), (aggregator.app, TO_PARTIES, TO_AGGREGATORS)):
+        assert {call(app, tmp_path, kind) for kind in foreign} == {Refusal(rule=Rule.NODE_KIND)}
+        assert {call(app, tmp_path, kind) for kind in own} == {Refusal(rule=Rule.MALFORMED)}
+    caplog.clear()
+    with caplog.at_level("WARNING"):  # all are greeted as parties first, and all is well
+        call(aggregator.app, tmp_path, "query.hello")
+        assert caplog.messages == []
+        call(aggregator.app, tmp_path, "query.vote")
+    assert [message for message in caplog.messages if "another kind of node" in message]
+
+
+def test_no_exception_text_travels_and_a_home_is_opened_once(tmp_path: Path, monkeypatch, caplog) -> None:
+    board, opened = Board(tmp_path), []
+    honest = aggregator.open_home
+    monkeypatch.setattr(aggregator, "open_home", lambda folder: opened.append(folder) or honest(folder))
+    for _ in range(2):
+        assert call(aggregator.app, board.home, "query.va_hello", to_record(board.hello())) is None
+    assert len(opened) == 1
+    set_policy(board.home, **{**OPEN, "allow_simulation": False})
+    assert call(aggregator.app, board.home, "query.va_hello", to_record(board.hello())) == Refusal(rule=Rule.SIMULATION)
+    set_policy(board.home, **OPEN)
+
+    def fail(*_):
+        raise RuntimeError("patient 4711 has a stroke")
+
+    monkeypatch.setattr(aggregator, "open_home", fail)
+    refusal = call(aggregator.app, board.home, "query.va_hello", to_record(board.hello()))
+    assert refusal == Refusal(rule=Rule.INTERNAL)
+    assert "4711" not in f"{refusal}{caplog.text}"
