@@ -24,7 +24,7 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
-from consilium.sums.secure.coordinator import SecureSession, SecureSum, StageReport, State, drive
+from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
 from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
@@ -200,8 +200,8 @@ class SecureCollector(SumCollector):
             terms = self._new_terms(MaskedTerms, queries, sid=sid, sigma=noise.sigma, noise_shares=shares)
         session.ask(terms, queries.rows, self._standing.proof(queries.rows))
 
-        def report(stage: StageReport) -> None:
-            self._tell_dropped(stage.stage, stage.dropped)
+        def report(stage: Stage) -> None:
+            self._tell_dropped(stage, session.state.dropped[stage])
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
@@ -218,7 +218,7 @@ class SecureCollector(SumCollector):
                 return result
             except ThresholdNotMet:
                 stage = session.state.stage or Stage.UNMASK
-                self._tell_dropped(stage, session.state.dropped[stage])
+                report(stage)
                 self._check_accused()
                 attempts += 1
                 if attempts == ATTEMPTS:

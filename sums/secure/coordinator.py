@@ -25,7 +25,7 @@ from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
 from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
 from consilium.sums.secure.messages import COMMITMENT_BYTES, KINDS, REPLIES, STAGES, SecAggMessage, Stage
-from consilium.sums.secure.pairs import KEY_BYTES, list_key, unlock
+from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import are_shares, rebuild
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
@@ -33,15 +33,6 @@ DIGEST_BYTES = 32
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
 NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.uint8))
-
-
-@dataclass(frozen=True)
-class StageReport:
-    """Who is in after a stage, and who is not, by reason."""
-
-    stage: Stage
-    present: tuple[str, ...]
-    dropped: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -245,7 +236,7 @@ class SecureSession:
             for index, column in columns.items()
         }
 
-    def take(self, replies: Mapping[str, WireModel | str]) -> StageReport:
+    def take(self, replies: Mapping[str, WireModel | str]) -> None:
         """Check the replies of the stage that is due and close it, if enough are in.
 
         Parameters
@@ -288,7 +279,6 @@ class SecureSession:
             self._finish()
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
-        return StageReport(stage, self._names(held), dict(reasons))
 
     @property
     def _sum(self) -> MaskedTerms:
@@ -406,8 +396,8 @@ class SecureSession:
         """By peer in U1, from the list of one that is lost. Raises BadShare where it does not open, or where a survivor
         says otherwise: one of the two lied."""
         state, terms, name = self.state, self._sum, self._roster.name(gone)
-        locked = state.lists[gone][state.terms.rounds.index(terms.round)].tobytes()
-        content = unlock(list_key(k, state.terms.ctx, gone, terms.round), locked, self._view()[0])
+        sealed = state.lists[gone][state.terms.rounds.index(terms.round)].tobytes()
+        content = unseal(list_key(k, state.terms.ctx, gone, terms.round), sealed, self._view()[0])
         if content is None:
             raise BadShare(name, "its list of mask seeds does not open", [name])
         peers = [index for index in sorted(state.held[Stage.ADVERTISE]) if index != gone]
@@ -437,7 +427,7 @@ def drive(
     send: Send,
     *,
     path: Path | None = None,
-    progress: Callable[[StageReport], None] = lambda report: None,
+    progress: Callable[[Stage], None] = lambda stage: None,
 ) -> SecureSum:
     """Play the stages that are left of the sum that was asked.
 
@@ -445,7 +435,7 @@ def drive(
     ----------
     path : where the state is saved before each stage's requests leave and after its replies are in, so that the session
         can go on after a crash (`State.load`); None: nowhere.
-    progress : told after each stage who is in and who dropped.
+    progress : told of each stage when it is closed; `State.dropped` says who is out.
 
     Raises
     ------
@@ -457,11 +447,12 @@ def drive(
     if path is not None:
         state.save(path)
     while state.stage is not None:
-        replies = send(state.stage, session.requests())
+        stage = state.stage
+        replies = send(stage, session.requests())
         try:
-            report = session.take(replies)
+            session.take(replies)
         finally:
             if path is not None:
                 state.save(path)
-        progress(report)
+        progress(stage)
     return state.results[state.sum.round]

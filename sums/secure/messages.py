@@ -51,8 +51,8 @@ def sealed_bytes(sums: int) -> int:
 
 
 def list_bytes(peers: int) -> int:
-    """Of the locked list of the seeds of so many pairs."""
-    return peers * KEY_BYTES + TAG_BYTES
+    """Of the sealed list of the seeds of so many pairs."""
+    return NONCE_BYTES + peers * KEY_BYTES + TAG_BYTES
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
 Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 TermsBytes = Annotated[bytes, Field(max_length=5000)]
 Index = Annotated[int, Field(ge=0, lt=MOST_PARTIES)]
-Round = Literal[1, 2]
+Round = Annotated[int, Field(ge=1, le=MOST_SUMS)]
 Indices = Annotated[np.ndarray, AfterValidator(_indices)]
 Adverts = Annotated[np.ndarray, _bytes({advert_bytes(1), advert_bytes(2)}), Field(repr=False)]
 Sealed = Annotated[np.ndarray, _bytes({sealed_bytes(1), sealed_bytes(2)}), Field(repr=False)]
@@ -145,7 +145,7 @@ class ShareRequest(SessionMessage):
 
 class ShareReply(PartyReply):
     """ciphertexts: sealed shares of b and K of each sum, uint8 (|U1| - 1, bytes), in the order of U1 without the
-    sender. lists: for each sum the seeds of the sender's pairs in that order, locked by K, uint8 (sums, bytes)."""
+    sender. lists: for each sum the seeds of the sender's pairs in that order, sealed by K, uint8 (sums, bytes)."""
 
     kind: ClassVar[str] = "query.sa_share"
     ciphertexts: Sealed

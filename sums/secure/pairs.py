@@ -19,7 +19,6 @@ from consilium.protocol.identity import derive, frame, index_bytes
 from consilium.sums.roster import MOST_PARTIES
 
 KEY_BYTES, NONCE_BYTES, TAG_BYTES = 32, 12, 16
-NO_NONCE = bytes(NONCE_BYTES)
 
 public_key = lru_cache(maxsize=2 * MOST_PARTIES)(X25519PublicKey.from_public_bytes)
 """Public values alone: a process that simulates many parties reads each key once."""
@@ -53,8 +52,8 @@ class Agreement:
         ValueError : `public` is of low order: the secret would be zero, known to all (RFC 7748, section 6.1).
         """
         extracted = extract(self._ctx, self._key.exchange(public_key(public)))
-        between = index_bytes(min(self._me, peer)) + index_bytes(max(self._me, peer))
-        return [expand(extracted, label + between) for label in self._labels]
+        pair = between(min(self._me, peer), max(self._me, peer))
+        return [expand(extracted, label + pair) for label in self._labels]
 
 
 def new_private() -> bytes:
@@ -73,34 +72,24 @@ def nonces(count: int) -> list[bytes]:
     return [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
 
 
-def seal(key: bytes, nonce: bytes, plaintext: bytes, sender: int, receiver: int) -> bytes:
-    """The nonce and AES-256-GCM. Both directions have one key: who sends is authenticated."""
-    return nonce + AESGCM(key).encrypt(nonce, plaintext, index_bytes(sender) + index_bytes(receiver))
-
-
-def unseal(key: bytes, sealed: bytes, sender: int, receiver: int) -> bytes | None:
-    """The plaintext, or None where it is not what the sender sealed for this receiver."""
-    between = index_bytes(sender) + index_bytes(receiver)
-    return _opened(key, sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], between)
-
-
 def list_key(k: bytes, ctx: bytes, party: int, round_: int) -> bytes:
-    """By which a party locks the list of its pairs' mask seeds in one sum, 32 bytes, from its secret K of that sum."""
+    """By which a party seals the list of its pairs' mask seeds in one sum, 32 bytes, from its secret K of that sum."""
     return derive(k, "list-key", ctx, index_bytes(party), bytes([round_]))
 
 
-def lock(key: bytes, plaintext: bytes, bound: bytes) -> bytes:
-    """AES-256-GCM under a key that locks once, so that it needs no nonce. bound: authenticated."""
-    return AESGCM(key).encrypt(NO_NONCE, plaintext, bound)
+def between(sender: int, receiver: int) -> bytes:
+    """What is sealed for a peer is bound to: both directions of a pair have one key."""
+    return index_bytes(sender) + index_bytes(receiver)
 
 
-def unlock(key: bytes, locked: bytes, bound: bytes) -> bytes | None:
-    """The plaintext, or None where it is not what was locked."""
-    return _opened(key, NO_NONCE, locked, bound)
+def seal(key: bytes, nonce: bytes, plaintext: bytes, bound: bytes) -> bytes:
+    """The nonce and AES-256-GCM. bound: authenticated with it."""
+    return nonce + AESGCM(key).encrypt(nonce, plaintext, bound)
 
 
-def _opened(key: bytes, nonce: bytes, content: bytes, bound: bytes) -> bytes | None:
+def unseal(key: bytes, sealed: bytes, bound: bytes) -> bytes | None:
+    """The plaintext, or None where it is not what was sealed."""
     try:
-        return AESGCM(key).decrypt(nonce, content, bound)
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
     except InvalidTag:
         return None

@@ -227,7 +227,7 @@ def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.Adve
 
 
 def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
-    """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, locked by K.
+    """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, sealed by K.
 
     Raises
     ------
@@ -265,14 +265,14 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
                 pair = agreement.keys(peer, public)
             except ValueError:
                 raise BadKey(name(peer), "is of low order") from None
-            sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), me, peer))
+            sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), pairs.between(me, peer)))
             keys += pair
         of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
         seeds = seeds.reshape(-1, KINDS, SHARE_BYTES)
-        list_keys = [
-            pairs.list_key(k.tobytes(), ctx, me, round_) for round_, k in zip(rounds, seeds[:, 1], strict=True)
-        ]
-        lists = [pairs.lock(key, of_peers[:, at + 1].tobytes(), u1) for at, key in enumerate(list_keys)]
+        lists = list[bytes]()
+        for at, (round_, nonce) in enumerate(zip(rounds, pairs.nonces(len(rounds)), strict=True)):
+            key = pairs.list_key(seeds[at, 1].tobytes(), ctx, me, round_)
+            lists.append(pairs.seal(key, nonce, of_peers[:, at + 1].tobytes(), u1))
         memory = {"u1": u1, "advertised": request.advertised, "keys": np.insert(of_peers, row, 0, axis=0)}
         memory |= {"own": dealt[row], "b": seeds[:, 0]}
         reply = messages.ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed), lists=_rows(lists))
@@ -402,7 +402,7 @@ def _opened(party: Party, memory: Memory, request: messages.MaskedRequest, keys:
         if peer == party.me:
             dealt.append(memory["own"].tobytes())
             continue
-        content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), peer, party.me)
+        content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), pairs.between(peer, party.me))
         if content is None:
             raise BadShare(party.roster.name(peer), "what it sealed does not open")
         dealt.append(content)

@@ -181,6 +181,7 @@ class Network:
     on_reply: Reply = lambda stage, name, reply: reply
     errors: dict[tuple[Stage, str], Exception] = field(default_factory=dict)
     seen: list[tuple[Stage, str, WireModel]] = field(default_factory=list)
+    requests: dict[tuple[Stage, str], SecAggMessage] = field(default_factory=dict)
     _held: dict[tuple[Stage, str], WireModel] = field(default_factory=dict)
 
     def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
@@ -192,6 +193,7 @@ class Network:
             request = self.on_request(stage, name, requests[name])
             if request is None or name in self.lost.get(stage, ()):
                 continue
+            self.requests[stage, name] = request
             reply = self._deliver(stage, name, from_record(to_record(request), type(request)))
             if reply is None or name in self.mute.get(stage, ()):
                 continue

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
@@ -16,11 +17,12 @@ from consilium.protocol.messages import HelloReply, WireModel
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums import errors
 from consilium.sums.errors import BadShare, InconsistentView, StageOrder, ThresholdNotMet
-from consilium.sums.packing import pack_message, unpack_message
+from consilium.sums.packing import pack, pack_message, unpack_message
 from consilium.sums.secure import messages, pairs
 from consilium.sums.secure.coordinator import drive
 from consilium.sums.secure.messages import STAGES, Stage
 from consilium.sums.secure.party import ENDED, Session
+from consilium.sums.secure.shamir import new_seeds
 from tests.sums.secure.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
 BAD, PLACE = "party-002", 2
@@ -160,35 +162,24 @@ class TestAPartyLies:
 
     def test_a_false_list(self, federation: Federation, monkeypatch) -> None:
         """It opens, and holds what is not the pairs': the sum would come out wrong."""
-        lock = pairs.lock
-        monkeypatch.setattr(pairs, "lock", lambda key, content, bound: lock(key, flipped(content), bound))
+        seal = pairs.seal
+        short = 32 * 6  # of the list; shares for a peer are of 208 bytes
+
+        def false(key: bytes, nonce: bytes, plain: bytes, bound: bytes) -> bytes:
+            return seal(key, nonce, flipped(plain) if len(plain) == short else plain, bound)
+
+        monkeypatch.setattr(pairs, "seal", false)
         caught = self.ended(federation, Stage.SHARE, {}, {Stage.MASKED: [BAD]})
         assert caught.parties == (BAD, VICTIM)
 
-    def test_commitments_to_something_else(self, federation: Federation) -> None:
-        """The advert is signed by BAD, its shares are of other secrets."""
-        session = federation.session()
-        change = readvertised(federation, session, lambda advert: flipped_cell(advert, 0, 32))
-        replies = Network(federation).send(Stage.ADVERTISE, session.requests())
-        session.take({**replies, BAD: change(replies[BAD])})  # type: ignore[dict-item]
-        network = Network(federation, on_request=self.own_advert(replies[BAD]))
-        with pytest.raises(ThresholdNotMet):  # all but BAD were told the false one, and BAD gives nothing to it
-            drive(session, Network(federation, lost={Stage.SHARE: ["party-005", "party-006"]}).send)
-        with pytest.raises((BadShare, ThresholdNotMet)):
-            drive(session, network.send)
-
-    @staticmethod
-    def own_advert(reply: Any) -> Callable:
-        """BAD is shown its true advert; its view is then another one."""
-
-        def change(stage: Stage, name: str, request: Any) -> Any:
-            if stage is not Stage.SHARE or name != BAD:
-                return request
-            adverts, signatures = request.adverts.copy(), request.signatures.copy()
-            adverts[PLACE], signatures[PLACE] = reply.advert[0], np.frombuffer(reply.signature, dtype=np.uint8)
-            return altered(request, adverts=adverts, signatures=signatures)
-
-        return change
+    @pytest.mark.parametrize("lost", [[], [BAD]], ids=["b", "K"])
+    def test_shares_of_other_secrets_than_it_is_committed_to(self, federation: Federation, lost: list[str]) -> None:
+        session = run_until(federation, Stage.SHARE)
+        content = pack({**federation.memory(BAD, session), "seeds": new_seeds(4)})
+        federation.store(BAD).execute("UPDATE secure_sessions SET memory = ?", content)
+        with pytest.raises(BadShare, match=f"share of {BAD}: its shares do not give"):
+            drive(session, Network(federation, lost={Stage.MASKED: lost}).send)
+        assert not session.state.results
 
     def ended(self, federation: Federation, stage: Stage, change: dict, lost: dict) -> BadShare:
         def on_reply(at: Stage, name: str, reply: Any) -> Any:
@@ -206,14 +197,11 @@ class TestAPartyLies:
         """It does not open, or what is in it is above the field: its receiver gives nothing, and names the dealer."""
         seal = pairs.seal
 
-        def sealed(key: bytes, nonce: bytes, plain: bytes, me: int, peer: int) -> bytes:
-            content = seal(key, nonce, b"\xff" * len(plain) if opens else plain, me, peer)
+        def sealed(key: bytes, nonce: bytes, plain: bytes, bound: bytes) -> bytes:
+            if bound != pairs.between(PLACE, 0):
+                return seal(key, nonce, plain, bound)
             return (
-                seal(key, nonce, plain, me, peer)
-                if (me, peer) != (PLACE, 0)
-                else content
-                if opens
-                else flipped(content, 40)
+                seal(key, nonce, b"\xff" * len(plain), bound) if opens else flipped(seal(key, nonce, plain, bound), 40)
             )
 
         monkeypatch.setattr(pairs, "seal", sealed)
@@ -221,10 +209,6 @@ class TestAPartyLies:
         assert VICTIM not in drive(session, network.send).survivors
         error = network.errors[Stage.MASKED, VICTIM]
         assert isinstance(error, BadShare) and error.party == BAD
-
-
-def alone(request: Any) -> dict:
-    return {"ciphertexts": request.ciphertexts[:4], "sharers": np.array([0, 1, 2, 3, 4], dtype=np.uint16)}
 
 
 def places(*each: int) -> np.ndarray:
@@ -343,18 +327,17 @@ class TestTheCoordinatorLies:
         assert not federation.charged
 
     def test_two_views_of_who_survived_are_unmasked_in_neither(self, federation: Federation) -> None:
-        """Each party is told one of two U3: neither gets t = 5 signatures. Without the round it would get all shares."""
+        """Each party is told one of two U3: neither gets t = 5 signatures."""
         session = run_until(federation, Stage.CONSISTENCY)
-        request, network = session.requests()[VICTIM], Network(federation)
+        request, network, sid = session.requests()[VICTIM], Network(federation), session.state.terms.sid_bytes
         views = (places(*range(6)), places(0, 1, 2, 3, 4, 6))
         told = {name: altered(request, survivors=views[at in (3, 4, 6)]) for at, name in enumerate(federation.names)}
         signed = network.send(Stage.CONSISTENCY, told)  # type: ignore[arg-type]
         for view, dropped in zip(views, (places(6), places(5)), strict=True):
             there = [at for at, name in enumerate(federation.names) if told[name].survivors is view and at in view]  # type: ignore[attr-defined]
             rows = [np.frombuffer(signed[federation.names[at]].signature, dtype=np.uint8) for at in there]  # type: ignore[union-attr]
-            asked = messages.UnmaskRequest(
-                sid=request.sid, round=1, survivors=view, dropped=dropped, signers=places(*there), signatures=np.stack(rows)  # type: ignore[attr-defined]
-            )  # fmt: skip
+            signed_by = {"signers": places(*there), "signatures": np.stack(rows)}
+            asked = messages.UnmaskRequest(sid=sid, round=1, survivors=view, dropped=dropped, **signed_by)
             for at in there:
                 with pytest.raises(ThresholdNotMet):
                     federation.serve(federation.names[at], asked)
@@ -374,20 +357,16 @@ class TestTheCoordinatorLies:
         with pytest.raises(InconsistentView, match="another request"):
             federation.serve(VICTIM, altered(request, **signed, queries=federation.queries[2:]))
 
-    def test_a_key_that_differs_by_its_highest_bit_is_another_pair(self, federation: Federation) -> None:
+    def test_a_key_that_differs_by_its_highest_bit_makes_other_pairs(self, federation: Federation) -> None:
         """X25519 does not look at that bit: a colluder who copies a key so agrees on the victim's own secrets, and when
-        it drops, all give their seeds with it. They are others, since places enter them; without, the victim is bare."""
+        it drops all give their seeds with it. Places enter them: else the victim's masks would be bare."""
         session = run_until(federation, Stage.SHARE)
-        private = federation.memory(VICTIM, session)["private"]
-        other = federation.memory("party-001", session)
-        public, ctx = pairs.public_of(other["private"]), session.state.terms.ctx
-        agreement = pairs.Agreement(private, ctx, 0, (1, 2))
-        assert not {*agreement.keys(1, public)} & {
-            *agreement.keys(2, flipped(public[:31] + bytes([public[31] ^ 0x81]), 31))
-        }
-        labels = [pairs.extract(ctx, agreement._key.exchange(pairs.public_key(key))) for key in (
-            public, public[:31] + bytes([public[31] ^ 0x80]))]  # fmt: skip
-        assert labels[0] == labels[1]
+        private, other = (federation.memory(name, session)["private"] for name in (VICTIM, "party-001"))
+        public = pairs.public_of(other)
+        copied = public[:31] + bytes([public[31] ^ 0x80])
+        agreement, secret = pairs.Agreement(private, bytes(32), 0, (1, 2)), X25519PrivateKey.from_private_bytes(private)
+        assert secret.exchange(pairs.public_key(public)) == secret.exchange(pairs.public_key(copied))
+        assert not {*agreement.keys(1, public)} & {*agreement.keys(2, copied)}
 
     def test_votes_or_noise_of_another_form_are_not_given(self, federation: Federation, monkeypatch) -> None:
         request = run_until(federation, Stage.MASKED).requests()[VICTIM]

@@ -1,0 +1,195 @@
+"""Published vectors, and a whole session with fixed entropy: what another implementation must give."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import Identity, frame, verify
+from consilium.sums.packing import pack_message, unpack_message
+from consilium.sums.secure import messages, pairs
+from consilium.sums.secure.coordinator import drive
+from consilium.sums.secure.masks import Masks
+from consilium.sums.secure.messages import REPLIES, Stage
+from consilium.sums.secure.party import ANSWERS
+from consilium.sums.secure.shamir import PRIME, are_shares, new_seeds, rebuild, split, uniform
+from consilium.sums.secure.terms import KeyTerms, MaskedTerms
+from tests.sums.secure.network import Federation, Network
+
+hexed = bytes.fromhex
+
+
+def test_x25519() -> None:
+    """RFC 7748, section 6.1: Bob's key and Alice's."""
+    bob = hexed("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")
+    alice = hexed("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
+    assert pairs.public_of(bob) == hexed("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f")
+    secret = hexed("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742")
+    (key,) = pairs.Agreement(bob, b"c" * 32, 1, ()).keys(0, alice)
+    assert key == pairs.expand(pairs.extract(b"c" * 32, secret), frame("share-key") + bytes([0, 0, 0, 1]))
+
+
+def test_hkdf() -> None:
+    """RFC 5869, test case 1: the extracted key, and the first block."""
+    extracted = pairs.extract(hexed("000102030405060708090a0b0c"), b"\x0b" * 22)
+    assert extracted == hexed("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5")
+    block = pairs.expand(extracted, hexed("f0f1f2f3f4f5f6f7f8f9"))
+    assert block == hexed("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf")
+
+
+def test_ed25519() -> None:
+    """RFC 8032, section 7.1, test 1: the key. What is signed is framed."""
+    identity = Identity.of_secret(hexed("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+    assert identity.public == hexed("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+    assert verify(identity.public, identity.sign("a", b"b"), "a", b"b")
+    frames = [frame("ab"), frame("a", b"b"), frame("a", b"b", b""), frame("a", b"", b"b"), frame("a", b"bb")]
+    assert len({*frames}) == 5
+
+
+def test_masks_are_the_keystream_of_aes_in_counter_mode() -> None:
+    """SP 800-38A, F.5.5, says what AES-256-CTR is; ours begins at nonce and counter 2."""
+    key = hexed("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    vector = Cipher(AES(key), CTR(hexed("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"))).encryptor()
+    assert vector.update(hexed("6bc1bee22e409f96e93d7e117393172a")) == hexed("601ec313775789a5b7a7f504bbf3d228")
+    for dtype, size in ((np.uint16, 601), (np.uint32, 7)):
+        total, ctx = np.zeros((size, 1), dtype=dtype), bytes(range(32))
+        Masks(total, ctx).add(key)
+        stream = Cipher(AES(key), CTR(ctx[:12] + b"\0\0\0\2")).encryptor().update(bytes(total.nbytes))
+        assert total.tobytes() == stream
+        Masks(total, ctx).subtract(key)
+        assert not total.any()
+
+
+def test_pairs_agree_and_are_separate() -> None:
+    one, other = pairs.new_private(), pairs.new_private()
+    mine = pairs.Agreement(one, b"c" * 32, 3, (1, 2)).keys(7, pairs.public_of(other))
+    assert mine == pairs.Agreement(other, b"c" * 32, 7, (1, 2)).keys(3, pairs.public_of(one))
+    others = [
+        pairs.Agreement(one, ctx, me, rounds).keys(peer, pairs.public_of(other))
+        for ctx, me, peer, rounds in ((b"d" * 32, 3, 7, (1, 2)), (b"c" * 32, 3, 8, (1, 2)), (b"c" * 32, 2, 7, (1, 2)))
+    ]
+    assert len({*mine, *(key for keys in others for key in keys)}) == 12
+    sealed = pairs.seal(mine[0], bytes(12), b"share", pairs.between(3, 7))
+    assert pairs.unseal(mine[0], sealed, pairs.between(3, 7)) == b"share"
+    assert pairs.unseal(mine[0], sealed, pairs.between(7, 3)) is None
+    assert pairs.unseal(mine[1], sealed, pairs.between(3, 7)) is None
+
+
+def test_any_t_shares_rebuild_and_fewer_say_nothing() -> None:
+    seeds, places = new_seeds(2), [0, 3, 4, 999]
+    shares = split(seeds, 3, places)
+    for chosen in combinations(range(4), 3):
+        assert np.array_equal(rebuild([places[at] for at in chosen], shares[[*chosen]]), seeds)
+    assert not np.array_equal(rebuild(places[:2], shares[:2]), seeds) and are_shares(shares)
+    zero = np.zeros((1, 52), dtype=np.uint8)
+    drawn = np.concatenate([split(zero, 2, [0, 1])[0].view("<u4").ravel() for _ in range(500)])  # 6,500 numbers
+    seen = np.bincount(drawn * 16 // PRIME, minlength=16)
+    assert ((seen - len(drawn) / 16) ** 2 / (len(drawn) / 16)).sum() < 70  # of 15 degrees: once in 10^8
+    for threshold in (0, 5):
+        with pytest.raises(ValueError):
+            split(seeds, threshold, places)
+    assert are_shares(np.full(52, 0).astype(np.uint8)) and not are_shares(np.full(52, 255, dtype=np.uint8))
+
+
+def test_large_rosters_are_whole_in_floats() -> None:
+    """1,000 places of the largest coefficients: products and sums stay below 2^53."""
+    seeds = np.full(13, PRIME - 1, dtype="<u4").view(np.uint8)[None]
+    shares = split(seeds, 667, range(1000))
+    assert np.array_equal(rebuild(range(333, 1000), shares[333:]), seeds) and 667 * PRIME**2 < 2**53
+    assert uniform(1000).max() < PRIME
+
+
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list, list]:
+    """A session of two sums with a lost party in each; entropy is SHAKE-256 of a counter."""
+    drawn = iter(range(10**6))
+    monkeypatch.setattr(secrets, "token_bytes", lambda n: hashlib.shake_256(b"%d" % next(drawn)).digest(n))
+    monkeypatch.setattr(Identity, "generate", classmethod(lambda cls: cls.of_secret(secrets.token_bytes(32))))
+    federation = Federation(tmp_path, 7, rounds=(1, 2), in_memory=True)
+    network, session = Network(federation, lost={Stage.MASKED: ["party-005"]}), federation.session()
+    sums = [drive(session, network.send)]
+    federation.ask(session, federation.queries[:2])
+    network.lost = {Stage.MASKED: ["party-006"]}
+    sums.append(drive(session, network.send))
+    return [*network.requests.values(), *(reply for _, _, reply in network.seen)], sums
+
+
+def test_a_transcript(tmp_path: Path, monkeypatch) -> None:
+    """Every byte of every message of a session with fixed entropy."""
+    sent, sums = played(tmp_path, monkeypatch)
+    digests = {}
+    for message in sent:
+        digests.setdefault(type(message).__name__, hashlib.sha256()).update(pack_message(message))
+    assert {name: digest.hexdigest()[:16] for name, digest in digests.items()} == TRANSCRIPT
+    assert [result.sums.tolist() for result in sums] == SUMS
+
+
+TRANSCRIPT = {}
+SUMS = []
+
+
+def test_a_message_is_read_as_it_was_written_and_nothing_else_is(tmp_path: Path, monkeypatch) -> None:
+    """Each field of each kind damaged: cut, longer, of another type, rows that fall, too many."""
+    messages_of = {type(message): message for message in played(tmp_path, monkeypatch)[0]}
+    assert {*messages_of} == {*ANSWERS, *REPLIES.values()}
+    for model, message in messages_of.items():
+        content = pack_message(message)
+        assert pack_message(unpack_message(content, model)) == content
+        fields = dict(message)
+        bad: list[tuple[str, object]] = [("other", 1)]
+        for name, value in fields.items():
+            bad.append((name, None))
+            if isinstance(value, bytes) and name != "terms":
+                bad += [(name, value[1:]), (name, value + b"x"), (name, value.hex())]
+            elif isinstance(value, int):
+                bad += [(name, each) for each in (-1, 1000, "2", 2.0)]
+            elif isinstance(value, np.ndarray):
+                bad += [(name, value.astype(np.int64)), (name, value.reshape(-1, 1, 1))]
+                if value.dtype == np.uint16 and value.ndim == 1 and len(value) > 1:
+                    bad += [(name, value[::-1].copy()), (name, np.full(2, 999, dtype=np.uint16))]
+                elif value.dtype == np.uint8 and name not in ("proof", "lists"):
+                    bad += [(name, value[:, 1:].copy()), (name, np.zeros((1001, value.shape[1]), dtype=np.uint8))]
+        for name, value in bad:
+            with pytest.raises(ValueError):
+                model(**{key: each for key, each in {**fields, name: value}.items() if each is not None})
+        for damaged in (content[:-1], content + b"x", content[:20], b""):
+            with pytest.raises(MalformedMessage):
+                unpack_message(damaged, model)
+    with pytest.raises(MalformedMessage, match="another kind"):
+        unpack_message(pack_message(messages_of[messages.ConsistencyReply]), messages.AdvertiseReply)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"queries":4', '"queries":0'), ('"sigma":30.0', '"sigma":0.0'), ('"sigma":30.0', '"sigma":NaN'),
+     ('"sigma":30.0', '"sigma":30.00'), ('"noise_shares":3', '"noise_shares":0'), ('"round":1', '"round":3'),
+     ('"teachers":2', '"teachers":"2"'), ('"version":1', '"version":2'), ('"version":1', '"version":1,"x":1'),
+     ('"queries":4', '"queries": 4'), ('"rounds":[1,2]', '"rounds":[2,1]'), ('"rounds":[1,2]', '"rounds":[]')],
+)  # fmt: skip
+def test_malformed_terms(tmp_path: Path, old: str, new: str) -> None:
+    state = Federation(tmp_path, 3, rounds=(1, 2)).session().state
+    assert state.sum is not None
+    kind, terms = (KeyTerms, state.terms) if "rounds" in old else (MaskedTerms, state.sum)
+    assert kind.parse(terms.canonical()) == terms and old in terms.canonical().decode()
+    with pytest.raises(MalformedMessage):
+        kind.parse(terms.canonical().decode().replace(old, new).encode())
+
+
+def test_a_statement_depends_on_all_that_it_states() -> None:
+    places, rows, y = np.array([1], dtype=np.uint16), np.ones((1, 2), dtype=np.uint8), np.ones((2, 2), dtype=np.uint16)
+    for statement, arguments in (
+        (messages.commitment, (b"c", 1, b"b", 1, "b")), (messages.set_digest, ("U2", b"c", places)),
+        (messages.adverts_digest, (b"c", places, rows, rows)), (messages.masked_statement, (b"1" * 32, b"2" * 32, y)),
+        (pairs.list_key, (b"k", b"c", 1, 1)),
+    ):  # fmt: skip
+        for at, argument in enumerate(arguments):
+            other = {str: "K", bytes: b"x" * 32}.get(type(argument)) or argument + 1
+            assert statement(*arguments[:at], other, *arguments[at + 1 :]) != statement(*arguments)
