@@ -29,13 +29,14 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, No
 from consilium.protocol.messages import HelloRequest, Terms, TrainRequest, VoteRequest
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.report.disclosure import epsilon_text
-from consilium.sums.modes import MODES
+from consilium.sums.modes import ANSWERS, MODES
 from consilium.sums.roster import SumRoster
 
 POLICY = "policy in policy.toml"
 HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind
 VOTES = (VoteRequest.kind, *(mode.votes.kind for mode in MODES.values()))
 """Requests with whose answer votes leave, in plaintext or as part of a sum."""
+TO_SUMS = tuple(request.kind for request in ANSWERS)
 
 
 class Party(MemberKind):
@@ -218,7 +219,8 @@ def standing_of(last: dict[str, LastAnswer], federation: str = "") -> tuple[str,
         return f"enrolled{' late' if hello.late else ''}, to be trained", hello.moment
     if train.refused:
         return _refusal(train, "in training, ")
-    voted = [last[kind] for kind in VOTES if kind in last and last[kind].moment >= train.moment]
+    asked = [(kind, last[kind]) for kind in (*VOTES, *TO_SUMS) if kind in last and last[kind].moment >= train.moment]
+    voted = [answer for kind, answer in asked if kind in VOTES or answer.refused]
     if voted:
         newest = max(voted, key=lambda answer: answer.moment)
         return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.moment)

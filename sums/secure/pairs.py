@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -79,7 +80,7 @@ def list_key(k: bytes, ctx: bytes, party: int, round_: int) -> bytes:
 
 def between(sender: int, receiver: int) -> bytes:
     """What is sealed for a peer is bound to: both directions of a pair have one key."""
-    return index_bytes(sender) + index_bytes(receiver)
+    return struct.pack(">HH", sender, receiver)
 
 
 def seal(key: bytes, nonce: bytes, plaintext: bytes, bound: bytes) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from consilium.sums.errors import (
     InconsistentView,
     Replay,
     RosterMismatch,
+    SecAggError,
     StageOrder,
     ThresholdNotMet,
 )
@@ -35,7 +36,7 @@ from consilium.sums.packing import message_digest, pack, pack_message, unpack, u
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages, pairs
 from consilium.sums.secure.masks import Masks, encode, own_seed
-from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, SessionMessage, Stage
+from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, Stage
 from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
@@ -44,7 +45,6 @@ from consilium.sums.voter import QuerySet, Store, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
-Reply = TypeVar("Reply", bound=PartyReply)
 
 TABLES = (
     "secure_sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, started REAL NOT NULL, terms BLOB NOT NULL,"
@@ -109,56 +109,48 @@ class Party:
 
     def serve(
         self,
-        request: SessionMessage,
+        request: WireModel,
+        sid: bytes,
         stage: Stage,
         round_: int | None,
-        model: type[Reply],
-        compute: Callable[[Session], tuple[Reply, Memory]],
-    ) -> Reply:
-        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction."""
-        sid, digest = request.sid, message_digest(request)
-        with self.store.transaction():
-            session = Session.find(self.store, sid)
-            if session is None:
+        compute: Callable[[Session], tuple[PartyReply, Memory]],
+        begun: KeyTerms | None = None,
+    ) -> Any:
+        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction.
+
+        begun: terms of a session that may be new. Raises StageOrder, InconsistentView, see above, and Replay.
+        """
+        store, digest = self.store, message_digest(request)
+        with store.transaction():
+            session = Session.find(store, sid)
+            if session is None and begun is None:
                 raise StageOrder(f"session {sid.hex()} was never begun here")
+            if session is not None and begun not in (None, session.terms):
+                raise Replay(f"session {sid.hex()} is known here with other terms")
+            session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
             step = session.step(stage, round_)
-            if known := self.repeated(session, step, digest, model):
-                return known
+            row = store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
+            error: SecAggError | None = None
+            if time.time() - session.started > LIFETIME:
+                error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
+            elif row is not None and row[0] != digest:
+                error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+            elif row is not None and row[1] is None:
+                error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
+            if error is not None:
+                erase(store, sid)
+                store.commit()  # for good, before the error that ends this transaction
+                raise error
+            if row is not None:
+                return unpack_message(row[1], messages.REPLIES[stage])
             if not session.is_due(step):
                 raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
             reply, memory = compute(session)
-            packed, update = pack(memory) if memory else None, "UPDATE secure_sessions SET done = ?, memory = ?"
-            self.store.execute(f"{update} WHERE sid = ?", step, packed, sid)
-            self.keep(step, digest, reply)
+            packed = pack(memory) if memory else None
+            kept = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
+            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *kept)
+            store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, step, digest, pack_message(reply))
             return reply
-
-    def keep(self, step: int, digest: bytes, reply: PartyReply) -> None:
-        """For whoever asks again; a step is answered once."""
-        values = reply.sid, step, digest, pack_message(reply)
-        self.store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", *values)
-
-    def repeated(self, session: Session, step: int, digest: bytes, model: type[Reply]) -> Reply | None:
-        """What was replied to this very request; None where the step was never answered.
-
-        Raises
-        ------
-        StageOrder : the session is over. InconsistentView : it was answered to another request; now it is over.
-        """
-        sid, error = session.sid, None
-        row = self.store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
-        if time.time() - session.started > LIFETIME:
-            error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-        elif row is None:
-            return None
-        elif row[0] != digest:
-            error = InconsistentView(f"a stage of session {sid.hex()} was done with another request")
-        elif row[1] is None:
-            error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
-        else:
-            return unpack_message(row[1], model)
-        erase(self.store, sid)
-        self.store.commit()  # for good, before the error that ends this transaction
-        raise error
 
     def check_subset(self, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
         """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two of
@@ -201,29 +193,22 @@ def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.Adve
     """
     party = Party(voter)
     terms = KeyTerms.open(request.terms, request.signature, party.roster)
-    sid, ctx, digest, store, now = terms.sid_bytes, terms.ctx, message_digest(request), party.store, time.time()
-    with store.transaction():
-        session = Session.find(store, sid)
-        if session is not None and session.terms != terms:
-            raise Replay(f"session {terms.sid} is known here with other terms")
-        if session is not None and (known := party.repeated(session, 0, digest, messages.AdvertiseReply)):
-            return known
+
+    def compute(session: Session) -> tuple[messages.AdvertiseReply, Memory]:
         voter.check(terms)
         old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"
-        for (other,) in store.execute(old, ENDED, terms.federation, now - LIFETIME):
-            erase(store, other)
+        for (other,) in party.store.execute(old, ENDED, terms.federation, session.started - LIFETIME):
+            erase(party.store, other)
         private, seeds = pairs.new_private(), new_seeds(len(terms.rounds) * KINDS)
         advert = pairs.public_of(private)
         for round_, (b, k) in zip(terms.rounds, seeds.reshape(-1, KINDS, SHARE_BYTES), strict=True):
-            advert += messages.commitment(ctx, party.me, b.tobytes(), round_, "b")
-            advert += messages.commitment(ctx, party.me, k.tobytes(), round_, "K")
-        signature = messages.sign(party.identity, Stage.ADVERTISE, ctx, party.me, advert)
-        reply = messages.AdvertiseReply(sid=sid, party=party.me, advert=_rows([advert]), signature=signature)
-        memory = pack({"private": private, "seeds": seeds, "advert": advert})
-        values = sid, terms.federation, now, request.terms, 0, memory
-        store.execute("INSERT INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
-        party.keep(0, digest, reply)
-        return reply
+            advert += messages.commitment(terms.ctx, party.me, b.tobytes(), round_, "b")
+            advert += messages.commitment(terms.ctx, party.me, k.tobytes(), round_, "K")
+        signature = messages.sign(party.identity, Stage.ADVERTISE, terms.ctx, party.me, advert)
+        reply = messages.AdvertiseReply(sid=session.sid, party=party.me, advert=_rows([advert]), signature=signature)
+        return reply, {"private": private, "seeds": seeds, "advert": advert}
+
+    return party.serve(request, terms.sid_bytes, Stage.ADVERTISE, None, compute, begun=terms)
 
 
 def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
@@ -278,7 +263,7 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
         reply = messages.ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed), lists=_rows(lists))
         return reply, memory
 
-    return party.serve(request, Stage.SHARE, None, messages.ShareReply, compute)
+    return party.serve(request, request.sid, Stage.SHARE, None, compute)
 
 
 def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedReply:
@@ -328,7 +313,7 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
         memory |= {"seeds": seeds[:, 0], "shares": shares[:, 0]}
         return messages.MaskedReply(sid=request.sid, party=party.me, y=y, signature=signature), memory
 
-    return party.serve(request, Stage.MASKED, terms.round, messages.MaskedReply, compute)
+    return party.serve(request, request.sid, Stage.MASKED, terms.round, compute)
 
 
 def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.ConsistencyReply:
@@ -352,7 +337,7 @@ def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.
         memory |= {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
         return messages.ConsistencyReply(sid=request.sid, party=party.me, signature=signature), memory
 
-    return party.serve(request, Stage.CONSISTENCY, request.round, messages.ConsistencyReply, compute)
+    return party.serve(request, request.sid, Stage.CONSISTENCY, request.round, compute)
 
 
 def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskReply:
@@ -382,7 +367,7 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
         reply = messages.UnmaskReply(sid=request.sid, party=party.me, shares=shares, seeds=seeds)
         return reply, later if len(later["later_b"]) else {}
 
-    return party.serve(request, Stage.UNMASK, request.round, messages.UnmaskReply, compute)
+    return party.serve(request, request.sid, Stage.UNMASK, request.round, compute)
 
 
 ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = {
