@@ -18,7 +18,7 @@ from consilium.sums.terms import SessionTerms, SumTerms
 R = TypeVar("R", bound=SumRoster)
 
 
-class Store(Protocol):
+class PartyStore(Protocol):
     """A party's database, see `party.store`; each package names its own tables."""
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -58,7 +58,7 @@ class Voter(Protocol):
         ...
 
     @property
-    def store(self) -> Store:
+    def store(self) -> PartyStore:
         """What it remembers."""
         ...
 

@@ -41,7 +41,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, Store, Voter
+from consilium.sums.voter import QuerySet, PartyStore, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -69,7 +69,7 @@ class Session:
     memory: Memory = field(repr=False)
 
     @classmethod
-    def find(cls, store: Store, sid: bytes) -> Session | None:
+    def find(cls, store: PartyStore, sid: bytes) -> Session | None:
         """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
@@ -91,13 +91,13 @@ class Session:
         return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def erase(store: Store, sid: bytes) -> None:
+def erase(store: PartyStore, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
 
 
-class Party:
+class Seat:
     """Who answers. Raises ConfigError as `Voter`, and RosterMismatch if the roster does not list this party, or lists
     it with another key."""
 
@@ -191,7 +191,7 @@ def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.Adve
     StageOrder : the session is over.
     Refused : from `Voter.check`.
     """
-    party = Party(voter)
+    party = Seat(voter)
     terms = KeyTerms.open(request.terms, request.signature, party.roster)
 
     def compute(session: Session) -> tuple[messages.AdvertiseReply, Memory]:
@@ -222,7 +222,7 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
     BadKey : a key is of low order, or used twice.
     StageOrder : not the stage that is due, or the session is over.
     """
-    party = Party(voter)
+    party = Seat(voter)
 
     def compute(session: Session) -> tuple[messages.ShareReply, Memory]:
         ctx, rounds, me, name = session.terms.ctx, session.terms.rounds, party.me, party.roster.name
@@ -278,7 +278,7 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
     StageOrder : not the stage that is due, or the session is over.
     Refused : from `Voter`, or what it gave has the wrong form.
     """
-    party = Party(voter)
+    party = Seat(voter)
     terms = MaskedTerms.open(request.terms, request.signature, party.roster)
 
     def compute(session: Session) -> tuple[messages.MaskedReply, Memory]:
@@ -325,7 +325,7 @@ def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.
         the one that was signed, and then the session is aborted.
     StageOrder : not the stage that is due, or the session is over.
     """
-    party = Party(voter)
+    party = Seat(voter)
 
     def compute(session: Session) -> tuple[messages.ConsistencyReply, Memory]:
         memory, survivors = session.memory, request.survivors
@@ -351,7 +351,7 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
     BadSignature : a signer's signature on this very U1, U2 and U3 does not verify.
     StageOrder : not the stage that is due, or the session is over.
     """
-    party = Party(voter)
+    party = Seat(voter)
 
     def compute(session: Session) -> tuple[messages.UnmaskReply, Memory]:
         memory, survivors, signers = session.memory, session.memory["survivors"], request.signers
@@ -379,7 +379,7 @@ ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = {
 }
 
 
-def _opened(party: Party, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
+def _opened(party: Seat, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
     """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, sums, 2, 52) of b and K. keys: of
     each, uint8 (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
     dealt, sealed = list[bytes](), iter(request.ciphertexts)
