@@ -205,7 +205,7 @@ class SecureCollector(SumCollector):
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
-                self._standing.voting(queries.rows, list(requests), session.terms.sid)
+                self._standing.voting(queries.rows, list(requests), session.state.terms.sid)
             return self._send(stage, requests, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}

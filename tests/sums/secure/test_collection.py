@@ -1,0 +1,352 @@
+"""Secure votes of real parties over the wire: what comes out, what is charged, who is left out, what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.accounting.mechanisms import Confident
+from consilium.coordinator.collection.admission import Greeting, enrol, train
+from consilium.coordinator.collection.base import Counts, Queries
+from consilium.coordinator.collection.means import Collecting
+from consilium.coordinator.collection.plaintext import PLAINTEXT
+from consilium.coordinator.collection.secure import SecureCollector, believed
+from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.ledger import Ledger
+from consilium.party.voting import Lot
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
+from consilium.protocol.noise import SeededNoise, SystemNoise
+from consilium.protocol.queries import canonical_queries, query_ids
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Rule
+from consilium.sums.errors import BadShare, ThresholdNotMet
+from consilium.sums.secure.coordinator import SecureSession
+from consilium.sums.secure.messages import Stage
+from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.terms import NO_LEDGER
+from tests.coordinator.mechanisms.drawing import NoNoise
+from tests.federation import FakeTransport, cast, drop, make_config, make_homes, make_relative, make_secure, standing
+
+PARTIES = 7  # t = 5
+NAMES = tuple(f"p{place:02d}" for place in range(PARTIES))
+TWO_ROUNDS = Confident(threshold=1, sigma1=2.5, sigma2=2.5)
+MANY = {"query_budget": QueryBudget(queries=100, answers=100)}
+
+
+class Cluster:
+    """Parties at home, enrolled and trained in a federation with secure votes. silent: by place and stage."""
+
+    def __init__(self, root: Path, log, make: Callable = make_config, colluders: int = 0, **changes: Any) -> None:
+        self.root, self.log = root, log
+        self.homes = make_homes(root / "parties", PARTIES)
+        self.keys = make_secure(self.homes, root, colluders)
+        self.config: FederationConfig = make(collection="secure", roster=self.keys.roster.digest, **changes)
+        self.transport = FakeTransport(self.homes, {})
+        self.parties = list(self.transport.parties.values())
+        greeting = Greeting(lambda: NO_LEDGER, asked=lambda: NAMES)
+        members = enrol(self.transport, self.config, NO_LEDGER.ledger, log, greeting)
+        self.members = train(self.transport, self.config, members, log).members
+
+    def collector(self) -> SecureCollector:
+        """Of a new process: only the files of the last one are left."""
+        means = Collecting(
+            self.transport, self.config, self.members, self.root, standing(), Greeting(lambda: NO_LEDGER), self.log
+        )
+        return SecureCollector(means, self.keys)
+
+    def faulty(self, stage: Stage, *places: int, fault: Callable = drop) -> None:
+        self.transport.faults = {(place, f"query.sa_{stage}"): fault for place in places}
+
+    def plain(self, x: np.ndarray) -> np.ndarray:
+        """The sum of all votes, from the parties' teachers."""
+        total, digest = np.zeros((len(x), 2), dtype=np.int64), self.config.digest()
+        for party in self.parties:
+            lot = Lot(party.settings.name, digest, query_ids(x))
+            total += cast(party.teachers(digest), self.config.rows.standardise(x), lot)
+        return total
+
+    def charged(self, round_: int = 1) -> set[int]:
+        return {party.store.answered_in(self.config.digest(), round_) for party in self.parties}
+
+    def told(self, event: str) -> list[dict]:
+        lines = (self.root / "events.jsonl").read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["event"] == event]
+
+    def service(self, ledger: Ledger, collector: Any = None) -> LabelService:
+        return LabelService(self.config, ledger, collector or self.collector(), SeededNoise, PARTIES, self.log)
+
+
+def queries(count: int = 20, seed: int = 3) -> np.ndarray:
+    return canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
+
+
+def ask(collector: SecureCollector, x: np.ndarray, round_: int = 1) -> Counts:
+    return collector.collect(Queries(x, round_), collector._config.sigmas[round_ - 1])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, log):
+    return lambda **changes: Cluster(tmp_path, log, **changes)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parties that add no noise, so that sums can be held against those of their votes."""
+    monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", NoNoise)
+
+
+@pytest.mark.parametrize("make", [make_config, make_relative])
+def test_sums_are_those_of_the_teachers_votes(silent, cluster, make) -> None:
+    made = cluster(make=make)
+    counts = ask(made.collector(), queries())
+    assert (counts.votes == made.plain(queries())).all() and (counts.parties, counts.teachers) == (NAMES, PARTIES)
+    assert counts.sigma == pytest.approx(4 * np.sqrt(2 / 3 * PARTIES / 2), rel=1e-3)
+
+
+class TestCharges:
+    """A party charges before its masked vector leaves, and each session anew."""
+
+    def test_nothing_before_masked_and_all_after_it(self, cluster) -> None:
+        made = cluster(**MANY)
+        for stage, charged in ((Stage.ADVERTISE, {0}), (Stage.SHARE, {0}), (Stage.UNMASK, {20})):
+            made.faulty(stage, 1, 4, 6)
+            with pytest.raises(ThresholdNotMet, match=f"stage {stage}: 4 parties are left, 5 are needed"):
+                ask(made.collector(), queries())
+            assert made.charged() == charged
+            assert {event["party"] for event in made.told("left-out")} >= {"p01", "p04", "p06"}
+
+    def test_the_same_queries_again_are_fresh_noise_and_cost_again_within_the_budget(self, cluster) -> None:
+        made = cluster(**MANY)
+        collector = made.collector()
+        sums = []
+        for times in range(1, 6):
+            sums.append(ask(collector, queries()).votes)
+            collector.settle()
+            assert made.charged() == {20 * times} and not list((made.root / "sessions").glob("*.session"))
+        assert not (sums[0] == sums[1]).all()
+        with pytest.raises(ThresholdNotMet, match="masked"):
+            ask(collector, queries())
+        assert made.charged() == {100}
+
+    def test_both_rounds_are_charged_and_the_ledger_says_each_once(self, cluster) -> None:
+        made = cluster(mechanism=TWO_ROUNDS, query_budget=QueryBudget(queries=100, answers=60))
+        ledger, x = Ledger.of(made.root / "ledger.db", made.config), queries(80, 7)
+        labels = made.service(ledger)
+        answered = int(labels.ask(x).answered.sum())
+        assert ledger.spent() == (80, answered) and 0 < answered <= 60
+        assert made.charged() == {80} and made.charged(2) == {answered}
+        labels.ask(x)  # from the ledger
+        assert made.charged() == {80} and sum(event["stage"].endswith("share") for event in made.told("stage")) == 1
+        ledger.close()
+
+    def test_a_first_round_is_charged_though_the_second_fails(self, cluster) -> None:
+        made = cluster(mechanism=TWO_ROUNDS, query_budget=QueryBudget(queries=100, answers=60))
+        ledger, collector = Ledger.of(made.root / "ledger.db", made.config), made.collector()
+
+        class Breaks:
+            def collect(self, queries, sigma, progress=None):
+                made.faulty(Stage.MASKED, *(range(5) if queries.round == 2 else ()))
+                return collector.collect(queries, sigma)
+
+            def settle(self) -> None:
+                collector.settle()
+
+        with pytest.raises(ThresholdNotMet):
+            made.service(ledger, Breaks()).ask(queries(80, 7))
+        assert ledger.spent() == (80, 0) and made.charged() == {80}
+        ledger.close()
+
+    @pytest.mark.parametrize("changes", [{"sigma": 3.0}, {"round": 2}, {"teachers": 2}, {"noise_shares": 3}])
+    def test_terms_that_are_not_the_promised_ones(self, cluster, monkeypatch, changes: dict) -> None:
+        """Signed by the coordinator itself: refused before anything is charged."""
+        made, drive = cluster(), SecureSession.requests
+
+        def lying(session: SecureSession) -> dict:
+            requests = drive(session)
+            if session.state.stage is not Stage.MASKED:
+                return requests
+            terms: MaskedTerms = session.state.sum.model_copy(update=changes)  # type: ignore[union-attr]
+            signed = {"terms": terms.canonical(), "signature": terms.sign(made.keys.signer)}
+            return {name: request.model_copy(update=signed) for name, request in requests.items()}
+
+        monkeypatch.setattr(SecureSession, "requests", lying)
+        with pytest.raises(ThresholdNotMet, match="masked: 0 parties"):
+            ask(made.collector(), queries())
+        rules = {event["rule"] for event in made.told("left-out")}
+        assert rules == ({Rule.STAGE_ORDER} if "round" in changes else {Rule.PROMISE}) and made.charged() == {0}
+
+
+class TestStartingAgain:
+    """A coordinator that stopped goes on with the same session."""
+
+    def test_a_sum_that_is_on_disk_is_not_asked_again(self, cluster) -> None:
+        made = cluster(mechanism=TWO_ROUNDS, **MANY)
+        first = ask(made.collector(), queries())
+        asked = len(made.transport.requests)
+        collector = made.collector()
+        assert (ask(collector, queries()).votes == first.votes).all() and len(made.transport.requests) == asked
+        second = ask(collector, queries()[:9], 2)
+        kinds = {kind for _, kind in made.transport.requests[asked:]}
+        assert kinds == {"query.sa_masked", "query.sa_consistency", "query.sa_unmask"}, "the keys of the first"
+        asked = len(made.transport.requests)
+        again = made.collector()
+        ask(again, queries())
+        assert (ask(again, queries()[:9], 2).votes == second.votes).all() and len(made.transport.requests) == asked
+        assert made.charged() == {20} and made.charged(2) == {9}
+
+    @pytest.mark.parametrize("stage", [Stage.SHARE, Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])
+    def test_a_session_that_failed_is_taken_up_where_it_stopped(self, silent, cluster, stage: Stage) -> None:
+        made = cluster()
+        made.faulty(stage, 1, 4, 6)
+        with pytest.raises(ThresholdNotMet):
+            ask(made.collector(), queries())
+        made.transport.faults.clear()
+        assert (ask(made.collector(), queries()).votes == made.plain(queries())).all()
+        assert made.charged() == {20} and not made.told("session-lost")
+
+    @pytest.mark.parametrize(("forgetful", "lost"), [((1, 4), False), ((1, 4, 6), True)], ids=["t left", "t - 1 left"])
+    def test_what_was_paid_for_is_thrown_away_only_if_fewer_than_t_can_help(self, cluster, forgetful, lost) -> None:
+        made = cluster(**MANY)
+        made.faulty(Stage.UNMASK, 1, 4, 6)
+        with pytest.raises(ThresholdNotMet, match="unmask"):
+            ask(made.collector(), queries())
+        for place in forgetful:
+            made.parties[place].store.execute("DELETE FROM secure_sessions")
+            made.parties[place].store.execute("DELETE FROM secure_replies")
+            del made.transport.faults[place, "query.sa_unmask"]
+        made.transport.faults |= {(place, "query.sa_share"): drop for place in (1, 4, 6)}
+        with pytest.raises(ThresholdNotMet):
+            ask(made.collector(), queries())
+        assert bool(made.told("session-lost")) is lost
+        made.transport.faults.clear()
+        assert ask(made.collector(), queries()).teachers == PARTIES
+        assert made.charged() == ({40} if lost else {20})
+
+    def test_a_second_sum_that_is_lost_has_a_session_of_its_own(self, cluster) -> None:
+        """The first stays what it was."""
+        made = cluster(mechanism=TWO_ROUNDS, **MANY)
+        collector = made.collector()
+        first = ask(collector, queries())
+        made.faulty(Stage.MASKED, *range(5))
+        with pytest.raises(ThresholdNotMet):
+            ask(collector, queries()[:9], 2)
+        made.transport.faults.clear()
+        assert ask(collector, queries()[5:9], 2).parties == NAMES
+        again = made.collector()
+        assert (ask(again, queries()).votes == first.votes).all() and ask(again, queries()[5:9], 2).parties == NAMES
+        again.settle()
+        assert not list((made.root / "sessions").glob("*.session"))
+
+    def test_a_check_that_was_shown_is_not_drawn_again(self, cluster) -> None:
+        made, shown, x = cluster(mechanism=replace(TWO_ROUNDS, threshold=6), **MANY), [], queries(80, 7)
+
+        class Dies:
+            def collect(self, queries, sigma, progress=None):
+                if queries.round == 2:
+                    shown.append(queries.ids)
+                    raise KeyboardInterrupt
+                return made.collector().collect(queries, sigma)
+
+            def settle(self) -> None: ...
+
+        ledger = Ledger.of(made.root / "ledger.db", made.config)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                LabelService(made.config, ledger, Dies(), lambda _: SystemNoise(), PARTIES).ask(x)
+        assert shown[0] == shown[1] and 0 < len(shown[0]) < 80
+        released = made.service(ledger).ask(x)
+        assert [key for key, is_there in zip(query_ids(x), released.answered, strict=True) if is_there] == shown[0]
+        ledger.close()
+
+
+def accuse(record):
+    return refusal_to_record(Refusal(rule=Rule.BAD_KEY, party="p03"))
+
+
+class TestWhoIsLeftOut:
+    def test_whom_c_plus_two_accuse_of_a_session_that_fails(self, cluster, monkeypatch) -> None:
+        """In the same call the next session is without it, and so are those of later starts. Control: without that, one
+        message ends every session."""
+        made = cluster()
+        made.faulty(Stage.SHARE, 0, 1, 2, 4, fault=accuse)
+        with monkeypatch.context() as patch:
+            patch.setattr(SecureCollector, "_check_accused", lambda self: None)
+            with pytest.raises(ThresholdNotMet, match="share"):
+                ask(made.collector(), queries(5, 5))
+        left = {place: [accuse] for place in (0, 1, 2, 4)}
+        fault = {
+            place: lambda record, place=place: left[place].pop()(record) if left[place] else record for place in left
+        }
+        made.transport.faults = {(place, "query.sa_share"): fault[place] for place in left}
+        for x in (queries(), queries(9, 9)):
+            assert ask(made.collector(), x).parties == NAMES[:3] + NAMES[4:]
+        assert [event["party"] for event in made.told("excluded")] == ["p03"]
+
+    @pytest.mark.parametrize("colluders", [0, 1, 3])
+    def test_colluders_and_one_more_are_not_believed(self, colluders: int) -> None:
+        accusers = {"few": {*NAMES[: colluders + 1]}, "enough": {*NAMES[: colluders + 2]}}
+        assert believed(accusers, colluders) == ["enough"]
+
+    def test_whom_a_proof_names_and_when_too_few_are_left(self, cluster, monkeypatch) -> None:
+        """After masked vectors were paid for, whoever asks again decides; before, the next session begins."""
+        made, take, liars, lied_in = cluster(**MANY), SecureSession.take, ["p01"], dict[str, str]()
+
+        def lied(session: SecureSession, replies) -> None:
+            sid = session.state.terms.sid
+            if session.state.stage is Stage.UNMASK and (liars or sid in lied_in):
+                name = lied_in[sid] = lied_in.get(sid) or liars.pop()
+                raise BadShare(name, "does not open", [name])
+            take(session, replies)
+
+        monkeypatch.setattr(SecureSession, "take", lied)
+        with pytest.raises(BadShare):
+            ask(made.collector(), queries())
+        assert ask(made.collector(), queries()).parties == ("p00", *NAMES[2:])
+        liars += ["p02"]
+        with pytest.raises(BadShare):
+            ask(made.collector(), queries(5, 5))
+        liars += ["p04"]
+        with pytest.raises(BadShare):
+            ask(made.collector(), queries(5, 5))
+        with pytest.raises(ThresholdNotMet, match="advertise: 4 parties"):
+            ask(made.collector(), queries(5, 5))
+
+    def test_a_history_that_cannot_be_used(self, cluster) -> None:
+        made = cluster()
+        path = made.root / "sessions" / "history.json"
+        path.parent.mkdir()
+        for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
+            path.write_text(content)
+            with pytest.raises(ConfigError, match="sessions/history"):
+                ask(made.collector(), queries(9, 9))
+
+    @pytest.mark.parametrize("lie", [1000, 0])
+    def test_a_gross_lie_is_said_and_nobody_named(self, cluster, monkeypatch, lie: int) -> None:
+        lies = iter([lie] + [0] * PARTIES)
+        monkeypatch.setattr(
+            "consilium.sums.secure.party._votes", lambda votes, terms: votes.astype(np.int64) + next(lies)
+        )
+        made = cluster(**MANY)
+        ask(made.collector(), queries(30))
+        assert len(made.told("false-votes")) == (lie > 0) and not made.told("excluded")
+
+
+def test_keys_must_be_those_of_the_federation(cluster) -> None:
+    made = cluster()
+    (made.root / "other").mkdir()
+    with pytest.raises(ConfigError, match="the federation asks for"):
+        make_secure(make_homes(made.root / "other/parties", 3), made.root / "other").check(made.config)
+    with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
+        made.keys.check(made.config.model_copy(update={"noise_shares": 6}))
+    with pytest.raises(ConfigError, match="another key"):
+        replace(made.keys, signer=Identity.generate()).check(made.config)
+    with pytest.raises(ConfigError, match="secure votes need a roster and the coordinator's key"):
+        PLAINTEXT.check(made.config)
