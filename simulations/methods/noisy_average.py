@@ -48,6 +48,8 @@ _MOST_CHOOSE = 2000
 _FACTORS = (1e-4, 1e4)
 """Between which a factor is sought, of scores of deviation 1: it is above 0, so that no order is turned round."""
 _MOST_INTERCEPT = 30.0
+_HARDLY_PENALISED = 1e6
+"""So that there is a factor where scores tell all rows apart."""
 _PURPOSE = 0x6E6F697379
 
 
@@ -133,7 +135,7 @@ def calibrated(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     deviation = float(scores.std()) or 1.0
     scores, wanted = scores / deviation, np.eye(classes)[y]
     if classes == 2 and 0 < y.sum() < len(y):  # a logistic regression in one input, which Newton's steps find at once
-        line = LogisticTeacher(C=math.inf).fit(np.diff(scores, axis=1), y)
+        line = LogisticTeacher(C=_HARDLY_PENALISED).fit(np.diff(scores, axis=1), y)
         if _FACTORS[0] <= line.coef_[0, 0] <= _FACTORS[1]:
             return np.concatenate([weights * (line.coef_[0, 0] / deviation), [[0.0, line.intercept_[0]]]])
     from scipy.optimize import minimize  # a tenth of a second to import
