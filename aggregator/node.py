@@ -29,8 +29,8 @@ from consilium.protocol.versions import program_versions
 from consilium.sums.errors import Replay, StageOrder
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import LIFETIME
+from consilium.sums.verified.aggregators import Helper
 from consilium.sums.verified.field import TOTAL_DTYPE
-from consilium.sums.verified.helper import Helper
 from consilium.sums.verified.messages import (
     AggregatorReply,
     AggregatorRequest,

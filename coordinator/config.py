@@ -110,7 +110,8 @@ class Federation(Derived, Frozen):
         default="secure",
         description="whether the coordinator sees each party's votes (`plaintext`), sums with the parties' noise in"
         " them (`secure`), or sums of votes that it and a second aggregator have checked unseen, with noise of both in"
-        " them (`verified`)",
+        " them (`verified`). In `secure` one party that lies decides labels unseen (of 207 hospitals one turned a"
+        " student's AUC from .770 to .251) or ends sums whose cost is spent; `verified` leaves it out by name",
     )
     colluders: int = Field(
         default=0,

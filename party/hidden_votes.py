@@ -5,11 +5,13 @@ people have allowed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from consilium.party.account import Account, Agreed
 from consilium.party.home import PartySettings
 from consilium.party.promise import promise_of
 from consilium.party.store import Store
@@ -24,9 +26,6 @@ from consilium.sums.modes import MODES
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import SessionTerms, SumTerms
 from consilium.sums.voter import QuerySet
-
-if TYPE_CHECKING:
-    from consilium.party.node import PartyNode
 
 T = TypeVar("T")
 R = TypeVar("R", bound=SumRoster)
@@ -66,32 +65,35 @@ def _own(value: object, kind: type[T], name: str) -> T:
 
 @dataclass(frozen=True)
 class PartyVoter:
-    """See `sums.voter.Voter`."""
+    """See `sums.voter.Voter`. agreed, charged: see `PartyNode`."""
 
-    node: PartyNode
+    settings: PartySettings
+    account: Account
+    agreed: Callable[[str], Agreed]
+    charged: Callable[..., np.ndarray]
 
     @property
     def name(self) -> str:
         """See `Voter`."""
-        return self.node.settings.name
+        return self.settings.name
 
     @property
     def store(self) -> Store:
         """See `Voter`."""
-        return self.node.store
+        return self.account.store
 
     @property
     def identity(self) -> Identity:
         """See `Voter`."""
-        return _own(self.node.settings.identity, Identity, "signing key")
+        return _own(self.settings.identity, Identity, "signing key")
 
     def roster(self, kind: type[R]) -> R:
         """See `Voter`."""
-        return _own(self.node.settings.roster, kind, "roster")
+        return _own(self.settings.roster, kind, "roster")
 
     def check(self, terms: SessionTerms) -> None:
         """See `Voter`."""
-        agreed, policy = self.node.agreed(terms.federation), self.node.settings.policy
+        agreed, policy = self.agreed(terms.federation), self.settings.policy
         enrolled, promise = agreed.terms, agreed.promise
         if terms.collection != enrolled.collection:
             detail = f"a {terms.collection} session in a federation of {enrolled.collection} votes"
@@ -106,18 +108,18 @@ class PartyVoter:
             most = min(promise.most(terms.round), policy.most_queries)
             if terms.queries > most:
                 raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-        self.node.account.check_position(terms.federation, terms.position)
+        self.account.check_position(terms.federation, terms.position)
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
         """See `Voter`."""
         self.check(terms)
-        agreed = self.node.agreed(terms.federation)
-        chosen = self.node.charged(query_set, agreed, terms.round, terms.position, again=again)
+        agreed = self.agreed(terms.federation)
+        chosen = self.charged(query_set, agreed, terms.round, terms.position, again=again)
         return counted(chosen.T, terms.classes).astype(VOTE_DTYPE)
 
     def noise(self, terms: SumTerms) -> NoiseSource:
         """See `Voter`."""
-        seed, agreed = self.node.settings.noise_seed, self.node.agreed(terms.federation)
+        seed, agreed = self.settings.noise_seed, self.agreed(terms.federation)
         if seed is None or not agreed.terms.simulation:
             return SystemNoise()
         return SeededNoise(int(canonical_digest([seed, self.name, terms.query_set, terms.round]), 16))

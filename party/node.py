@@ -143,7 +143,8 @@ class PartyNode:
 
     def hidden(self, request: WireModel) -> WireModel:
         """The answer to a request of the federation's hidden sums, whichever protocol it is of. Raises as that does."""
-        return ANSWERS[type(request)](PartyVoter(self), request)
+        voter = PartyVoter(self.settings, self.account, self.agreed, self.charged)
+        return ANSWERS[type(request)](voter, request)
 
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""

@@ -3,7 +3,7 @@
 A message is one transaction, there for good before its reply leaves: whatever process serves the next one finds either
 the whole message or nothing of it. What is deleted is overwritten (`secure_delete`); what the disk itself keeps of old
 blocks is beyond a program's reach. Nothing is decided here: `party.account` has the rules of what may be given, and
-`party.sum_store` those of hidden sums."""
+`consilium.sums` those of hidden sums."""
 
 from __future__ import annotations
 

@@ -151,15 +151,6 @@ class VoteFault(StrEnum):
     FALSE_VOTES = "sent votes that are none, or has no proof that they are"
 
 
-class NotVotes(SecAggError):
-    """This party's own teachers gave no votes: nothing is sent."""
-
-    CURE = "Correct its teachers; nothing was sent"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(f"votes of this party {message}")
-
-
 class BadLink(SecAggError):
     """A message between the aggregators is not by the other one, not of this session, or altered."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -73,11 +73,16 @@ class SessionTerms(Derived, Strict):
         BadSignature : not signed by the roster's coordinator.
         MalformedMessage : not the canonical bytes of terms. Others : see `check`.
         """
-        if not verify(roster.coordinator_key, signature, cls.SIGNED_AS, content):
-            raise BadSignature("the coordinator", "terms of the session")
-        terms = cls.parse(content)
+        terms = cls._signed(content, signature, roster.coordinator_key)
         terms.check(roster)
         return terms
+
+    @classmethod
+    @lru_cache(maxsize=8)  # of public values alone: many simulated parties are sent the same
+    def _signed(cls, content: bytes, signature: bytes, key: bytes) -> Self:
+        if not verify(key, signature, cls.SIGNED_AS, content):
+            raise BadSignature("the coordinator", "terms of the session")
+        return cls.parse(content)
 
     @classmethod
     def parse(cls, content: bytes) -> Self:

@@ -21,8 +21,8 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.files import committed, replace_private
 from consilium.sums.errors import BadLink
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.aggregators import Question, VerifiedSum
 from consilium.sums.verified.field import DTYPE
-from consilium.sums.verified.leader import Question, VerifiedSum
 from consilium.sums.verified.messages import GivenRecord, Half, ids_digest
 from consilium.sums.verified.terms import VerifiedTerms
 

@@ -123,11 +123,13 @@ class SecureCollector(SumCollector):
         ------
         ThresholdNotMet, BadShare : there is no sum; the same queries can be asked again.
         """
-        path = self._begin(queries)
-        self._finished.append(lambda: path.unlink(missing_ok=True))
-        session = self._resumed(path, queries)
+        own = path = self._begin(queries)
+        self._finished.append(lambda: own.unlink(missing_ok=True))
+        session = self._resumed(own, queries)
         resumed = session is not None
-        if session is None and self._last is not None and self._last[0].has(queries.round, queries.hash):
+        if queries.round == 1:
+            self._last = None  # of another release
+        elif session is None and self._last is not None and self._last[0].has(queries.round, queries.hash):
             session, path = self._last
         for left in reversed(range(MOST_SESSIONS)):
             session = session or self._new_session(queries)
@@ -143,8 +145,8 @@ class SecureCollector(SumCollector):
                     self._log.write("session-lost", reason=type(error).__name__)
                 elif paid or not named or left == 0:
                     raise
-                path.unlink(missing_ok=True)
-                session, resumed = None, False
+                own.unlink(missing_ok=True)
+                session, path, resumed = None, own, False
         raise AssertionError("the last session returns or raises")
 
     def _new_session(self, queries: Queries) -> SecureSession:

@@ -21,8 +21,8 @@ from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.sums.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack, SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.verified.aggregators import Leader, VerifiedSum
 from consilium.sums.verified.field import MOST_REACH
-from consilium.sums.verified.leader import Leader, VerifiedSum
 from consilium.sums.verified.messages import (
     MOST_BATCH,
     AggregatorReply,

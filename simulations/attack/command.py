@@ -112,11 +112,12 @@ def lines_of(values: Mapping[str, Any]) -> list[str]:
             *(f"    {_detected(level, share)}" for level, share in attack["at_false_alarms"].items()),
             f"    {_epsilon(attack, values['delta'])}",
         ]
-    lines += ["", "Parties that vote against the truth:"]
+    lines += ["", "Parties that vote against the truth; more votes than one a teacher pass under masks alone:"]
     for one in values["liars"]:
         student = "" if one["value"] is None else f"; student's {one['metric']} {one['value']:.3f}"
         lines.append(
-            f"    {one['liars']:,} of {values['parties']:,}: {one['moved']:.1%} of the queries turned{student}"
+            f"    {one['liars']:,} of {values['parties']:,}, {many(one['each'], 'vote')} each:"
+            f" {one['moved']:.1%} of the queries turned{student}"
         )
     broken = sum(attack["broken"] for attack in values["membership"])
     verdict = "An attack that fails proves nothing: the guarantee bounds all of them."

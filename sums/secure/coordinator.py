@@ -120,14 +120,8 @@ class State:
 class SecureSession:
     """The coordinator's state machine: a session of one sum or two, each asked (`ask`) and played to its result.
 
-    Parameters
-    ----------
-    roster, signer : the pinned roster, and the key of its coordinator.
-    state : of a new session, or of one that goes on with the same sets (`State.load`).
-
-    Raises
-    ------
-    RosterMismatch : roster, signer and terms do not belong together.
+    roster, signer: the pinned roster, and the key of its coordinator. state: of a new session, or of one that goes on
+    with the same sets (`State.load`). Raises RosterMismatch where they do not belong together.
     """
 
     def __init__(self, roster: Roster, signer: Identity, state: State) -> None:
@@ -162,13 +156,9 @@ class SecureSession:
     def ask(self, terms: MaskedTerms, queries: np.ndarray, proof: PoolProof = NO_POOL) -> None:
         """The sum that is played from here on: the next one, or, after `State.load`, the one that was under way.
 
-        queries : canonical float32 (queries, features), those of the terms. proof: places in the pool and proof, as
-        `protocol.messages.VoteRequest` has them.
-
-        Raises
-        ------
-        RosterMismatch, UnsafeSession, OverflowRisk : see `MaskedTerms.check`. StageOrder : another sum is under way, or
-        the session has none of this round. ConfigError : the queries are not those of the terms.
+        queries: canonical float32 (queries, features). proof: places in the pool and proof, as `VoteRequest` has them.
+        Raises as `MaskedTerms.check`; StageOrder : another sum is under way, or the session has none of this round;
+        ConfigError : the queries are not those of the terms.
         """
         state = self.state
         terms.check(self._roster)
@@ -185,36 +175,25 @@ class SecureSession:
         self._queries, self._proof = queries, proof
 
     def requests(self) -> dict[str, SecAggMessage]:
-        """The request of the stage that is due, for each party that is in and has not answered it.
-
-        Raises
-        ------
-        StageOrder : nothing is due.
-        """
+        """The request of the stage that is due, for each party that is in and has not answered it. Raises StageOrder
+        where nothing is due."""
         state, stage, sid = self.state, self._due(), self.state.terms.sid_bytes
         if stage is Stage.MASKED:
             return self._masked_requests()
         if stage is Stage.ADVERTISE:
-            content = state.terms.canonical()
-            request: SecAggMessage = messages.AdvertiseRequest(terms=content, signature=state.terms.sign(self._signer))
+            terms, signature = state.terms.canonical(), state.terms.sign(self._signer)
+            request: SecAggMessage = messages.AdvertiseRequest(terms=terms, signature=signature)
         elif stage is Stage.SHARE:
-            advertised, signatures = state.places(Stage.ADVERTISE), state.rows(Stage.ADVERTISE, "signature")
-            request = messages.ShareRequest(
-                sid=sid, advertised=advertised, adverts=state.adverts, signatures=signatures
-            )
-        elif stage is Stage.CONSISTENCY:
-            survivors = state.places(Stage.MASKED)
-            request = messages.ConsistencyRequest(sid=sid, round=self._sum.round, survivors=survivors)
+            rows: dict[str, Any] = {"adverts": state.adverts, "signatures": state.rows(Stage.ADVERTISE, "signature")}
+            request = messages.ShareRequest(sid=sid, advertised=state.places(Stage.ADVERTISE), **rows)
         else:
-            t = self._roster.t
-            request = messages.UnmaskRequest(
-                sid=sid,
-                round=self._sum.round,
-                survivors=state.places(Stage.MASKED),
-                dropped=np.array(state.gone, dtype=np.uint16),
-                signers=state.places(Stage.CONSISTENCY)[:t],
-                signatures=state.rows(Stage.CONSISTENCY, "signature")[:t],
-            )
+            sets: dict[str, Any] = {"sid": sid, "round": self._sum.round, "survivors": state.places(Stage.MASKED)}
+            if stage is Stage.CONSISTENCY:
+                request = messages.ConsistencyRequest(**sets)
+            else:
+                t, gone = self._roster.t, np.array(state.gone, dtype=np.uint16)
+                signers, signatures = state.places(Stage.CONSISTENCY), state.rows(Stage.CONSISTENCY, "signature")
+                request = messages.UnmaskRequest(**sets, dropped=gone, signers=signers[:t], signatures=signatures[:t])
         return {self._roster.name(index): request for index in self._waiting()}
 
     def _masked_requests(self) -> dict[str, SecAggMessage]:
@@ -237,11 +216,8 @@ class SecureSession:
         }
 
     def take(self, replies: Mapping[str, WireModel | str]) -> None:
-        """Check the replies of the stage that is due and close it, if enough are in.
-
-        Parameters
-        ----------
-        replies : by party: its reply, or why there is none; a party that is not named gave none.
+        """Check the replies of the stage that is due and close it, if enough are in. replies: by party, or why there
+        is none.
 
         Raises
         ------
@@ -423,23 +399,13 @@ Send = Callable[[Stage, Mapping[str, SecAggMessage]], Mapping[str, WireModel | s
 
 
 def drive(
-    session: SecureSession,
-    send: Send,
-    *,
-    path: Path | None = None,
-    progress: Callable[[Stage], None] = lambda stage: None,
+    session: SecureSession, send: Send, path: Path | None = None, progress: Callable[[Stage], None] = lambda stage: None
 ) -> SecureSum:
-    """Play the stages that are left of the sum that was asked.
+    """Play the stages that are left of the sum that was asked. Raises as `SecureSession.take`.
 
-    Parameters
-    ----------
-    path : where the state is saved before each stage's requests leave and after its replies are in, so that the session
-        can go on after a crash (`State.load`); None: nowhere.
-    progress : told of each stage when it is closed; `State.dropped` says who is out.
-
-    Raises
-    ------
-    ThresholdNotMet, BadShare : see `SecureSession.take`. StageOrder : no sum was asked.
+    path: where the state is saved before each stage's requests leave and after its replies are in, so that the session
+    can go on after a crash (`State.load`). progress: told of each stage when it is closed; `State.dropped` says who is
+    out.
     """
     state = session.state
     if state.sum is None:

@@ -19,21 +19,16 @@ SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
 
 
 def choose_ring(largest: int, noise: float) -> RingBits:
-    """The smaller ring that holds `largest` votes in a cell plus nine times `noise`, with either sign.
+    """The smaller ring that holds `largest` votes in a cell plus nine times `noise`, with either sign. Raises
+    OverflowRisk where not even 32 bits do.
 
     >>> choose_ring(250, 150.0), choose_ring(40_000, 0.0)
     (16, 32)
-
-    Raises
-    ------
-    OverflowRisk : not even 32 bits do.
     """
     reach = largest + TAIL * noise
-    if reach < 2**15:
-        return 16
-    if reach < 2**31:
-        return 32
-    raise OverflowRisk(reach, 2**31)
+    if reach >= 2**31:
+        raise OverflowRisk(reach, 2**31)
+    return 16 if reach < 2**15 else 32
 
 
 def encode(values: np.ndarray, bits: RingBits) -> np.ndarray:

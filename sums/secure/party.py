@@ -41,7 +41,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import QuerySet, PartyStore, Voter
+from consilium.sums.voter import PartyStore, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -118,7 +118,8 @@ class Seat:
     ) -> Any:
         """The reply to a repeated request, or a new one, with what is remembered after it: one transaction.
 
-        begun: terms of a session that may be new. Raises StageOrder, InconsistentView, see above, and Replay.
+        begun: terms of a session that may be new; Replay where it is known with others. Raises StageOrder where the
+        stage is not due or the session is over, InconsistentView for another request than before.
         """
         store, digest = self.store, message_digest(request)
         with store.transaction():
@@ -133,15 +134,15 @@ class Seat:
             error: SecAggError | None = None
             if time.time() - session.started > LIFETIME:
                 error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-            elif row is not None and row[0] != digest:
+            elif row and row[0] != digest:
                 error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
-            elif row is not None and row[1] is None:
+            elif row and row[1] is None:
                 error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
             if error is not None:
                 erase(store, sid)
                 store.commit()  # for good, before the error that ends this transaction
                 raise error
-            if row is not None:
+            if row:
                 return unpack_message(row[1], messages.REPLIES[stage])
             if not session.is_due(step):
                 raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
@@ -182,14 +183,7 @@ def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.Adve
     """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
 
     Earlier sessions of the same federation are superseded, and those whose lifetime is over end: what they still hold
-    is erased.
-
-    Raises
-    ------
-    BadSignature, RosterMismatch, MalformedMessage : see `KeyTerms.open`.
-    Replay : the sid was used with other terms.
-    StageOrder : the session is over.
-    Refused : from `Voter.check`.
+    is erased. Raises as `KeyTerms.open` and `Voter.check`; Replay : the sid was used with other terms.
     """
     party = Seat(voter)
     terms = KeyTerms.open(request.terms, request.signature, party.roster)
@@ -216,11 +210,8 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
 
     Raises
     ------
-    ThresholdNotMet : |U1| < t.
-    InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
-    BadSignature : an advert does not verify under the pinned key.
-    BadKey : a key is of low order, or used twice.
-    StageOrder : not the stage that is due, or the session is over.
+    ThresholdNotMet : |U1| < t. BadSignature : an advert is not by its party. BadKey : of low order, or used twice.
+    InconsistentView : a party is not in the roster, or this party's own advert is missing or altered.
     """
     party = Seat(voter)
 
@@ -269,14 +260,10 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
 def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedReply:
     """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing.
 
-    Raises
-    ------
-    BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
+    Raises as `MaskedTerms.open` and `Voter.votes`, and Refused where votes or noise have the wrong form.
     InconsistentView : the terms are not of this session; U2 is not within U1, or that of a second sum not within that
         of the first, lacks this party or has too few parties; or the queries are not those of QH.
     BadShare : what a peer sealed for this party cannot be used.
-    StageOrder : not the stage that is due, or the session is over.
-    Refused : from `Voter`, or what it gave has the wrong form.
     """
     party = Seat(voter)
     terms = MaskedTerms.open(request.terms, request.signature, party.roster)
@@ -319,11 +306,7 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
 def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.ConsistencyReply:
     """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
 
-    Raises
-    ------
-    InconsistentView : U3 is not within U2, lacks this party, or has too few parties; or it is another U3 than
-        the one that was signed, and then the session is aborted.
-    StageOrder : not the stage that is due, or the session is over.
+    Raises InconsistentView where U3 is not within U2, lacks this party, or has too few parties.
     """
     party = Seat(voter)
 
@@ -347,9 +330,7 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
     Raises
     ------
     InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this sum.
-    ThresholdNotMet : fewer than t signers.
-    BadSignature : a signer's signature on this very U1, U2 and U3 does not verify.
-    StageOrder : not the stage that is due, or the session is over.
+    ThresholdNotMet : fewer than t signers. BadSignature : one has not signed this very U1, U2 and U3.
     """
     party = Seat(voter)
 

@@ -4,8 +4,7 @@ votes.
 terms             the terms of a session, to whose hash everything is bound
 field, proof      the arithmetic, the proof that each row is one vote, the randomness that it is bound to
 sealing, uploads  what a party sends: one message, of which the helper gets its part through the leader
-messages          the four messages between the aggregators
-half              what both aggregators do, refuse and add up; both have a state that is bytes
-leader, helper    the coordinator's half, and the other one
-wire              all of it in envelopes, and the record that the helper signs
+messages          what travels, what the two aggregators seal for each other, and the record that the helper signs
+aggregators       the leader, which is the coordinator, and the helper: what they refuse and add up
+party             a party's answer, and what it remembers
 """

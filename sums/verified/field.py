@@ -28,8 +28,6 @@ ORDER = PRIME**DEGREE
 """Elements of the extension."""
 DTYPE, TOTAL_DTYPE = np.dtype("<u4"), np.dtype("<i8")
 """Of numbers below the prime, as they are kept, hashed and taken from a key; and of sums of them, not reduced."""
-WIRE_BYTES = 3
-"""Of a number in an upload."""
 MOST_REACH = PRIME // 2
 """Values that a count may have (`terms.reach_of`): half of the prime. What lies beyond is brought back without a jump,
 which takes as many. A million votes fit into it, and room for their noise."""
@@ -69,26 +67,6 @@ def to_wire(values: np.ndarray) -> np.ndarray:
 def is_canonical(values: np.ndarray) -> bool:
     """Whether all of these unsigned numbers are below the prime: each element has one form only."""
     return not values.size or int(values.max()) < PRIME
-
-
-def write(values: np.ndarray) -> bytes:
-    """Numbers below the prime, any shape, -> the bytes of an upload: `WIRE_BYTES` each, little-endian.
-
-    >>> write(np.array([1, 2_097_130], dtype=np.uint32)).hex()
-    '010000eaff1f'
-    """
-    flat = np.ascontiguousarray(values, dtype=DTYPE).reshape(-1, 1)
-    return flat.view(np.uint8)[:, :WIRE_BYTES].tobytes()
-
-
-def read(content: bytes) -> np.ndarray | None:
-    """The inverse of `write`, `DTYPE` (n,); None where a number is not below the prime. content: a whole number of
-    elements."""
-    octets = np.frombuffer(content, dtype=np.uint8).reshape(-1, WIRE_BYTES)
-    whole = np.zeros((len(octets), DTYPE.itemsize), dtype=np.uint8)
-    whole[:, :WIRE_BYTES] = octets
-    values = whole.view(DTYPE).ravel()
-    return values if is_canonical(values) else None
 
 
 def elements(keys: Sequence[bytes], count: int) -> np.ndarray:

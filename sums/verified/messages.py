@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
@@ -36,14 +36,12 @@ from consilium.sums.verified.uploads import PART_BYTES
 
 MOST_BATCH = 1024
 """Uploads in one message between the aggregators."""
-MOST_BYTES = 2**31 - 1
-"""Of such a message, or of one upload."""
 MOST_RECORD = 8_000_000
 """Bytes of a signed record: the places of the longest roster."""
 
 
 def _content(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.uint8 or array.ndim != 1 or array.size > MOST_BYTES:
+    if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError("must be uint8 (bytes,)")
     return array
 
@@ -59,13 +57,7 @@ def as_array(content: bytes) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8)
 
 
-class VerifiedMessage(WireModel):
-    """Base of these messages: a bad value is never quoted in an error."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-
-class SessionOf(VerifiedMessage):
+class SessionOf(WireModel):
     """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32.
 
     places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
@@ -91,7 +83,7 @@ class AggregatorRequest(Terms):
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
-class AggregatorReply(VerifiedMessage):
+class AggregatorReply(WireModel):
     """Its name, its Ed25519 key, hex, and its versions, for people."""
 
     kind: ClassVar[str] = "query.va_hello"
@@ -106,7 +98,7 @@ class OpenRequest(SessionOf):
     kind: ClassVar[str] = "query.va_open"
 
 
-class OpenReply(VerifiedMessage):
+class OpenReply(WireModel):
     """It is open. signed: sums of this federation of which the helper gave its half, as far as it remembers. key,
     signature: its public key of this session; both empty once it is deleted."""
 
@@ -126,7 +118,7 @@ class UploadRequest(SessionOf):
     helper_signature: Signature
 
 
-class UploadReply(VerifiedMessage):
+class UploadReply(WireModel):
     """`uploads.Upload` as bytes. Never printed."""
 
     kind: ClassVar[str] = "query.va_upload"
@@ -135,7 +127,7 @@ class UploadReply(VerifiedMessage):
     upload: Content
 
 
-class Sealed(VerifiedMessage):
+class Sealed(WireModel):
     """Base of what the aggregators seal for each other."""
 
     sid: Sid

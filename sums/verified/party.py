@@ -49,7 +49,6 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
     check_key(bytes.fromhex(roster.helper.ed25519_pk), terms.ctx, request.helper_key, request.helper_signature)
     made_for, now = digest(SPACE + "request", terms.ctx, request.helper_key), time.time()
     with store.transaction():
-        voter.check(terms)
         store.execute("UPDATE uploads SET upload = NULL WHERE started < ? AND upload IS NOT NULL", now - LIFETIME)
         known = store.one("SELECT request, upload FROM uploads WHERE sid = ?", terms.sid)
         if known is None:
@@ -63,6 +62,8 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             known = made_for, make_upload(terms, place, signer, request.helper_key, votes)
             row = terms.sid, terms.query_set, terms.round, now, *known
             store.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)", *row)
+        else:
+            voter.check(terms)
     if known[0] != made_for:
         raise Replay(f"session {terms.sid} was asked in another way before")
     if known[1] is None:

@@ -12,7 +12,7 @@ the party does not know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilb
 Sound: under a challenge (r, u, y), drawn by a hash, false votes leave a polynomial in it of degree 5 at most that is
 not zero; it has its root there for at most 5 / q of all challenges, q elements of the extension. An F that is not the
 sum of squares passes for at most 2 points / (q - p) of all t. Each hash that a party tries out is one challenge: after
-2^60 of them it passes with probability 2^-84 (`soundness_error`).
+2^60 of them it passes with probability 2^-84.
 
 Zero knowledge: f_l(t) is uniform, since f_l(0) is and t is no point of a line; all else that is opened follows from
 it. That holds whatever the other aggregator sends: what is shifted has to fit f_l(t), which nobody knows before, not
@@ -40,8 +40,6 @@ from consilium.protocol.identity import derive, digest
 from consilium.sums.verified.field import (
     DEGREE,
     DTYPE,
-    ORDER,
-    PRIME,
     TOTAL_DTYPE,
     continuation,
     elements,
@@ -207,15 +205,6 @@ def proof_elements(grid: VoteGrid) -> int:
 def opening_elements(grid: VoteGrid) -> int:
     """Numbers in what an aggregator opens of one upload."""
     return (grid.lines + CHECKS) * DEGREE
-
-
-def soundness_error(grid: VoteGrid, hashes: float) -> float:
-    """Upper bound of the probability that an upload of false votes passes, after so many hashes by its maker.
-
-    >>> soundness_error(VoteGrid(10_000, 10, 1), 2**60) < 2**-84
-    True
-    """
-    return hashes * 5 / ORDER + 2 * grid.points / (ORDER - PRIME)
 
 
 def prove(grid: VoteGrid, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:

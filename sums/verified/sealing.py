@@ -6,6 +6,7 @@ Long-term keys open none of it. Each aggregator has one X25519 key of the sessio
 from __future__ import annotations
 
 import secrets
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -54,6 +55,7 @@ def sign_key(helper: Identity, ctx: bytes, public: bytes) -> bytes:
     return helper.sign(SPACE + "session-key", ctx, public)
 
 
+@lru_cache(maxsize=8)  # of public values alone: many simulated parties are sent the same
 def check_key(helper: bytes, ctx: bytes, public: bytes, signature: bytes) -> None:
     """helper: its Ed25519 key. Raises BadSignature unless this is its key of the session."""
     if not verify(helper, signature, SPACE + "session-key", ctx, public):

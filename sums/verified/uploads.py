@@ -1,10 +1,10 @@
 """The one message of a party: the helper's part, which is signed and travels through the leader, and the leader's own.
 
     part     CTX (32), place (4), three commitments (32 each), X25519 key (32), sealed seed (32), signature (64)
-    leader   blind (16), share of the proof, share of the votes (3 for each number)
+    leader   blind (16), share of the proof, share of the votes (4 for each number)
 
-The signature covers all of the upload: its part as bytes, the rest by the commitments, which are to numbers of 4
-bytes. Numbers are below the prime and little-endian, the place is big-endian; all uploads of a session have one length.
+The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers are below the prime and
+little-endian, the place is big-endian; all uploads of a session have one length.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, SealingKey, verify
-from consilium.sums.errors import NotVotes, VoteFault
+from consilium.sums.errors import VoteFault
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.field import DEGREE, KEY_BYTES, WIRE_BYTES, elements, read, reduced, to_wire, write
+from consilium.sums.verified.field import DEGREE, DTYPE, KEY_BYTES, elements, is_canonical, reduced, to_wire
 from consilium.sums.verified.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -116,12 +116,12 @@ class Upload:
         if len(content) != upload_bytes(grid):
             return None
         part, count, blind = HelperPart.read(content[:PART_BYTES]), proof_elements(grid), PART_BYTES + BLIND_BYTES
-        numbers = read(content[blind:])
-        return None if numbers is None else cls(part, content[PART_BYTES:blind], numbers[:count], numbers[count:])
+        numbers = np.frombuffer(content[blind:], dtype=DTYPE)
+        return cls(part, content[PART_BYTES:blind], numbers[:count], numbers[count:]) if is_canonical(numbers) else None
 
     def write(self) -> bytes:
         """To bytes."""
-        return b"".join((self.part.content, self.blind, write(self.proof), write(self.share)))
+        return b"".join((self.part.content, self.blind, self.proof.tobytes(), self.share.tobytes()))
 
     def is_bound(self) -> bool:
         """Whether the signed commitments are to this share and this proof."""
@@ -135,9 +135,9 @@ def upload_bytes(grid: VoteGrid) -> int:
     """Length of an upload.
 
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
-    306597
+    408692
     """
-    return PART_BYTES + BLIND_BYTES + WIRE_BYTES * (proof_elements(grid) + grid.cells)
+    return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (proof_elements(grid) + grid.cells)
 
 
 def make_upload(
@@ -156,13 +156,8 @@ def make_upload(
     helper : the helper's public key of this session, which was checked.
     votes : integers (queries, classes), as many in each row as the party has teachers.
     entropy : so many random bytes; the operating system's but in tests.
-
-    Raises
-    ------
-    NotVotes : they are none.
     """
     grid, ctx = terms.grid, terms.ctx
-    _check(votes, terms)
     picks, seed, blind = grid.picks(votes), entropy(SEED_BYTES), entropy(BLIND_BYTES)
     (other,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
     share = -other
@@ -177,10 +172,3 @@ def make_upload(
     bound = ctx, place, to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
     part = HelperPart.make(bound, seed, SealingKey(entropy(KEY_BYTES)), helper, signer)
     return Upload(part, blind, proof, share).write()
-
-
-def _check(votes: np.ndarray, terms: VerifiedTerms) -> None:
-    if votes.shape != terms.shape or votes.dtype.kind not in "iu":
-        raise NotVotes(f"must be integers {terms.shape}")
-    if (votes < 0).any() or (votes > terms.teachers).any() or (votes.sum(axis=1) != terms.teachers).any():
-        raise NotVotes(f"must be {terms.teachers} for each query")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import default_scenario, exact, held_out, naturals, papers, results
+from benchmarks import default_scenario, exact, held_out, hidden_sums, naturals, papers, results
 from tests.simulations.study.made_up import MadeUp
 
 
@@ -73,6 +73,12 @@ def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str,
     exact.main(["--promises"])
     cells = recorded["label-cost"]["values"]
     assert float(cells["mnist-250 / as labels"]) < float(cells["mnist-250 / as a whole histogram"])
+
+
+def test_what_hidden_sums_cost(recorded: dict[str, dict[str, Any]]) -> None:
+    hidden_sums.main(["--sums", "10x4x2", "--flower", "10x4x2", "--liars"])
+    assert {f"hidden-sums-{title}" for title in ("party", "coordinator", "bytes")} == set(recorded)
+    assert "–" not in {cell for result in recorded.values() for cell in result["values"].values()}
 
 
 def test_a_study_of_natural_partitions(tmp_path: Path, recorded: dict[str, dict[str, Any]]) -> None:

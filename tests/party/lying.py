@@ -1,8 +1,8 @@
 """A coordinator that promises and asks at random, against one party: what leaves must cost no more than is charged.
 
 The party is the real code on its own disk; only its teachers are constant, so that no training is needed. Of a secure
-session what would leave under masks is taken from `SecureVotes.sources`, as stage 2 takes it, and the session counts as
-unmasked by a toss of a coin: the party's own store is told, as stage 4 does.
+session what would leave under masks is taken from `PartyVoter`, as stage 2 takes it: others can unmask it without the
+party.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import log_ndtr
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
 from consilium.node.limits import epsilon
-from consilium.party.sum_store import Sessions, ids_of
+from consilium.party.hidden_votes import PartyVoter
 from consilium.party.voting import TeacherSet
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
@@ -31,11 +31,10 @@ from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.sums.errors import AlreadyAnswered, SecAggError
+from consilium.sums.errors import SecAggError
 from consilium.sums.roster import Roster
 from consilium.sums.secure.messages import AdvertiseRequest
-from consilium.sums.secure.party import checked_votes, noise_share
-from consilium.sums.secure.terms import MaskedTerms
+from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.voter import QuerySet
 from tests.federation import CLASSES, FEATURES, make_rows, node_at
 
@@ -302,40 +301,23 @@ class Game:
             if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
         ]
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9])
+        keys = KeyTerms.create(self.roster, self.terms.federation, position=self.position(), rounds=(1, 2))
+        self.node.hidden(AdvertiseRequest(terms=keys.canonical(), signature=keys.sign(self.signer)))
         terms = MaskedTerms.of_queries(
             self.roster,
             self.terms.federation,
             queries,
             self.pick([2] * 19 + [3]),
             self.pick([self.teachers] * 9 + [1, 2, 3]),
+            sid=keys.sid,
             position=self.position(),
             sigma=sigma,
             noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
             round=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
-        request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.signer))
-        self.node.secure.advertise(request)
-        votes, _ = self.node.secure.sources(terms, QuerySet(queries, terms.query_set, *self.proof(queries)))
-
-        def watched(scale: float, shape: tuple[int, int]) -> np.ndarray:
-            """Only what is asked of the sampler counts here."""
-            self.scale = scale
-            return np.zeros(shape, dtype=np.int64)
-
-        checked_votes(votes(queries), terms)
-        self.scale = 0.0
-        noise_share(watched, terms)
-        if self.generator.random() < 0.7 and self.unmask(queries, terms):
-            self.note(queries, terms.round, self.scale)
-
-    def unmask(self, queries: np.ndarray, terms: MaskedTerms) -> bool:
-        """Use the queries up, as giving the shares of stage 4 does."""
-        try:
-            with self.node.store.transaction():
-                Sessions(self.node.store).use_up(terms, {"queries": ids_of(queries)})
-        except AlreadyAnswered:
-            return False
-        return True
+        votes = PartyVoter(self.node).votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
+        assert votes.shape == terms.shape
+        self.note(queries, terms.round, terms.sigma_share)
 
     def note(self, queries: np.ndarray, round: int, scale: float) -> None:
         """Votes on these queries have left, with this party's share of the noise of so large a scale."""
@@ -349,7 +331,8 @@ class Game:
         policy = self.node.settings.policy
         if not self.drawn:
             return
-        given = sum(1 for _, round in self.outcome.let_out if round == 1)
+        again = self.terms.collection == "secure"
+        given = sum(times if again else 1 for (_, round), times in self.outcome.let_out.items() if round == 1)
         release = event_from_json(json.loads(self.terms.promise)[0])
         charged = epsilon((self.terms.promise,), policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring)

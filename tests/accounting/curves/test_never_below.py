@@ -136,6 +136,7 @@ def test_theorem_6():
 def test_only_q_zero_is_free():
     for orders in ([1.01], [2.0, 64.0]):
         for log_q in (-1e6, -4000.0, -745.2):
+            assert math.exp(log_q) == 0  # the control: q itself cannot be told from what is free
             assert np.all(rdp_data_dependent([log_q], 40.0, orders) > 0)
             assert np.all(rdp_lnmax([log_q], 0.05, orders, noise="discrete") > 0)
         assert np.all(rdp_gaussian(1e99, orders) > 0)

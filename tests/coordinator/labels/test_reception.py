@@ -127,6 +127,17 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collect
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
 
 
+def test_control_without_a_bound_on_each_student_one_takes_all_room(service, tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    other = site.enrol("institute")
+    limits = replace(PATIENT, calls_of_student=MANY, threads=MANY // 2)
+    with serving(service, "127.0.0.1:0", 100, site.door(), limits) as address:
+        peers = Peers(address, site.student)
+        peers.describe(MANY)
+        until(lambda: not describes(address, other))
+        peers.close()
+
+
 def test_without_certificates_there_is_a_bound_on_all_of_them(service, collector: Slow) -> None:
     collector.go.set()
     with serving(service, "127.0.0.1:0", 100, limits=replace(PATIENT, asks=3, threads=8)) as address:

@@ -128,12 +128,15 @@ def test_retrained_on_its_own_rows_a_party_votes_as_before() -> None:
 
 
 def test_liars_turn_more_the_more_they_are() -> None:
-    honest, *liars = poisoned_students(attacked(), 0)
+    honest, *liars, unseen = poisoned_students(attacked(), 0)
     assert (honest.liars, honest.moved) == (0, 0.0)
     assert [one.liars for one in liars] == [1, 2]
     assert 0 < liars[0].moved <= liars[1].moved
     assert honest.value is not None
     assert honest.metric == "auc"
+    # why votes are proved in `verified`: one party whose vector is no vote
+    assert unseen.liars == 1
+    assert unseen.moved > liars[-1].moved
 
 
 def test_a_run_is_attacked_in_its_folder(tmp_path: Path) -> None:

@@ -132,8 +132,19 @@ def test_a_transcript(tmp_path: Path, monkeypatch) -> None:
     assert [result.sums.tolist() for result in sums] == SUMS
 
 
-TRANSCRIPT = {}
-SUMS = []
+TRANSCRIPT = {
+    "AdvertiseRequest": "a51e4b533130e09b",
+    "ShareRequest": "c70637cd62fa8c6c",
+    "MaskedRequest": "d2fe148c9fa55235",
+    "ConsistencyRequest": "d3b3a582a0e8b3ba",
+    "UnmaskRequest": "0b7f41ee98c057dd",
+    "AdvertiseReply": "b5b1ed3e9d955510",
+    "ShareReply": "e17157f372c75f00",
+    "MaskedReply": "73535eb35aa76bda",
+    "ConsistencyReply": "c2eaee35ff03bf16",
+    "UnmaskReply": "225eab57eb5291cf",
+}
+SUMS = [[[5, 2, 5], [3, 5, 4], [4, 5, 3], [4, 4, 4]], [[4, 2, 4], [3, 4, 3]]]
 
 
 def test_a_message_is_read_as_it_was_written_and_nothing_else_is(tmp_path: Path, monkeypatch) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.noise import NoiseSource
+from consilium.protocol.noise import NoiseSource, SystemNoise
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum
 from consilium.sums.verified.field import (
     DEGREE,
     DTYPE,
@@ -24,8 +25,6 @@ from consilium.sums.verified.field import (
     square_sums,
     to_wire,
 )
-from consilium.sums.verified.helper import Helper
-from consilium.sums.verified.leader import Leader, VerifiedSum
 from consilium.sums.verified.proof import (
     Challenge,
     VoteGrid,
@@ -52,7 +51,7 @@ def make_queries(count: int, seed: int = 0) -> np.ndarray:
     return rows
 
 
-class NoNoise:
+class NoNoise(SystemNoise):
     """Of aggregators whose sum is held against the plain one."""
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax
-from consilium.aggregator.node import AggregatorNode
+from consilium.aggregator.store import GivenSums
 from consilium.coordinator.collection import kept_sums
 from consilium.coordinator.collection.base import Queries
 from consilium.coordinator.collection.kept_sums import SUMS, KeptSums
@@ -35,6 +34,7 @@ from consilium.sums.errors import (
     AggregatorsDisagree,
     AggregatorWentBack,
     BadLink,
+    BadSignature,
     Replay,
     SecAggError,
     StageOrder,
@@ -42,12 +42,9 @@ from consilium.sums.errors import (
     VoteFault,
 )
 from consilium.sums.terms import LIFETIME
-from consilium.sums.verified import helper as helper_module
-from consilium.sums.verified import leader as leader_module
-from consilium.sums.verified import party
+from consilium.sums.verified import aggregators, party
+from consilium.sums.verified.aggregators import Helper, Leader, add_up
 from consilium.sums.verified.field import PRIME
-from consilium.sums.verified.helper import Helper
-from consilium.sums.verified.leader import Leader, add_up
 from consilium.sums.verified.messages import Half, UploadRequest
 from consilium.sums.verified.terms import VerifiedTerms
 from tests import federation
@@ -133,10 +130,10 @@ def test_whom_is_asked_is_written_down_before_anybody_is(small: VerifiedSmall, m
         told.append((query_ids(queries), sorted(parties), len(small.asked(UPLOAD))))
 
     monkeypatch.setattr(Standing, "voting", voting)
-    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(4)), drop)
+    small.transport.faults.update(dict.fromkeys(((node, UPLOAD) for node in range(4)), drop))
     with pytest.raises(ThresholdNotMet, match="1 parties are left, 2 are needed; missing: p00, p01, p02, p03"):
         small.ask(QUERIES)
-    small.transport.faults = {}
+    small.transport.faults.clear()
     small.ask(QUERIES)
     everybody = [f"p{node:02d}" for node in range(5)]
     assert told == [(query_ids(QUERIES), everybody, 0), (query_ids(QUERIES), everybody, 5)]
@@ -172,10 +169,10 @@ def test_a_liar_is_left_out_by_name_and_asked_again_but_not_without_end(small, m
 
 
 def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
-    for module in (leader_module, helper_module):
+    for module in (aggregators, aggregators):
         monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
     plain = lambda one, other, votes, tail: (one.astype(int) + other + 100) % PRIME - 100  # noqa: E731
-    monkeypatch.setattr(leader_module, "add_up", plain)
+    monkeypatch.setattr(aggregators, "add_up", plain)
     as_liar(monkeypatch, 2, decisive)
     found = small.ask(QUERIES)
     assert len(found.parties) == 5
@@ -195,18 +192,24 @@ def test_a_second_aggregator_that_says_what_is_not_its_to_say_is_at_fault(tmp_pa
 def test_a_second_aggregator_can_have_an_honest_party_left_out_of_one_sum_and_not_afterwards(
     tmp_path: Path, monkeypatch
 ) -> None:
-    small, hold = made(tmp_path), helper_module.hold
-    with monkeypatch.context() as patched:
+    """It opens falsely: both sums are right, and the party is asked again."""
+    small, honest = made(tmp_path), Helper.check
 
-        def opens_falsely(grid, theirs, opened):
-            opened = opened.copy()
+    def opens_falsely(self: Helper, batch: bytes) -> bytes:
+        opener = self._open
+
+        def falsely(*arguments):
+            opened = opener(*arguments)
             opened[2, 0] ^= 1
-            return hold(grid, theirs, opened)
+            return opened
 
-        patched.setattr(helper_module, "hold", opens_falsely)
-        with pytest.raises(AggregatorsDisagree, match="p02"):
-            small.ask(QUERIES)
-    assert len(small.ask(QUERIES).parties) == 5
+        self._open = falsely  # type: ignore[assignment]
+        return honest(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Helper, "check", opens_falsely)
+        assert small.ask(QUERIES).parties == ("p00", "p01", "p03", "p04")
+    assert len(small.ask(LATER).parties) == 5
 
 
 @pytest.mark.parametrize("control", [False, True])
@@ -222,7 +225,7 @@ def test_a_second_aggregator_that_shifts_a_count_does_not_learn_what_it_was(
         return add_up(one, other, votes, tail)
 
     if control:
-        monkeypatch.setattr(leader_module, "add_up", raising)
+        monkeypatch.setattr(aggregators, "add_up", raising)
     without_noise(monkeypatch)
     honest, seen = Helper._close, set()
     for shift in (0, 2, 5):
@@ -260,7 +263,7 @@ def test_a_record_of_another_sum_than_was_given_is_none(small: VerifiedSmall, mo
 def test_a_sum_of_too_few_parties_is_refused_by_the_second_aggregator(tmp_path: Path, monkeypatch) -> None:
     """A lying coordinator that wants the sum of three of ten, and keeps to no least number itself."""
     small = made(tmp_path, parties=10)
-    small.transport.faults = dict.fromkeys(((node, UPLOAD) for node in range(3, 10)), drop)
+    small.transport.faults.update(dict.fromkeys(((node, UPLOAD) for node in range(3, 10)), drop))
     with pytest.raises(ThresholdNotMet, match="3 parties are left, 7 are needed"):
         small.ask(QUERIES)
     loose = small.keys.roster.model_copy(update={"least": 3})
@@ -329,38 +332,22 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monke
     assert small.given() == len(QUERIES) + len(LATER)
 
 
-@pytest.mark.parametrize("kind", [CHECK, GIVE])
+@pytest.mark.parametrize(("kind", "written"), [(CHECK, "checked"), (GIVE, "give")])
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_second_aggregator_that_is_killed_says_the_same_afterwards(small, monkeypatch, kind, saved) -> None:
+def test_a_second_aggregator_that_is_killed_says_the_same_afterwards(small, monkeypatch, kind, written, saved) -> None:
     """Before its answer is on disk, and after: what it says once more is what it would have said."""
-    method = kind.removeprefix("query.va_")
-    honest = getattr(AggregatorNode, method)
 
-    def killed(self, request):
-        if not saved:
-            monkeypatch.setattr(type(self.store), "transaction", undone)
-        try:
-            honest(self, request)
-        finally:
-            monkeypatch.setattr(type(self.store), "transaction", transaction)
+    def dies(*_):
         raise KeyboardInterrupt
 
-    transaction = type(second_node(small.root).store).transaction
-
-    def undone(self):
-        class Broken:
-            def __enter__(inner):
-                inner.kept = transaction(self)
-                return inner.kept.__enter__()
-
-            def __exit__(inner, *_):
-                return inner.kept.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-        return Broken()
-
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(AggregatorNode, method, killed)
+        if saved:
+            small.transport.faults[(SECOND, kind)] = dies
+        else:  # all is computed, and the transaction has not ended
+            honest = getattr(GivenSums, written)
+            patched.setattr(GivenSums, written, lambda *values: dies(honest(*values)))
         small.ask(QUERIES)
+    small.transport.faults.clear()
     assert small.given() == (len(QUERIES) if saved and kind == GIVE else 0)
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES)
     assert small.given() == len(QUERIES) and len(small.sums()) == 1
@@ -466,7 +453,7 @@ def uploaded(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch) -> list[Uplo
     requests: list[UploadRequest] = []
     honest = TwoKinds._reply
 
-    def reply(self: TwoKinds, node: int, request) -> RecordDict:
+    def reply(self: TwoKinds, node: int, request):
         requests.extend([request] if (node, request.kind) == (0, UPLOAD) else [])
         return honest(self, node, request)
 
@@ -480,7 +467,7 @@ def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_anothe
     first = node.hidden(request).upload.tobytes()
     assert node.hidden(request).upload.tobytes() == first
     other = SealingKey.generate().public
-    with pytest.raises(SecAggError):  # sealed for a key that nobody has signed
+    with pytest.raises(BadSignature):  # nobody has signed it
         node.hidden(request.model_copy(update={"helper_key": other}))
     monkeypatch.setattr(party, "check_key", lambda *_: None)
     with pytest.raises(Replay, match="asked in another way before"):

@@ -14,11 +14,9 @@ import pytest
 
 from consilium.protocol.identity import Identity
 from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, ThresholdNotMet, VoteFault
-from consilium.sums.verified import helper as helper_module
-from consilium.sums.verified import leader as leader_module
-from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME, WIRE_BYTES
-from consilium.sums.verified.helper import Helper
-from consilium.sums.verified.leader import Leader, add_up
+from consilium.sums.verified import aggregators
+from consilium.sums.verified.aggregators import Helper, Leader, add_up
+from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME
 from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
 from consilium.sums.verified.proof import DIGEST_BYTES, opening_elements
 from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
@@ -116,14 +114,23 @@ def must_be_out(federation: VerifiedFederation, lie: bytes, fault: VoteFault) ->
     assert np.array_equal(result.sums, federation.total(range(LIAR)))
 
 
+@pytest.mark.parametrize(("n", "classes", "teachers"), [(3, 2, 1), (9, 4, 5)])
+@pytest.mark.parametrize("queries", [1, 2, 13])
+def test_the_sum_is_that_of_clear_votes(n, classes, teachers, queries) -> None:
+    federation = VerifiedFederation(n, queries=queries, classes=classes, teachers=teachers)
+    result = collect(federation.leader(), federation.helper(), federation.uploads())
+    assert np.array_equal(result.sums, federation.total(range(n)))
+    assert result.accepted == tuple(range(n))
+
+
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aggregators that take whatever can be read and opened."""
-    for module in (leader_module, helper_module):
+    for module in (aggregators, aggregators):
         monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
     monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster: None)
     monkeypatch.setattr(Upload, "is_bound", lambda self: True)
-    monkeypatch.setattr(leader_module, "add_up", lambda one, other, votes, tail: (one.astype(int) + other) % PRIME)
+    monkeypatch.setattr(aggregators, "add_up", lambda one, other, votes, tail: (one.astype(int) + other) % PRIME)
 
 
 @pytest.mark.parametrize(("kind", "prove"), third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS]))
@@ -175,7 +182,7 @@ def damaged(change: Callable[[bytes], bytes]) -> Callable[[VerifiedFederation], 
 
 
 def last_number(number: int) -> Callable[[bytes], bytes]:
-    return lambda content: content[:-WIRE_BYTES] + number.to_bytes(WIRE_BYTES, "little")
+    return lambda content: content[:-4] + number.to_bytes(4, "little")
 
 
 def tried(federation: VerifiedFederation) -> bytes:
@@ -229,10 +236,10 @@ LIES: dict[str, tuple[Callable[[VerifiedFederation], bytes], VoteFault]] = {
     "empty": (damaged(lambda content: b""), Fault.MALFORMED),
     "truncated by a byte": (damaged(lambda content: content[:-1]), Fault.MALFORMED),
     "part only": (damaged(lambda content: content[:PART_BYTES]), Fault.MALFORMED),
-    "an element more": (damaged(lambda content: content + bytes(WIRE_BYTES)), Fault.MALFORMED),
+    "an element more": (damaged(lambda content: content + bytes(4)), Fault.MALFORMED),
     "twice": (damaged(lambda content: content * 2), Fault.MALFORMED),
     "the prime itself": (damaged(last_number(PRIME)), Fault.MALFORMED),
-    "far above the prime": (damaged(last_number(256**WIRE_BYTES - 1)), Fault.MALFORMED),
+    "far above the prime": (damaged(last_number(2**32 - 1)), Fault.MALFORMED),
 }
 
 
@@ -451,4 +458,4 @@ def test_each_is_bound_to_its_total_before_it_sees_the_other_ones() -> None:
     result.leader.total[0, 0] += 1
     assert record.commitment != result.leader.commitment(ctx, leads=True).hex()
     with pytest.raises(BadLink):  # and the half is of these very parties
-        leader.finish(leader_module.Question(bytes(5), question.half, question.sealed), answer)
+        leader.finish(aggregators.Question(bytes(5), question.half, question.sealed), answer)

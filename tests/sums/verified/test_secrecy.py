@@ -14,7 +14,7 @@ from scipy import stats
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.errors import BadLink, BadSignature, NotVotes, OverflowRisk, RosterMismatch, UnsafeSession
+from consilium.sums.errors import BadLink, BadSignature, OverflowRisk, RosterMismatch, UnsafeSession
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.verified.field import (
     DEGREE,
@@ -31,7 +31,7 @@ from consilium.sums.verified.messages import BATCH, CHECKED
 from consilium.sums.verified.proof import Opener, VoteGrid, challenges, hold, proof_elements, reading_point, seed_key
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
-from consilium.sums.verified.uploads import Upload, make_upload
+from consilium.sums.verified.uploads import Upload
 from tests.sums.verified.network import FEDERATION, IDS, NoNoise, VerifiedFederation, check_all, collect, make_queries
 
 BINS = np.ceil(np.linspace(0, PRIME, 65))
@@ -275,18 +275,3 @@ def test_rosters_share_no_key_and_have_no_weak_one() -> None:
             second = AggregatorEntry(**{**helper, **change})
             with pytest.raises(ConfigError, match=match):
                 VerifiedRoster.build(identities, of_coordinator, sealing=good["sealing"], second=second)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda votes: votes[:-1], lambda votes: votes.astype(float), lambda votes: votes.astype(bool),
-        lambda votes: votes * 2, lambda votes: votes * 0, lambda votes: np.where(votes == 1, 3, -1),
-    ],
-)  # fmt: skip
-def test_a_party_sends_no_votes_that_are_none(change) -> None:
-    federation = VerifiedFederation(3)
-    with pytest.raises(NotVotes) as error:
-        key = federation.helper_fresh.public
-        make_upload(federation.terms, 0, federation.identities[0], key, change(federation.votes[0]))
-    assert "[" not in str(error.value)
