@@ -130,26 +130,27 @@ class Seat:
                 raise Replay(f"session {sid.hex()} is known here with other terms")
             session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
             step = session.step(stage, round_)
-            row = store.one("SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?", sid, step)
+            kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?"
+            asked, given = store.one(kept, sid, step) or (None, None)
             error: SecAggError | None = None
             if time.time() - session.started > LIFETIME:
                 error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
-            elif row and row[0] != digest:
+            elif asked not in (None, digest):
                 error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
-            elif row and row[1] is None:
+            elif asked is not None and given is None:
                 error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
             if error is not None:
                 erase(store, sid)
                 store.commit()  # for good, before the error that ends this transaction
                 raise error
-            if row:
-                return unpack_message(row[1], messages.REPLIES[stage])
+            if given is not None:
+                return unpack_message(given, messages.REPLIES[stage])
             if not session.is_due(step):
                 raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
             reply, memory = compute(session)
             packed = pack(memory) if memory else None
-            kept = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
-            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *kept)
+            values = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
+            store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
             store.execute("INSERT INTO secure_replies VALUES (?, ?, ?, ?)", sid, step, digest, pack_message(reply))
             return reply
 

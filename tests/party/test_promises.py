@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.node import limits as weight
 from consilium.party import promise
-from consilium.party import promise as weight
 from consilium.protocol.refusals import Rule
 from tests.marks import some
 from tests.party.lying import TREE, Game

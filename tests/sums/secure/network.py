@@ -17,13 +17,13 @@ from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.sums.packing import pack_message
-from consilium.sums.roster import Roster, SumRoster
+from consilium.sums.roster import Roster
 from consilium.sums.secure.coordinator import SecureSession, SecureSum, drive
 from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
 from consilium.sums.secure.party import ANSWERS, Session
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import SessionTerms, SumTerms
-from consilium.sums.voter import QuerySet
+from consilium.sums.voter import QuerySet, R
 
 FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64
@@ -66,7 +66,8 @@ class FakeVoter:
     identity: Identity
     own_roster: Roster
 
-    def roster(self, kind: type[SumRoster]) -> Roster:
+    def roster(self, kind: type[R]) -> R:
+        assert isinstance(self.own_roster, kind)
         return self.own_roster
 
     def check(self, terms: SessionTerms) -> None:

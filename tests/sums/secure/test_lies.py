@@ -394,7 +394,7 @@ def test_damaged_bytes_never_open_anything(tmp_path: Path, seed: int) -> None:
             return None
 
     session = federation.session()
-    network = Network(federation, **{("on_request", "on_reply")[direction]: damaged})
+    network = Network(federation, on_request=damaged) if direction else Network(federation, on_reply=damaged)
     try:
         result = drive(session, network.send)
         assert np.array_equal(result.sums, federation.total(result.survivors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,7 +202,8 @@ class TestTheCoordinatorStarts:
                 SecureSession(roster, signer, session.state)
         with pytest.raises(ConfigError, match="queries"):
             session.ask(session.state.sum, make_queries(seed=1))
-        for changes in ({"sigma": 40.0}, {"round": 2}, {"sid": "0" * 32}):  # another sum is under way; or none of these
+        others: tuple[dict[str, Any], ...] = ({"sigma": 40.0}, {"round": 2}, {"sid": "0" * 32})
+        for changes in others:  # another sum is under way; or none of these
             with pytest.raises(StageOrder):
                 one.ask(session, **changes)
 

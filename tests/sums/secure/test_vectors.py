@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list, list]
     """A session of two sums with a lost party in each; entropy is SHAKE-256 of a counter."""
     drawn = iter(range(10**6))
     monkeypatch.setattr(secrets, "token_bytes", lambda n: hashlib.shake_256(b"%d" % next(drawn)).digest(n))
-    monkeypatch.setattr(Identity, "generate", classmethod(lambda cls: cls.of_secret(secrets.token_bytes(32))))
+    monkeypatch.setattr(Identity, "generate", lambda: Identity.of_secret(secrets.token_bytes(32)))
     federation = Federation(tmp_path, 7, rounds=(1, 2), in_memory=True)
     network, session = Network(federation, lost={Stage.MASKED: ["party-005"]}), federation.session()
     sums = [drive(session, network.send)]
@@ -196,11 +197,12 @@ def test_malformed_terms(tmp_path: Path, old: str, new: str) -> None:
 
 def test_a_statement_depends_on_all_that_it_states() -> None:
     places, rows, y = np.array([1], dtype=np.uint16), np.ones((1, 2), dtype=np.uint8), np.ones((2, 2), dtype=np.uint16)
-    for statement, arguments in (
+    statements: list[Any] = [
         (messages.commitment, (b"c", 1, b"b", 1, "b")), (messages.set_digest, ("U2", b"c", places)),
         (messages.adverts_digest, (b"c", places, rows, rows)), (messages.masked_statement, (b"1" * 32, b"2" * 32, y)),
         (pairs.list_key, (b"k", b"c", 1, 1)),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for statement, arguments in statements:
         for at, argument in enumerate(arguments):
             other = {str: "K", bytes: b"x" * 32}.get(type(argument)) or argument + 1
             assert statement(*arguments[:at], other, *arguments[at + 1 :]) != statement(*arguments)
