@@ -187,10 +187,10 @@ class AggregatorNode:
     def _helper(self, session: OpenSession) -> tuple[VerifiedTerms, Helper]:
         """Of an open session, as the last message left it."""
         terms, settings = VerifiedTerms.parse(session.terms), self.settings
-        if session.key is None:
+        if not session.key:
             raise StageOrder(f"session {terms.sid} is over: its keys are deleted")
         helper = Helper(terms, settings.roster, settings.sealing, SealingKey(session.key))
-        if session.total is not None and session.codes is not None and session.met is not None:
+        if session.codes:
             helper.total += np.frombuffer(session.total, dtype=TOTAL_DTYPE).reshape(terms.shape)
             helper.codes[:] = session.codes
             helper.met[:] = np.frombuffer(session.met, dtype=np.uint8).reshape(helper.met.shape)

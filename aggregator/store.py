@@ -23,30 +23,30 @@ from consilium.sums.verified.terms import VerifiedTerms
 
 FORMAT = 1
 """In SQLite's `user_version`."""
+COLUMNS = ("terms", "ids", "key", "total", "codes", "met", "question", "answer", "record", "signature")
+"""Of an `OpenSession`."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
-    " opened REAL, terms BLOB, ids TEXT, key BLOB, total BLOB, codes BLOB, met BLOB,"
-    " question BLOB NOT NULL DEFAULT X'', answer BLOB NOT NULL DEFAULT X'', record BLOB NOT NULL DEFAULT X'',"
-    " signature BLOB NOT NULL DEFAULT X'')",
+    f" opened REAL, {', '.join(f'{name} BLOB' for name in COLUMNS)})",
     "CREATE TABLE IF NOT EXISTS given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round))"
     " WITHOUT ROWID",
 )
-ERASED = "UPDATE sessions SET key = NULL, total = NULL, codes = NULL, met = NULL"
+ERASED = "UPDATE sessions SET key = X'', total = X'', codes = X'', met = X''"
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """terms: canonical bytes. ids: of its queries, hex, in order. key: private, of this session; None where its half
-    was given, or it was given up. total, codes, met: see `sums.verified.helper`. question: digest of what got the
-    half; answer, record, signature: what it got."""
+    """terms: canonical bytes. ids: of its queries, hex, in order. key: private, of this session; empty where its half
+    was given, or it was given up. total, codes, met: of the `Helper`, once it has checked something. question: digest
+    of what got the half; answer, record, signature: what it got."""
 
     terms: bytes
     ids: list[str] = field(repr=False)
-    key: bytes | None = field(repr=False)
-    total: bytes | None = field(repr=False, default=None)
-    codes: bytes | None = field(repr=False, default=None)
-    met: bytes | None = field(repr=False, default=None)
+    key: bytes = field(repr=False)
+    total: bytes = field(repr=False, default=b"")
+    codes: bytes = field(repr=False, default=b"")
+    met: bytes = field(repr=False, default=b"")
     question: bytes = b""
     answer: bytes = field(repr=False, default=b"")
     record: bytes = field(repr=False, default=b"")
@@ -78,23 +78,22 @@ class GivenSums:
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        columns = "terms, ids, key, total, codes, met, question, answer, record, signature"
-        row = self._run(f"SELECT {columns} FROM sessions WHERE sid = ?", (sid,)).fetchone()
+        row = self._run(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", (sid,)).fetchone()
         return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
         same = terms.federation, terms.query_set, terms.round
         self._run(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", same)
-        names = "sid, federation, query_set, round, opened, terms, ids, key"
-        values = terms.sid, *same, moment, terms.canonical(), json.dumps(ids), key
-        self._run(f"INSERT INTO sessions ({names}) VALUES ({', '.join('?' * len(values))})", values)
-        return OpenSession(terms.canonical(), list(ids), key)
+        session = OpenSession(terms.canonical(), list(ids), key)
+        row = terms.sid, *same, moment, *{**vars(session), "ids": json.dumps(ids)}.values()
+        self._run(f"INSERT INTO sessions VALUES ({', '.join('?' * len(row))})", row)
+        return session
 
     def erase_before(self, moment: float) -> None:
         """Give up all sessions that were opened before. Of those that gave their half a sealed answer is left, without
         a key, for a coordinator that has not got it."""
-        self._run(f"{ERASED} WHERE key IS NOT NULL AND opened < ?", (moment,))
+        self._run(f"{ERASED} WHERE length(key) > 0 AND opened < ?", (moment,))
 
     def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
         """What has become of the session."""

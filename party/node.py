@@ -143,8 +143,12 @@ class PartyNode:
 
     def hidden(self, request: WireModel) -> WireModel:
         """The answer to a request of the federation's hidden sums, whichever protocol it is of. Raises as that does."""
-        voter = PartyVoter(self.settings, self.account, self.agreed, self.charged)
-        return ANSWERS[type(request)](voter, request)
+        return ANSWERS[type(request)](self.voter, request)
+
+    @property
+    def voter(self) -> PartyVoter:
+        """This party, as protocols of hidden sums know it."""
+        return PartyVoter(self.settings, self.account, self.agreed, self.charged)
 
     def agreed(self, federation: str) -> Agreed:
         """The terms of the enrolment, which the policy allows as it stands. Raises Refused."""

@@ -172,38 +172,3 @@ class AggregatorsDisagree(SecAggError):
         fault = f": {at_fault} is at fault" if at_fault else ""
         cure = f"Telephone whoever runs {at_fault}: it does not run this program" if at_fault else ""
         super().__init__(f"the aggregators disagree about {named(self.parties)}{fault}", cure)
-
-
-class AggregatorAway(SecAggError):
-    """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
-
-    CURE = "Start it, or telephone whoever runs it, and ask again; nothing was used up"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the second aggregator does not answer: {reason}")
-
-
-class AggregatorWentBack(AggregatorAway):
-    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
-    the same queries again, so nothing is asked of it."""
-
-    def __init__(self, signed: int, known: int) -> None:
-        SecAggError.__init__(
-            self,
-            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
-            f" {known}",
-            "Have the newest backup of its state/ restored; if that is lost, close this federation and make another"
-            " with a new second aggregator (consilium provision add --kind aggregator)",
-        )
-
-
-class AggregatorRefuses(SecAggError):
-    """The second aggregator does not serve in this federation, or does not give its half of this sum.
-
-    rule: of its refusal; None where what it said is no refusal.
-    """
-
-    def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
-        self.rule = rule
-        ask = "Its own log has the detail; nothing was given"
-        super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)

@@ -42,7 +42,7 @@ SUM_TABLES = (
 @dataclass(frozen=True)
 class KeptSession:
     """terms, signature: as the coordinator signed them. fresh: the leader's private key of the session. key: the
-    helper's public one, once it is checked. question: once the other half is asked for."""
+    helper's public one, for which the uploads are sealed. question: once the other half is asked for."""
 
     terms: bytes
     signature: bytes
@@ -77,21 +77,16 @@ class KeptSessions:
         return KeptSession(terms, signature, fresh, key, question)
 
     def begin(self, name: str, session: KeptSession) -> None:
-        """In place of one of this name, if there was any."""
-        self.forget(name)
+        """A new one of this name."""
         with self._open() as file:
             row = name, session.terms, session.signature, session.fresh
             file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", row)
 
-    def keep_key(self, name: str, key: bytes) -> None:
-        """The helper's, once it is checked."""
-        with self._open() as file:
-            file.execute("UPDATE sessions SET key = ? WHERE name = ?", (key, name))
-
-    def keep_uploads(self, name: str, uploads: Mapping[int, bytes]) -> None:
-        """What the parties at these places sent."""
+    def keep_uploads(self, name: str, key: bytes, uploads: Mapping[int, bytes]) -> None:
+        """What the parties at these places sent, sealed for this key of the helper's."""
         rows = ((name, place, content) for place, content in uploads.items())
         with self._open() as file:
+            file.execute("UPDATE sessions SET key = ? WHERE name = ?", (key, name))
             file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
 
     def places(self, name: str) -> list[int]:

@@ -19,7 +19,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.sums.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack, SecAggError, ThresholdNotMet
+from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.aggregators import Leader, VerifiedSum
 from consilium.sums.verified.field import MOST_REACH
@@ -45,6 +45,41 @@ Reply = TypeVar("Reply", bound=WireModel)
 Answer = TypeVar("Answer", CheckReply, GiveReply)
 ATTEMPTS = 2
 """How often a message is sent to a node that is silent; it is looked for anew in between."""
+
+
+class AggregatorAway(SecAggError):
+    """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
+
+    CURE = "Start it, or telephone whoever runs it, and ask again; nothing was used up"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the second aggregator does not answer: {reason}")
+
+
+class AggregatorWentBack(AggregatorAway):
+    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
+    the same queries again, so nothing is asked of it."""
+
+    def __init__(self, signed: int, known: int) -> None:
+        SecAggError.__init__(
+            self,
+            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
+            f" {known}",
+            "Have the newest backup of its state/ restored; if that is lost, close this federation and make another"
+            " with a new second aggregator (consilium provision add --kind aggregator)",
+        )
+
+
+class AggregatorRefuses(SecAggError):
+    """The second aggregator does not serve in this federation, or does not give its half of this sum.
+
+    rule: of its refusal; None where what it said is no refusal.
+    """
+
+    def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
+        self.rule = rule
+        ask = "Its own log has the detail; nothing was given"
+        super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)
 
 
 class SecondAggregator:
@@ -205,9 +240,9 @@ class VerifiedCollector(SumCollector):
         name = self._begin(queries).name
         signed = self._sums.signed()  # a damaged file is said before the session could be forgotten
         self._finished.append(lambda: self._sessions.forget(name))
-        resumed, self._refused = self._sessions.session(name) is not None, set[int]()
-        for left in reversed(range(MOST_SESSIONS)):
-            session = self._sessions.session(name)
+        resumed, self._refused, tried = self._sessions.session(name) is not None, set[int](), 0
+        while True:
+            session, tried = self._sessions.session(name), tried + 1
             if session is None:
                 session = self._new_session(name, queries, sigma)
             elif resumed:
@@ -225,11 +260,10 @@ class VerifiedCollector(SumCollector):
                 no_half = refusal is not None and refusal.rule in NO_HALF
                 lost = resumed and (no_half or isinstance(error, ConfigError))
                 self._sessions.forget(name)
-                if left == 0 or not (lost or len(self._refused) > refused):
+                if tried == MOST_SESSIONS or not (lost or len(self._refused) > refused):
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
                 resumed = False
-        raise AssertionError
 
     def _new_session(self, name: str, queries: Queries, sigma: float) -> KeptSession:
         fresh, drawn = SealingKey.generate(), self._giver_noise(sigma).sigma
@@ -249,7 +283,7 @@ class VerifiedCollector(SumCollector):
         opened = self._second.ask(OpenRequest(**begin), OpenReply)
         if opened.signed < signed:
             raise AggregatorWentBack(signed, opened.signed)
-        key = self._helper_key(name, session, terms, opened)
+        key = self._helper_key(session, terms, opened)
         fresh, question = SealingKey(session.fresh), session.question
         leader = Leader(terms, self._keys.roster, self._keys.sealing, fresh, key)
         if question is None:
@@ -264,15 +298,14 @@ class VerifiedCollector(SumCollector):
         self._sums.keep(reply.record, reply.signature, terms, queries.ids, result)
         return result
 
-    def _helper_key(self, name: str, session: KeptSession, terms: VerifiedTerms, opened: OpenReply) -> bytes:
+    def _helper_key(self, session: KeptSession, terms: VerifiedTerms, opened: OpenReply) -> bytes:
         """The second aggregator's of this session. Uploads are sealed for the one that came first."""
-        if session.key is None:
-            check_key(bytes.fromhex(self._keys.roster.helper.ed25519_pk), terms.ctx, opened.key, opened.signature)
-            self._sessions.keep_key(name, opened.key)
-            return opened.key
-        if session.question is None and opened.key != session.key:
-            raise ConfigError("the second aggregator has another key of this session", "The session is begun anew")
-        return session.key
+        key = session.key or opened.key
+        if session.question is None:
+            if not opened.key or opened.key != key:
+                raise ConfigError("the second aggregator has not this key of the session", "It is begun anew")
+            check_key(bytes.fromhex(self._keys.roster.helper.ed25519_pk), terms.ctx, key, opened.signature)
+        return key
 
     def _ask_parties(self, name: str, terms: VerifiedTerms, request: UploadRequest, progress: Progress) -> None:
         """Ask for the uploads that are not here yet, and keep them. Raises ThresholdNotMet where too few answer."""
@@ -296,10 +329,10 @@ class VerifiedCollector(SumCollector):
                 else:
                     uploads[roster.place(party)] = reply.upload.tobytes()
                     if len(uploads) * most > BATCH_BYTES:
-                        self._sessions.keep_uploads(name, uploads)
+                        self._sessions.keep_uploads(name, request.helper_key, uploads)
                         uploads.clear()
         finally:
-            self._sessions.keep_uploads(name, uploads)
+            self._sessions.keep_uploads(name, request.helper_key, uploads)
         tell_left_out(self._log, "secure sum: votes", failures)
         present = {*self._sessions.places(name)}
         if len(present) < roster.least:

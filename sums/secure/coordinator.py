@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -237,7 +238,9 @@ class SecureSession:
             else:
                 reasons[name] = fault
         if stage is Stage.ADVERTISE:
-            for index in sorted(_twice(held)):
+            keys = {index: reply.advert[0, :KEY_BYTES].tobytes() for index, reply in held.items()}
+            times = Counter(keys.values())  # who copied from whom cannot be told
+            for index in [index for index, key in sorted(keys.items()) if times[key] > 1]:
                 del held[index]
                 reasons[self._roster.name(index)] = "session key is used twice"
         need = self._roster.t if stage in (Stage.CONSISTENCY, Stage.UNMASK) else self._roster.least
@@ -384,14 +387,6 @@ class SecureSession:
                 other = self._roster.name(holder)
                 raise BadShare(name, f"its list and {other} give other seeds of their mask: one lies", [name, other])
         return seeds
-
-
-def _twice(adverts: Mapping[int, messages.AdvertiseReply]) -> set[int]:
-    """Parties with a session key that another advert holds too: who copied from whom cannot be told."""
-    holders: dict[bytes, list[int]] = {}
-    for index, reply in adverts.items():
-        holders.setdefault(reply.advert[0, :KEY_BYTES].tobytes(), []).append(index)
-    return {index for indices in holders.values() if len(indices) > 1 for index in indices}
 
 
 Send = Callable[[Stage, Mapping[str, SecAggMessage]], Mapping[str, WireModel | str]]

@@ -86,17 +86,9 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tupl
     than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for that is
     added afterwards. r is nine standard deviations of the noise in the sum, less where the ring is too small for it.
 
-    Parameters
-    ----------
-    sums : int64 (queries, classes), as they came out of the ring.
-    votes : of all parties in the sum on one query.
-    deviation : of the noise in a cell, of all who are summed.
-
-    Returns
-    -------
-    int64 (queries, classes), and bool (queries,): rows of which a cell was out of range, or whose total is further from
-    `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18; both are functions of the sums
-    alone.
+    sums: int64 (queries, classes), as they came out of the ring. votes: of all parties in it on one query. deviation:
+    of all noise in a cell. Returns int64 (queries, classes), and bool (queries,): rows of which a cell was out of
+    range, or whose total is further from `votes` than nine deviations of its noise: honest ones once in 10^18.
     """
     half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)

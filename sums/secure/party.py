@@ -21,17 +21,7 @@ import numpy as np
 from consilium.protocol.messages import VOTE_DTYPE, WireModel
 from consilium.protocol.queries import query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.errors import (
-    BadKey,
-    BadShare,
-    BadSignature,
-    InconsistentView,
-    Replay,
-    RosterMismatch,
-    SecAggError,
-    StageOrder,
-    ThresholdNotMet,
-)
+from consilium.sums import errors
 from consilium.sums.packing import message_digest, pack, pack_message, unpack, unpack_message
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages, pairs
@@ -41,7 +31,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import PartyStore, QuerySet, Voter
+from consilium.sums.voter import Database, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -69,7 +59,7 @@ class Session:
     memory: Memory = field(repr=False)
 
     @classmethod
-    def find(cls, store: PartyStore, sid: bytes) -> Session | None:
+    def find(cls, store: Database, sid: bytes) -> Session | None:
         """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
@@ -82,7 +72,7 @@ class Session:
         if round_ is None:
             return STAGES.index(stage)
         if round_ not in self.terms.rounds:
-            raise StageOrder(f"session {self.terms.sid} has no sum of round {round_}")
+            raise errors.StageOrder(f"session {self.terms.sid} has no sum of round {round_}")
         return STAGES.index(stage) + (SECOND_SUM - FIRST_SUM) * self.terms.rounds.index(round_)
 
     def is_due(self, step: int) -> bool:
@@ -91,7 +81,7 @@ class Session:
         return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def erase(store: PartyStore, sid: bytes) -> None:
+def erase(store: Database, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
@@ -105,7 +95,7 @@ class Seat:
         self.voter, self.store, self.roster, self.identity = voter, voter.store, voter.roster(Roster), voter.identity
         self.me = self.roster.place(voter.name)
         if self.roster.key(self.me) != self.identity.public:
-            raise RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
+            raise errors.RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
 
     def serve(
         self,
@@ -125,20 +115,20 @@ class Seat:
         with store.transaction():
             session = Session.find(store, sid)
             if session is None and begun is None:
-                raise StageOrder(f"session {sid.hex()} was never begun here")
+                raise errors.StageOrder(f"session {sid.hex()} was never begun here")
             if session is not None and begun not in (None, session.terms):
-                raise Replay(f"session {sid.hex()} is known here with other terms")
+                raise errors.Replay(f"session {sid.hex()} is known here with other terms")
             session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
             step = session.step(stage, round_)
             kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?"
             asked, given = store.one(kept, sid, step) or (None, None)
-            error: SecAggError | None = None
+            error: errors.SecAggError | None = None
             if time.time() - session.started > LIFETIME:
-                error = StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
+                error = errors.StageOrder(f"session {sid.hex()} is over: its lifetime has passed")
             elif asked not in (None, digest):
-                error = InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+                error = errors.InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
             elif asked is not None and given is None:
-                error = StageOrder(f"session {sid.hex()} is over, its replies are erased")
+                error = errors.StageOrder(f"session {sid.hex()} is over, its replies are erased")
             if error is not None:
                 erase(store, sid)
                 store.commit()  # for good, before the error that ends this transaction
@@ -146,7 +136,7 @@ class Seat:
             if given is not None:
                 return unpack_message(given, messages.REPLIES[stage])
             if not session.is_due(step):
-                raise StageOrder(f"stage {stage} is not due in session {sid.hex()}")
+                raise errors.StageOrder(f"stage {stage} is not due in session {sid.hex()}")
             reply, memory = compute(session)
             packed = pack(memory) if memory else None
             values = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
@@ -159,11 +149,11 @@ class Seat:
         them honest."""
         least = max(self.roster.least, self.roster.c + 2)
         if not np.isin(inner, outer).all():
-            raise InconsistentView(f"{small} names parties that are not in {large}")
+            raise errors.InconsistentView(f"{small} names parties that are not in {large}")
         if self.me not in inner:
-            raise InconsistentView(f"{small} lacks the party that is asked")
+            raise errors.InconsistentView(f"{small} lacks the party that is asked")
         if len(inner) < least:
-            raise InconsistentView(f"{small} has {len(inner)} parties, {least} are needed")
+            raise errors.InconsistentView(f"{small} has {len(inner)} parties, {least} are needed")
 
     def check_signed(
         self, stage: Stage, ctx: bytes, signers: np.ndarray, statements: bytes, signatures: np.ndarray
@@ -172,12 +162,12 @@ class Seat:
         the pinned key. statements: of each, one behind the other."""
         if len(signers) < self.roster.t:
             missing = (self.roster.name(place) for place in range(self.roster.n) if place not in signers)
-            raise ThresholdNotMet(stage, len(signers), self.roster.t, missing)
+            raise errors.ThresholdNotMet(stage, len(signers), self.roster.t, missing)
         places = tuple(signers.tolist())
         pinned = b"".join(map(self.roster.key, places))
         unsigned = messages.first_unsigned(stage, ctx, pinned, places, statements, signatures.tobytes())
         if unsigned is not None:
-            raise BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
+            raise errors.BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
 
 
 def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.AdvertiseReply:
@@ -220,9 +210,9 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
         ctx, rounds, me, name = session.terms.ctx, session.terms.rounds, party.me, party.roster.name
         places, adverts = request.advertised.tolist(), [advert.tobytes() for advert in request.adverts]
         if places and places[-1] >= party.roster.n:
-            raise InconsistentView("U1 names a place that the roster does not have")
+            raise errors.InconsistentView("U1 names a place that the roster does not have")
         if me not in places or adverts[places.index(me)] != session.memory["advert"]:
-            raise InconsistentView("this party's own advert is missing from U1, or altered")
+            raise errors.InconsistentView("this party's own advert is missing from U1, or altered")
         party.check_signed(Stage.ADVERTISE, ctx, request.advertised, b"".join(adverts), request.signatures)
         u1 = messages.adverts_digest(ctx, request.advertised, request.adverts, request.signatures)
         seeds, row, seen = session.memory["seeds"], places.index(me), set[bytes]()
@@ -234,14 +224,14 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
         for peer, advert, shares, nonce in zip(places, adverts, dealt, pairs.nonces(len(places)), strict=True):
             public = advert[:KEY_BYTES]
             if public in seen:
-                raise BadKey(name(peer), "is used twice")
+                raise errors.BadKey(name(peer), "is used twice")
             seen.add(public)
             if peer == me:
                 continue
             try:
                 pair = agreement.keys(peer, public)
             except ValueError:
-                raise BadKey(name(peer), "is of low order") from None
+                raise errors.BadKey(name(peer), "is of low order") from None
             sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), pairs.between(me, peer)))
             keys += pair
         of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
@@ -272,13 +262,13 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
     def compute(session: Session) -> tuple[messages.MaskedReply, Memory]:
         memory, first, sharers = session.memory, session.terms.rounds[0] == terms.round, request.sharers
         if (terms.sid, terms.federation) != (session.terms.sid, session.terms.federation):
-            raise InconsistentView("the terms of the sum are of another session")
+            raise errors.InconsistentView("the terms of the sum are of another session")
         if query_set_hash(request.queries) != terms.query_set or len(request.queries) != terms.queries:
-            raise InconsistentView("the queries are not those of the sum's terms")
+            raise errors.InconsistentView("the queries are not those of the sum's terms")
         name, outer = ("U1", memory["advertised"]) if first else ("the U2 of the first sum", memory["sharers"])
         party.check_subset("U2", sharers, name, outer)
         if len(request.ciphertexts) != (len(sharers) - 1 if first else 0):
-            raise InconsistentView("there is not one sealed row for each peer, in the session's first sum")
+            raise errors.InconsistentView("there is not one sealed row for each peer, in the session's first sum")
         rows = np.searchsorted(outer, sharers)
         if first:
             keys = memory["keys"][rows]
@@ -286,8 +276,7 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
         else:
             seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        values = _votes(voter.votes(terms, query_set, again=True), terms) + _noise_share(voter, terms)
-        y = encode(values, terms.ring(party.roster))
+        y = encode(_values(voter, terms, query_set), terms.ring(party.roster))
         masks = Masks(y, terms.ctx)
         masks.add(own_seed(b[0].tobytes(), terms.ctx, party.me))
         for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
@@ -339,9 +328,9 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
         memory, survivors, signers = session.memory, session.memory["survivors"], request.signers
         gone = np.setdiff1d(memory["sharers"], survivors, assume_unique=True)
         if not (np.array_equal(request.survivors, survivors) and np.array_equal(request.dropped, gone)):
-            raise InconsistentView("shares are asked for other sets than this party signed")
+            raise errors.InconsistentView("shares are asked for other sets than this party signed")
         if not np.isin(signers, survivors).all():
-            raise InconsistentView("a signer is not among the survivors")
+            raise errors.InconsistentView("a signer is not among the survivors")
         views = memory["view"] * len(signers)
         party.check_signed(Stage.CONSISTENCY, memory["ctx"], signers, views, request.signatures)
         later = {name: memory[name] for name in ("u1", "sharers", "later_seeds", "later_shares", "later_b")}
@@ -371,31 +360,27 @@ def _opened(party: Seat, memory: Memory, request: messages.MaskedRequest, keys: 
             continue
         content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), pairs.between(peer, party.me))
         if content is None:
-            raise BadShare(party.roster.name(peer), "what it sealed does not open")
+            raise errors.BadShare(party.roster.name(peer), "what it sealed does not open")
         dealt.append(content)
     shares = _rows(dealt).reshape(len(dealt), -1, KINDS, SHARE_BYTES)
     if not are_shares(shares):
         bad = next(row for row, of_peer in enumerate(shares) if not are_shares(of_peer))
-        raise BadShare(party.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
+        raise errors.BadShare(party.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
     return shares
 
 
-def _votes(votes: np.ndarray, terms: MaskedTerms) -> np.ndarray:
-    """The votes as int64 (queries, classes). Raises Refused where they are not uint16 of the session's shape with
-    `teachers` in each row; the fault is the party's own."""
+def _values(voter: Voter, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray:
+    """Votes, which are charged first, and this party's share of the noise: int64 (queries, classes). Raises as `Voter`,
+    and Refused where its votes are not uint16 with `teachers` in each row, or its noise not int64, of this shape."""
+    votes = voter.votes(terms, query_set, again=True)
     if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
         raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
-    return votes.astype(np.int64)
-
-
-def _noise_share(voter: Voter, terms: MaskedTerms) -> np.ndarray:
-    """This party's share of the noise, int64 (queries, classes). Raises Refused where the sampler gives another."""
-    share = voter.noise(terms).gaussian(terms.sigma_share, terms.shape)
-    if share.dtype != np.int64 or share.shape != terms.shape:
-        raise Refused(Rule.INTERNAL, detail=f"noise is {share.dtype} {share.shape}, not int64 {terms.shape}")
-    return share
+    noise = voter.noise(terms).gaussian(terms.sigma_share, terms.shape)
+    if noise.dtype != np.int64 or noise.shape != terms.shape:
+        raise Refused(Rule.INTERNAL, detail=f"noise is {noise.dtype} {noise.shape}, not int64 {terms.shape}")
+    return votes.astype(np.int64) + noise
 
 
 def _rows(contents: list[bytes]) -> np.ndarray:

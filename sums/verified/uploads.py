@@ -135,7 +135,7 @@ def upload_bytes(grid: VoteGrid) -> int:
     """Length of an upload.
 
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
-    408692
+    408704
     """
     return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (proof_elements(grid) + grid.cells)
 

@@ -1,8 +1,8 @@
 """A coordinator that promises and asks at random, against one party: what leaves must cost no more than is charged.
 
 The party is the real code on its own disk; only its teachers are constant, so that no training is needed. Of a secure
-session what would leave under masks is taken from `PartyVoter`, as stage 2 takes it: others can unmask it without the
-party.
+session what would leave under masks is taken from `PartyNode.voter`, as stage 2 takes it: others can unmask it without
+the party.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from scipy.special import log_ndtr
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.units import votes_moved
 from consilium.node.limits import epsilon
-from consilium.party.hidden_votes import PartyVoter
 from consilium.party.voting import TeacherSet
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
@@ -315,7 +314,7 @@ class Game:
             noise_shares=self.pick([self.roster.least - self.roster.c] * 9 + [1, 2, 3]),
             round=int(self.pick([1, 1, 2])),  # pyright: ignore[reportArgumentType]
         )
-        votes = PartyVoter(self.node).votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
+        votes = self.node.voter.votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
         assert votes.shape == terms.shape
         self.note(queries, terms.round, terms.sigma_share)
 

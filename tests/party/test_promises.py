@@ -102,8 +102,8 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
         def events(self):
             return self.all_events
 
-        def most(self, phase):
-            return sum(event.asked if phase == 1 else event.answered for event in self.all_events)
+        def most(self, round):
+            return sum(event.asked if round == 1 else event.answered for event in self.all_events)
 
     def lenient(text, votes, teachers):
         events = promise.events_of(text)

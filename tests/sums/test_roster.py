@@ -37,6 +37,7 @@ def test_defaults(n: int, colluders: int, t: int, least: int) -> None:
         ({"least": 11}, "least 11 must be from"),
         ({"c": 9}, "least 7 must be from c [+] 2 = 11"),
         ({"version": 2}, "version"),
+        ({"collection": "verified"}, "collection"),
         ({"c": "0"}, "c: must be a whole number"),
         ({"more": 1}, "an unknown key"),
         ({"parties": []}, "at least 2"),

@@ -26,7 +26,6 @@ from consilium.sums.terms import SessionTerms, SumTerms
 from consilium.sums.voter import QuerySet, R
 
 FEDERATION = "f" * 64
-OTHER_FEDERATION = "e" * 64
 
 
 class NoNoise:
@@ -77,6 +76,7 @@ class FakeVoter:
         assert again and query_set.queries.dtype == np.float32
         self.check(terms)
         self.federation.charged.append((self.name, terms.round))
+        self.store.give(terms.federation, self.name, terms.round, b"", terms.queries)
         return self.federation.votes[self.name][: terms.queries]
 
     def noise(self, terms: SumTerms) -> NoiseSource:
@@ -168,29 +168,24 @@ class Federation:
 class Network:
     """`send` of `drive`.
 
-    lost: parties by stage whose request is lost. mute: parties by stage whose reply is lost. late: replies that come
-    only when the stage is sent again. twice: every request is delivered twice, and the answers must be the same bytes.
-    on_request, on_reply: change or withhold (None) one message.
+    lost: parties by stage whose request is lost. mute: parties by stage whose reply is lost. twice: every request
+    is delivered twice, and the answers must be the same bytes. on_request, on_reply: change or withhold (None) one
+    message.
     """
 
     federation: Federation
     lost: Mapping[Stage, Collection[str]] = field(default_factory=dict)
     mute: Mapping[Stage, Collection[str]] = field(default_factory=dict)
-    late: Mapping[Stage, Collection[str]] = field(default_factory=dict)
     twice: bool = False
     on_request: Request = lambda stage, name, request: request
     on_reply: Reply = lambda stage, name, reply: reply
     errors: dict[tuple[Stage, str], Exception] = field(default_factory=dict)
     seen: list[tuple[Stage, str, WireModel]] = field(default_factory=list)
     requests: dict[tuple[Stage, str], SecAggMessage] = field(default_factory=dict)
-    _held: dict[tuple[Stage, str], WireModel] = field(default_factory=dict)
 
     def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
         replies: dict[str, WireModel | str] = {}
         for name in requests:
-            if (stage, name) in self._held:
-                replies[name] = self._held.pop((stage, name))
-                continue
             request = self.on_request(stage, name, requests[name])
             if request is None or name in self.lost.get(stage, ()):
                 continue
@@ -200,9 +195,7 @@ class Network:
                 continue
             self.seen.append((stage, name, reply))
             changed = self.on_reply(stage, name, reply)
-            if name in self.late.get(stage, ()) and changed is not None and not isinstance(changed, str):
-                self._held[stage, name] = changed
-            elif changed is not None:
+            if changed is not None:
                 replies[name] = changed
         return replies
 

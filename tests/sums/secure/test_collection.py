@@ -331,9 +331,12 @@ class TestWhoIsLeftOut:
     @pytest.mark.parametrize("lie", [1000, 0])
     def test_a_gross_lie_is_said_and_nobody_named(self, cluster, monkeypatch, lie: int) -> None:
         lies = iter([lie] + [0] * PARTIES)
-        monkeypatch.setattr(
-            "consilium.sums.secure.party._votes", lambda votes, terms: votes.astype(np.int64) + next(lies)
-        )
+
+        class Lying(SystemNoise):
+            def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+                return super().gaussian(sigma, shape) + next(lies)
+
+        monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", Lying)
         made = cluster(**MANY)
         ask(made.collector(), queries(30))
         assert len(made.told("false-votes")) == (lie > 0) and not made.told("excluded")
