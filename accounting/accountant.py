@@ -194,7 +194,8 @@ class Accountant:
             )
         # what holds for all data holds for these too, so the worst case may stand for either
         bound, words = self.least_worst_case_epsilon(delta)
-        at_hand = self.data_dependent_epsilon(delta) if kind is Kind.DATA_DEPENDENT else bound
+        at_votes = kind is Kind.DATA_DEPENDENT and any(secret is not None for secret in self._secrets)
+        at_hand = self.data_dependent_epsilon(delta) if at_votes else bound
         if at_hand.epsilon <= bound.epsilon and at_hand is not bound:
             bound, words = at_hand, _BY_CURVES
         first = self._events[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -147,6 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
     # one thread each: many small models in parallel are faster so, and results do not depend on the machine
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    gc.set_threshold(100_000)  # of what commands make, little is a cycle: collections would take a tenth of their time
     sys.exit(run(app, sys.argv[1:] if arguments is None else arguments))
 
 

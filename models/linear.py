@@ -1,7 +1,8 @@
 """Logistic regression as scikit-learn fits it, without the checks around it, which cost more than a small party's fit.
 
-Loss, penalty, solver (scipy's L-BFGS) and where it stops are those of scikit-learn 1.9: coefficients agree in about
-twelve digits. `tests/models/test_linear.py` holds them against the version that is installed.
+Loss and penalty are those of scikit-learn 1.9, and so is the solver (scipy's L-BFGS) with where it stops. Of two
+classes and few inputs Newton's steps reach the same minimum, to more digits, in a tenth of the time.
+`tests/models/test_linear.py` holds both against the version that is installed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 from scipy.special import expit
 
 from consilium.models.base import softmax
@@ -22,6 +23,8 @@ LEAST_GAIN = 64 * np.finfo(np.float64).eps
 """Or where a step gains less, relative to the loss."""
 LINE_SEARCH = 50
 """Most evaluations in one step."""
+FEW_INPUTS = 64
+"""Up to so many, a step of Newton's takes less time than it saves."""
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Coefficients float64 (several,) -> loss, and a gradient that is a new array."""
@@ -54,7 +57,9 @@ class LogisticTeacher:
         rows = np.column_stack((x, np.ones(len(y))))
         penalty = np.full(rows.shape[1], 1 / (self.C * len(y)))
         penalty[-1] = 0.0
-        if len(counts) == 2:
+        if len(counts) == 2 and len(penalty) <= FEW_INPUTS:
+            found = self._newton(rows * np.where(positions == 1, -1.0, 1.0)[:, None], weights, penalty)[None, :]
+        elif len(counts) == 2:
             found = self._least(_of_two(rows, positions, weights, penalty), rows.shape[1])[None, :]
         else:
             size = rows.shape[1] * len(counts)
@@ -78,8 +83,39 @@ class LogisticTeacher:
     def _scores(self, x: np.ndarray) -> np.ndarray:
         return x @ self.coef_.T + self.intercept_
 
+    def _newton(self, against: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+        """Where the loss of `_of_two` is least, from zeros: `against` as there. A step that gains nothing is halved."""
+        point, margins = np.zeros(len(penalty)), np.zeros(len(against))
+        value = np.log(2.0)
+        for _ in range(self.iterations):
+            wrong = expit(margins)
+            gradient = (weights * wrong) @ against + penalty * point
+            curvature = (against.T * (weights * wrong * (1 - wrong))) @ against
+            np.einsum("ii->i", curvature)[:] += penalty + LEAST_GAIN
+            scale = 1 / np.sqrt(curvature.diagonal())  # inputs may be of very different sizes
+            _, step, failed = dposv(scale[:, None] * curvature * scale, scale * gradient)
+            if failed:
+                break
+            step *= scale
+            for _ in range(LINE_SEARCH):
+                further = point - step
+                margins = against @ further
+                reached = weights @ np.logaddexp(0.0, margins) + 0.5 * (penalty * further) @ further
+                if reached <= value:
+                    break
+                step /= 2
+            else:
+                return point  # rounding is all that is left
+            gained, point, value = value - reached, further, reached
+            if gained <= LEAST_GAIN * value:
+                return point
+        warnings.warn("logistic regression: ITERATIONS of Newton's method end early", NotConverged, stacklevel=3)
+        return point
+
     def _least(self, objective: Objective, size: int) -> np.ndarray:
         """Coefficients float64 (size,) where the objective is least, from zeros."""
+        from scipy.optimize import minimize  # a tenth of a second, which few inputs need not wait for
+
         gradient = np.zeros(size)
 
         def loss(point: np.ndarray) -> float:

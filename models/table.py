@@ -43,6 +43,7 @@ from consilium.models.keys import (
     VatStudent,
     WeightedTeacher,
 )
+from consilium.models.linear import LogisticTeacher
 from consilium.models.own_model import OwnCodeTeacher, OwnModel, OwnTrainer
 from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.errors import ConfigError
@@ -56,8 +57,6 @@ def sklearn_weight(spec: WeightedTeacher) -> str | None:
 
 
 def _logistic(spec: LogisticRegressionSpec, rows: Rows, seed: int) -> Teacher:
-    from consilium.models.linear import LogisticTeacher  # scipy.optimize: only where it is used
-
     untrained = LogisticTeacher(spec.C, balanced=spec.class_weight == "balanced", iterations=spec.iterations)
     return untrained.fit(rows.x, rows.y)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consilium.models.base import Model, softmax
-
-if TYPE_CHECKING:
-    from consilium.models.linear import LogisticTeacher
+from consilium.models.linear import LogisticTeacher
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,6 @@ class LinearTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
-        from consilium.models.linear import LogisticTeacher  # scipy.optimize: only where it is used
-
         return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
 
 

@@ -239,7 +239,6 @@ class Bars(Stages):
         self._rows: dict[str, TaskID] = {}
         columns = TextColumn("{task.description:>24}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
         self._table = Table(*columns, TimeRemainingColumn(), console=console, redirect_stdout=False)
-        self._table.start()
 
     def say(self, text: str, warning: bool = False) -> None:
         """See `Display`."""
@@ -255,6 +254,7 @@ class Bars(Stages):
 
     def _began(self, stage: str, total: int, again: bool) -> None:
         length = total if total > 1 else None
+        self._table.start()  # with a thread, which nobody has before the first stage
         if again:
             self._table.reset(self._rows[stage], total=length)
         else:

@@ -33,7 +33,7 @@ def encode_array(array: np.ndarray) -> Array:
 
 
 def decode_array(array: Array) -> np.ndarray:
-    """Flower Array -> numpy array, a copy.
+    """Flower Array -> numpy array that cannot be written to: its bytes are those of the message.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def decode_array(array: Array) -> np.ndarray:
         raise MalformedMessage("array has an impossible shape")
     if math.prod(array.shape) * dtype.itemsize != len(array.data):
         raise MalformedMessage("array has another number of bytes than its shape and type say")
-    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape).astype(dtype.newbyteorder("="))
+    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape).astype(dtype.newbyteorder("="), copy=False)
 
 
 def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> RecordDict:

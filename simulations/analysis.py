@@ -25,7 +25,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
-from consilium.simulations.learn import ReleasedAnswers, learning_curves
+from consilium.simulations.learn import OtherNoise, ReleasedAnswers, learning_curves
 from consilium.simulations.linear_teachers import DirectionSum
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -234,10 +234,15 @@ MOST_SENT = 100_000_000
 
 
 def analyse(
-    run_dir: Path, case: Case, heard: Heard, progress: Progress = no_progress, begin: Begin = when_wanted
+    run_dir: Path,
+    case: Case,
+    heard: Heard,
+    progress: Progress = no_progress,
+    begin: Begin = when_wanted,
+    noises: Pending | None = None,
 ) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows. heard: what its teachers
-    said. begin: does what takes long."""
+    said. begin: does what takes long. noises: `learn.other_noises`, where that was begun before."""
     config, limit = case.config, TimeLimit(case.scenario.simulation.analysis_seconds, progress)
     with closing(Ledger(run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
@@ -248,7 +253,8 @@ def analyse(
     sums = recorded_votes(run_dir) or dict(zip(case.pool_ids, heard.votes["pool"], strict=True))
     promise = promised(config).epsilon
     # the longest first: who finds no process is done here
-    learning = None if judged is None else _begin_learning(case, promise, judged, asked, sums, begin)
+    others = None if noises is None else noises.result()
+    learning = None if judged is None else _begin_learning(case, promise, judged, asked, sums, others, begin)
     worth_of = None if judged is None else _begin_worth(run_dir, case.scenario, answered, judged, begin)
     trained = [party for party in case.parties if party in heard.quality]
     descending = begin(descended, case, trained) if trained and len(case.test_y) else None
@@ -315,11 +321,17 @@ def _begin_worth(
 
 
 def _begin_learning(
-    case: Case, promise: float, judged: _Student, asked: _Answers, sums: Mapping[str, np.ndarray], begin: Begin
+    case: Case,
+    promise: float,
+    judged: _Student,
+    asked: _Answers,
+    sums: Mapping[str, np.ndarray],
+    others: Sequence[OtherNoise] | None,
+    begin: Begin,
 ) -> Pending:
     """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
     mode, votes = case.scenario.simulation.hand_labels, asked.votes(sums)
-    own = case.config, promise, asked.answers, votes
+    own = case.config, promise, asked.answers, votes, others
     return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, *own)
 
 

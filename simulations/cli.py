@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,10 +18,6 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show, t
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
 from consilium.simulations.shipped import DEFAULT, Shipped, completing
-
-if TYPE_CHECKING:
-    pass
-
 
 SIMULATE = "On one machine"
 """Above the commands of a simulation, in the list of all commands."""
@@ -109,12 +105,12 @@ def run(
     name = Path(scenario).stem
     with showing(quiet) as display, ExitStack() as stack:
         display.say(f"run of {name}, engine {engine.value}, seed {seed}")  # before libraries load
-        display.begin(LOAD, 1)
-        started = None
+        started, spare = None, []
         if engine is not EngineName.ray:
-            from consilium.simulations.engines.process import running_workers
+            from consilium.simulations.engines.worker import running_workers
 
-            started = stack.enter_context(running_workers())  # their libraries load beside this process's own
+            started, spare = (stack.enter_context(running_workers(count)) for count in (None, 1))
+        display.begin(LOAD, 1)
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.ray import RaySpec
         from consilium.simulations.progress import following
@@ -132,7 +128,7 @@ def run(
         display.say(loaded.federation.name)
         with writing(folder):
             summary = run_scenario(
-                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started
+                name, loaded, engine.value, seed, folder, watch, device.value, ray=ray, started=started, spare=spare
             )
     if output is Format.json:
         show(output, summary, ())

@@ -8,9 +8,9 @@ is secret. Both train by the run's own trainer, as often as that is cheap (`meth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,21 +114,20 @@ def by_epsilon(
     votes: np.ndarray,
     lots: int,
     seed: int,
+    others: Sequence[OtherNoise] | None = None,
 ) -> dict[str, Any]:
     """metric, delta and points: epsilon (promised, with the whole query budget used up), times (as much
     noise as the run's), and value, interval and draws.
 
-    promise: the run's own epsilon. `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the
-    order asked. {"absent": why} where the mechanism has no noise to change, or takes what the student thought.
+    promise: the run's own epsilon. others: of `other_noises`, where it is known already. `rows` int64 (asked,) of the
+    pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why} where the mechanism has no noise
+    to change, or takes what the student thought.
     """
     if reason := _why_not(config, len(rows)):
         return {"absent": reason}
     points = []
-    for times in NOISES:
-        changed = _with_noise(config, promise, times)
-        if changed is None:
-            continue
-        epsilon, other = changed
+    own = OtherNoise(1.0, promise, config.model_copy(update=_PLAIN))
+    for times, epsilon, other in sorted([own, *(other_noises(config) if others is None else others)], reverse=True):
         scores = []
         for lot in range(lots):
             noise = SeededNoise(int(np.random.SeedSequence([seed, _PURPOSE, lot]).generate_state(1)[0]))
@@ -151,21 +150,28 @@ def _why_not(config: FederationConfig, queries: int) -> str:
     return ""
 
 
-def _with_noise(config: FederationConfig, promise: float, times: float) -> tuple[float, FederationConfig] | None:
-    """Promised epsilon and federation with so many times the noise, drawn on votes in plaintext; None where the
-    mechanism cannot be so."""
-    plain: dict[str, object] = {"collection": "plaintext", "roster": "", "noise_shares": 0}
-    if times == 1:
-        return promise, config.model_copy(update=plain)
-    label = config.mechanism.label_noise
-    amount = 0.0 if label is None else times / label.scale if label.law == "laplace" else times * label.scale
-    if not 0 < amount <= MOST_SIGMA:
-        return None
-    changed = config.model_copy(update={**plain, "mechanism": config.mechanism.with_noise(amount)})
-    try:
-        return promised(changed).epsilon, changed
-    except ConfigError:
-        return None
+_PLAIN: dict[str, object] = {"collection": "plaintext", "roster": "", "noise_shares": 0}
+
+
+class OtherNoise(NamedTuple):
+    """A federation with so many times the noise of another, drawn on votes in plaintext, and its promised epsilon."""
+
+    times: float
+    epsilon: float
+    config: FederationConfig
+
+
+def other_noises(config: FederationConfig, progress: Progress = no_progress) -> list[OtherNoise]:
+    """Those of `NOISES` but 1 that the mechanism can have. It takes seconds, and neither votes nor rows."""
+    label, found = config.mechanism.label_noise, []
+    for times in NOISES:
+        amount = 0.0 if label is None else times / label.scale if label.law == "laplace" else times * label.scale
+        if times == 1 or not 0 < amount <= MOST_SIGMA:
+            continue
+        changed = config.model_copy(update={**_PLAIN, "mechanism": config.mechanism.with_noise(amount)})
+        with suppress(ConfigError):
+            found.append(OtherNoise(times, promised(changed).epsilon, changed))
+    return found
 
 
 def _drawn(
@@ -202,9 +208,11 @@ def learning_curves(
     promise: float,
     answered: ReleasedAnswers,
     votes: np.ndarray,
+    others: Sequence[OtherNoise] | None,
     progress: Progress = no_progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
+    """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact. others: as
+    of `by_epsilon`."""
     with stage(progress, CURVES):
         if mode == "none":
             return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
@@ -214,4 +222,5 @@ def learning_curves(
             return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
         learner = CurveLearner(truth, spec, seed)
         lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
-        return by_labels(learner, answered), by_epsilon(learner, config, promise, answered.rows, votes, lots, seed)
+        of_noise = by_epsilon(learner, config, promise, answered.rows, votes, lots, seed, others)
+        return by_labels(learner, answered), of_noise

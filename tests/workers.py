@@ -38,17 +38,16 @@ class Workers:
 
     @contextmanager
     def running(self, count: int | None = None, teacher: Any = None) -> Iterator[list[Worker]]:
-        """As many as there are, for any teacher."""
+        """Two, or so many, for any teacher; none is a fork of this process."""
         if surroundings() != self._surroundings:
             self.end()
             self._surroundings = surroundings()
-        lent: list[Worker] = [*self._idle, *(LastingWorker() for _ in range(2 - len(self._idle)))]
-        self._idle = []
+        lent: list[Worker] = [self._idle.pop() if self._idle else LastingWorker() for _ in range(count or 2)]
         try:
             yield lent
         finally:
             lasting = [each for each in lent if isinstance(each, LastingWorker) and each._process.poll() is None]
-            self._idle = lasting
+            self._idle += lasting
             for worker in lent:
                 if worker not in lasting:  # one that hung or died, or was put in its place
                     worker.stop()

@@ -87,7 +87,7 @@ def followed(of: str) -> Iterator[None]:
 def vote(collection: str) -> None:
     """One query of a student to four hospitals, whose nodes run in this process."""
     from consilium.simulations import federation
-    from consilium.simulations.engines import process
+    from consilium.simulations.engines import worker
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import load_scenario
     from tests.workers import Here
@@ -98,7 +98,7 @@ def vote(collection: str) -> None:
         with followed(f"a query, {collection}"):
             return ask(*arguments, **named)
 
-    process.running_workers = contextmanager(lambda *_, **__: iter([[Here()]]))
+    worker.running_workers = contextmanager(lambda *_, **__: iter([[Here()]]))
     federation._Recorded.ask = watched
     changes = (
         'data={set="heart", public_share=0.3, least_rows=5}', "federation.minimum_parties=3",

@@ -146,9 +146,12 @@ def sigma_needed(
         return math.log(max(delta_of(math.sqrt(squared), epsilon), 5e-324)) - math.log(delta)
 
     low, high = -20.0, 40.0
-    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
-
-    return math.exp(float(brentq(excess, low, high, xtol=1e-14)))  # pyright: ignore[reportArgumentType]
+    while (
+        high - low > 1e-14
+    ):  # by halves: scipy.optimize takes a fifth of a second to import, in each process of a node
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return math.exp(high)
 
 
 def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from consilium.models.evaluation import threshold_for
 from consilium.models.published.file import BadModel
@@ -76,8 +76,13 @@ def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what the means lack.
 
     In a region of trust, since students that are sure of every row leave plateaus, on which the Hessian says nothing;
-    then Newton's steps to the last digit.
+    then Newton's steps to the last digit. Of two classes by halves: the second's mean rises with its shift.
     """
+    if len(shares) == 2:
+        apart, low, high = logs[:, 1] - logs[:, 0], -_MOST_SHIFT, _MOST_SHIFT
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (low, middle) if expit(apart + middle).mean() >= shares[1] else (middle, high)
+        return np.array([0.0, high])
 
     def shifted(free: np.ndarray) -> np.ndarray:
         return np.concatenate([[0.0], free])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-import numpy as np
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -71,14 +70,8 @@ def _request(content: RecordDict, model: type[WireModel]) -> WireModel:
     """Decoded once for all parties that are sent the same. Nobody can write to its arrays, so that what is computed of
     them holds for the next party too."""
 
-    def decode() -> tuple[RecordDict, WireModel]:
-        request = from_record(content, model)
-        for value in vars(request).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-        return content, request  # while it is kept, its place in memory is its name
-
-    return _decoded.get((id(content), model), decode)[1]
+    # while the content is kept, its place in memory is its name
+    return _decoded.get((id(content), model), lambda: (content, from_record(content, model)))[1]
 
 
 def _reply(node: Node, request: WireModel) -> RecordDict:

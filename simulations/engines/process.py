@@ -1,18 +1,15 @@
-"""Worker processes of the local engine, as the engine has them. Importing this takes no time, so that they may be
-started before the engine's own libraries load: each takes a second to import its own."""
+"""Worker processes of the local engine, as the engine has them."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
@@ -23,43 +20,18 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
+    """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do. made: where it
+    is a fork of this process, which has imported them, and the connection to it."""
 
-    def __init__(self, teacher: TeacherKind | None = None) -> None:
-        process, (connection,) = _launched(1)
-        self._take(process, connection, process.pid, teacher)
-
-    @classmethod
-    def several(cls, count: int, teacher: TeacherKind | None = None) -> list[Worker]:
-        """So many of them. On Linux one process imports the libraries and the others are forked from it, before it does
-        anything else; elsewhere, where libraries of the system forbid that, each imports its own."""
-        if sys.platform != "linux":
-            return [cls(teacher) for _ in range(count)]
-        process, connections = _launched(count)
-        workers: list[Worker] = [cls.__new__(cls) for _ in range(count)]
-        for number, (worker, connection) in enumerate(zip(workers, connections, strict=True)):
-            worker._take(process, connection, None if number else process.pid, teacher)
-        return workers
-
-    def _take(
-        self, process: subprocess.Popen[bytes], connection: Connection, pid: int | None, teacher: TeacherKind | None
-    ) -> None:
-        self._process, self._connection, self._pid, self._greeted = process, connection, pid, False
+    def __init__(self, teacher: TeacherKind | None = None, made: tuple[Process, Connection] | None = None) -> None:
+        self._process, self._connection = made or _launched()
         if teacher is not None:
             self.prepare({}, teacher)
 
     @property
     def gone(self) -> bool:
         """Whether it was ended here, or its process is known to have ended."""
-        return self._connection.closed or (self._pid == self._process.pid and self._process.poll() is not None)
-
-    def _greet(self, seconds: float) -> bool:
-        """Hear the number of the process, which is the first that it says; False if it does not in time."""
-        if not self._greeted:
-            if not self._connection.poll(seconds):
-                return False
-            self._pid, self._greeted = self._connection.recv(), True
-        return True
+        return self._connection.closed or self._process.poll() is not None
 
     def prepare(self, environment: dict[str, str], teacher: TeacherKind) -> None:
         """What it should have of the environment beside that in which it was started, and the kind of teachers."""
@@ -79,43 +51,33 @@ class Worker:
     def heard(self) -> tuple[Any, ...] | Finished | None:
         """See `simulations.beside.IdleProcess`."""
         try:
-            self._greet(WAIT_SECONDS)
             return self._connection.recv()
         except Exception:  # the process died, or what it sent is not known here
             return None
 
     def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `heard` gets None.
-
-        One that has not said its number yet has begun nothing: it ends with the process that it is forked from or, if
-        it is forked already, by itself, as soon as it listens and nobody is there.
-        """
-        if self._pid is None or self._pid == self._process.pid:
-            self._process.kill()
-        else:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-        if self._pid is None:
-            self._hang_up()
+        """End the process, whatever it is doing; a thread that waits in `heard` gets None."""
+        self._process.kill()
 
     def stop(self) -> None:
         """End the process and give back what it held. Not while another thread is in `heard`. Twice does no harm."""
-        if self._connection.closed:
-            return
-        with suppress(EOFError, OSError):
-            self._greet(0)
-        Worker.kill(self)
-        with suppress(EOFError, OSError):
-            while True:  # a forked process is nobody's here to wait for: it is gone when its end of the socket is
-                self._connection.recv_bytes()
-        self._connection.close()
-        if self._pid is None or self._pid == self._process.pid:
+        if not self._connection.closed:
+            self._process.kill()
+            self._connection.close()
             self._process.wait()
 
-    def _hang_up(self) -> None:
-        """Let the process find nobody at this end; what it says can still be heard."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
-            end.shutdown(socket.SHUT_WR)
+
+class Process(Protocol):
+    """What a worker uses of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> object: ...
 
 
 IMPORTS = "CONSILIUM_IMPORTS"
@@ -127,34 +89,14 @@ def search_path() -> list[str]:
     return [os.path.abspath(entry) for entry in sys.path]
 
 
-def _launched(count: int) -> tuple[subprocess.Popen[bytes], list[Connection]]:
-    """A process that will be `count` workers, and the connection to each."""
-    pairs = [socket.socketpair() for _ in range(count)]
-    ends = [theirs.fileno() for _, theirs in pairs]
+def _launched() -> tuple[Process, Connection]:
+    """A process of its own, and the connection to it."""
+    ours, theirs = Pipe()
     process = subprocess.Popen(
-        python_module("consilium.simulations.engines.worker", *map(str, ends)),
-        pass_fds=ends,
+        python_module("consilium.simulations.engines.worker", str(theirs.fileno())),
+        pass_fds=[theirs.fileno()],
         stdout=subprocess.DEVNULL,
         env={**os.environ, **ONE_THREAD, IMPORTS: os.pathsep.join(search_path())},
     )
-    for _, theirs in pairs:
-        theirs.close()
-    return process, [Connection(ours.detach()) for ours, _ in pairs]
-
-
-WAIT_SECONDS = 600.0
-"""Longest for a process to import its libraries."""
-
-
-@contextmanager
-def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
-    """`count` worker processes, one for each core by default; they are ended with the context.
-
-    They take a second to import what they need, for teachers of this kind too, so start them before anything else.
-    """
-    workers = Worker.several(count or os.cpu_count() or 1, teacher)
-    try:
-        yield workers
-    finally:
-        for worker in workers:
-            worker.stop()
+    theirs.close()
+    return process, ours

@@ -1,28 +1,34 @@
 """One worker process of the local engine: does the tasks that it is handed, as to answer messages to its parties.
 
-Started as `python -P -m consilium.simulations.engines.worker FD...`; each FD is a socket to the engine. A process of
-its own, not a fork of the engine's, which has threads: a party that hangs can be killed without harm to others. For
-each FD but the first it forks once its libraries are imported, and before it has done, or been told, anything.
+A fork of the engine's process, or started as `python -P -m consilium.simulations.engines.worker FD`; FD is a socket to
+the engine. A party that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import pickle
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 
 import numpy as np
 
 from consilium.data.private_rows import Rows, remarks
-from consilium.models.keys import teacher_from_json
+from consilium.models.devices import one_thread
+from consilium.models.keys import TeacherKind, teacher_from_json
 from consilium.models.table import fit_teachers
 from consilium.simulations.beside import Finished, Task
 from consilium.simulations.engines import local  # noqa: F401 (what parties need, before the process is forked)
-from consilium.simulations.engines.process import IMPORTS
+from consilium.simulations.engines.process import IMPORTS, Worker
 
 
 def prepare(environment: dict[str, str], described: str) -> None:
@@ -37,8 +43,6 @@ def prepare(environment: dict[str, str], described: str) -> None:
 def serve(connection: Connection) -> None:
     """Do pickled tasks until the engine closes the connection, and say what each tells, as it tells it, and `Finished`,
     or None where it failed. What is to be prepared, an environment and the description of a teacher, has no answer."""
-    with contextlib.suppress(OSError):  # nobody is there any more, which the next line finds
-        connection.send(os.getpid())
     while True:
         try:
             work = connection.recv()
@@ -68,24 +72,63 @@ def find_modules(folders: list[str]) -> None:
     sys.path += [folder for folder in folders if folder and folder not in sys.path]
 
 
-def own_end(ends: list[int]) -> int:
-    """Fork for each of these file descriptors but the first; the one that is this process's. The others are closed: the
-    engine sees that a process is gone when nobody holds its end."""
-    own = ends[0]
-    for end in ends[1:]:
-        if os.fork() == 0:
-            own = end
-            break
-    for end in ends:
-        if end != own:
-            os.close(end)
-    return own
-
-
-if __name__ == "__main__":
+def settle_in() -> None:
+    """As a worker should be, whatever process it was made of."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
     logging.getLogger("consilium.party").setLevel(logging.ERROR)  # the run's warning counts them and says why
+
+
+class _Fork(ForkProcess):
+    """A fork of this process, see `process.Process`."""
+
+    def poll(self) -> int | None:
+        return self.exitcode
+
+    def wait(self) -> None:
+        self.join()
+
+
+def _forked() -> Worker:
+    ours, theirs = Pipe()
+    process = _Fork(target=_work_as_fork, args=(theirs, ours), daemon=True)
+    process.start()
+    theirs.close()
+    return Worker(made=(process, ours))
+
+
+def _work_as_fork(connection: Connection, engine: Connection) -> None:
+    """engine: the other end, which would never be closed if it were open here too."""
+    engine.close()
+    settle_in()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with one_thread():
+        serve(connection)
+
+
+@contextmanager
+def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
+    """`count` worker processes, one for each core by default; they are ended with the context.
+
+    Forks of this process, which share its memory and have imported what they need. Where a fork could hang, since this
+    process has threads, or torch may have had some, or the system's libraries forbid it, each takes a second to import
+    its own, for teachers of this kind too.
+    """
+    count = count or os.cpu_count() or 1
+    if sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules:
+        gc.freeze()  # a collection would copy all memory that the processes share
+        workers = [_forked() for _ in range(count)]
+    else:
+        workers = [Worker(teacher) for _ in range(count)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+if __name__ == "__main__":
+    settle_in()
     find_modules(os.environ.get(IMPORTS, "").split(os.pathsep))
-    serve(Connection(own_end([int(end) for end in sys.argv[1:]])))
+    serve(Connection(int(sys.argv[1])))

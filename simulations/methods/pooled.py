@@ -11,6 +11,7 @@ from scipy.linalg import solve
 
 from consilium.data.private_rows import Rows
 from consilium.models.keys import GradientBoostingSpec, NetworkSpec, OwnCode, RandomForestSpec, RidgeSpec, TeacherKind
+from consilium.models.linear import LogisticTeacher
 from consilium.models.table import TEACHERS, sklearn_weight
 from consilium.models.teachers import NetworkTeacher
 from consilium.protocol.schema import Schema
@@ -47,8 +48,6 @@ def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray,
 @singledispatch
 def _model(teacher: TeacherKind, rows: int) -> Any:
     """Untrained, with scikit-learn's methods."""
-    from consilium.models.linear import LogisticTeacher  # scipy.optimize: audits need none of it
-
     return LogisticTeacher(iterations=2000)
 
 

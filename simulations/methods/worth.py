@@ -115,8 +115,8 @@ class _Curve:
 
     def __post_init__(self) -> None:
         rows = len(self.student)
-        counts = self.generator.multinomial(rows, np.full(rows, 1 / rows), _REPLICATES)
-        self.weights = counts / rows
+        drawn = self.generator.integers(rows, size=(_REPLICATES, rows)) + rows * np.arange(_REPLICATES)[:, None]
+        self.weights = np.bincount(drawn.ravel(), minlength=_REPLICATES * rows).reshape(-1, rows) / rows
         self.draw = self.generator.integers(2**31, size=_REPLICATES)
 
     def add(self, count: int) -> None:

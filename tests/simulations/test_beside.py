@@ -20,14 +20,14 @@ from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_w
 from consilium.simulations.divide import divide
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import running_workers
+from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.simulated import Population
 from tests.simulations.engines.test_engines_agree import quiet
 
-ARGUMENTS = (None, None, 0, "none", None, 1.0, None, None)
+ARGUMENTS = (None, None, 0, "none", None, 1.0, None, None, None)
 ABSENT = {"absent": NOT_WANTED}
 Told = list[tuple[str, int, int]]
 

@@ -110,7 +110,7 @@ def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str 
     config = federation(public, {"name": "histogram", "sigma": 60.0})
     answered = ReleasedAnswers(ROWS, public.labels[ROWS])
     spec = StudentSpec(trainer=trainer)
-    curves = learning_curves(public, spec, 0, mode, config, 1.0, answered, votes_on(public))
+    curves = learning_curves(public, spec, 0, mode, config, 1.0, answered, votes_on(public), None)
     for curve in curves:
         assert why in curve["absent"] if why else len(curve["points"]) == 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -22,7 +23,8 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.engines import local
 from consilium.simulations.engines.flower import FIRST_NODE
 from consilium.simulations.engines.local import LocalGrid
-from consilium.simulations.engines.process import Worker, running_workers
+from consilium.simulations.engines.process import Worker
+from consilium.simulations.engines.worker import running_workers
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population
@@ -114,42 +116,45 @@ def _ignoring(case: Case, grid: LocalGrid, folder: Path) -> None:
     SimulatedFederation.of(case).run(FlowerTransport(grid), folder)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each process imports its own libraries")
-def test_one_process_imports_and_the_others_are_its_forks_that_live_and_die_alone() -> None:
-    def asked(worker: Worker) -> object:
-        worker.begin(Task(bool, ()))
-        return worker.heard()
-
-    with running_workers(3) as workers:
-        assert [asked(worker) for worker in workers] == [Finished(True)] * 3
-        processes = [worker._pid for worker in workers]
-        assert len(set(processes)) == 3
-        parents = {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] for pid in processes[1:]}
-        assert parents == {str(processes[0])}
-        threads = [len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in processes]
-        assert threads == [1, 1, 1]  # a fork takes along only the thread that forks
-        for dead in (1, 0):  # a fork, then the one that it was forked from
-            workers[dead].kill()
-            assert asked(workers[dead]) is None
-            assert asked(workers[2]) == Finished(True)
-    for pid in processes:
-        path = Path(f"/proc/{pid}/stat")
-        while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
-            time.sleep(0.01)
+def asked(worker: Worker) -> object:
+    worker.begin(Task(bool, ()))
+    return worker.heard()
 
 
-@pytest.mark.parametrize("moment", ["importing", "forked"])
-def test_workers_that_were_never_given_work_are_ended_at_whatever_moment(moment: str) -> None:
-    """A command that finds its input wrong ends them while they import, or when they are forked and nobody has heard
-    of that: the one that the fork is of is dead by then."""
-    workers = Worker.several(3)
-    if moment == "forked":
-        assert all(worker._connection.poll(250) for worker in workers)
-    ending = threading.Thread(target=lambda: [worker.stop() for worker in workers], daemon=True)
-    ending.start()
-    ending.join(250)
-    assert not ending.is_alive()
-    assert all(worker.gone for worker in workers)
+def test_workers_are_forks_of_a_process_without_threads_and_live_and_die_alone() -> None:
+    """The engine's process ends without a word, too: they do not outlive it."""
+    program = """
+import json, os, sys, threading
+from consilium.simulations.engines.worker import running_workers
+from tests.simulations.engines.test_local_engine import asked
+
+if sys.argv[1] == "threads":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+with running_workers(3) as workers:
+    first = [asked(worker).result for worker in workers]
+    workers[1].kill()
+    after = [getattr(asked(worker), "result", None) for worker in workers]
+    pids = [worker._process.pid for worker in workers]
+    print(json.dumps([first, after, [type(worker._process).__name__ for worker in workers], pids]), flush=True)
+    os._exit(0)
+"""
+    for given, kind in (("none", "_Fork"), ("threads", "Popen")):
+        done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, check=True)
+        first, after, kinds, pids = json.loads(done.stdout)
+        assert (first, after) == ([True] * 3, [True, None, True])
+        assert set(kinds) == {kind if sys.platform == "linux" else "Popen"}
+        for pid in pids:
+            path = Path(f"/proc/{pid}/stat")
+            while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
+                time.sleep(0.01)
+
+
+def test_workers_that_were_never_given_work_are_ended_while_they_import() -> None:
+    """A command that finds its input wrong ends them so."""
+    worker = Worker()
+    worker.stop()
+    worker.stop()
+    assert worker.gone and asked(worker) is None
 
 
 class Prompt(Worker):

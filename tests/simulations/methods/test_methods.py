@@ -137,7 +137,7 @@ def test_pooled_is_one_model_on_what_the_parties_train_on(kind: str) -> None:
     held_out = np.concatenate(list(case.home.values()))
     assert not np.intersect1d(rows, held_out).size
     own: Any = {
-        "teacher": LogisticRegression(max_iter=2000),
+        "teacher": LogisticRegression(solver="newton-cholesky", tol=1e-10),
         "boosted": HistGradientBoostingClassifier(
             max_iter=100, max_depth=4, learning_rate=0.1, early_stopping=NEVER, random_state=0
         ),
@@ -156,12 +156,14 @@ def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
     for index, party in enumerate(case.parties):
         x, y = case.train_rows(party)
         spec = case.config.teacher.model_dump()
-        teacher = LogisticRegression(C=spec["C"], class_weight=spec["class_weight"], max_iter=2000)
+        teacher = LogisticRegression(
+            C=spec["C"], class_weight=spec["class_weight"], solver="newton-cholesky", tol=1e-10
+        )
         teacher.fit(case.config.rows.inputs(x), y)
         own.append(teacher.predict_proba(case.config.rows.inputs(case.home_x))[case.home_party == index])
         auc.append(roc_auc_score(case.test_y, ensemble.test_scores[index]))
     assert found.test is None
-    np.testing.assert_allclose(np.asarray(found.home), np.concatenate(own), atol=2e-3)  # another solver's last steps
+    np.testing.assert_allclose(np.asarray(found.home), np.concatenate(own), atol=1e-6)
     assert found.figures["auc"] == pytest.approx(np.mean(auc), abs=1e-9)
     assert found.figures["auc_p10"] == pytest.approx(np.percentile(auc, 10), abs=1e-9)
     assert found.figures["accuracy"] == pytest.approx(ensemble.test_right.mean())
