@@ -16,7 +16,7 @@ import argparse
 import logging
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -92,7 +92,7 @@ class Meter:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.stay = names[len(names) // 10 :]
-        self.seconds, self.up, self.down = Counter[str](), Counter[str](), Counter[str]()
+        self.seconds, self.up, self.down = (defaultdict[str, float](float) for _ in range(3))
         self.began = time.process_time()
 
     def timed(self, name: str, work: Callable[..., T], *arguments: object) -> T:
@@ -117,7 +117,7 @@ class Meter:
         of a party."""
         rest = time.process_time() - self.began - sum(self.seconds.values())
         alone = self.stay[:SAMPLE]
-        own, up, down = (np.mean([each[name] for name in alone]) for each in (self.seconds, self.up, self.down))
+        own, up, down = (float(np.mean([each[name] for name in alone])) for each in (self.seconds, self.up, self.down))
         helper = f"+{digits(self.seconds[HELPER] * 1e3)}" if HELPER in self.seconds else ""
         first = f"{digits(own * 1e3)} ({own * 1e3 / limit:.1f})"
         return first, digits(rest * 1e3) + helper, f"{digits(up / 1e3)}/{digits(down / 1e3)}"
@@ -149,14 +149,15 @@ def questions(votes: Votes) -> tuple[np.ndarray, int]:
 
 def plain(votes: Votes, meter: Meter) -> np.ndarray:
     """The sum of votes that the coordinator reads."""
-    total, request = 0, RecordDict({"queries": ArrayRecord({"queries": encode_array(questions(votes)[0])})})
+    request = RecordDict({"sent": ArrayRecord({"sent": encode_array(questions(votes)[0])})})
+    total = np.zeros_like(next(iter(votes.values())), dtype=np.int64)
     for name in meter.stay:
 
         def answer(record: RecordDict, given: np.ndarray = votes[name]) -> RecordDict:
-            decode_array(record["queries"]["queries"])
-            return RecordDict({"votes": ArrayRecord({"votes": encode_array(given)})})
+            decode_array(record.array_records["sent"]["sent"])
+            return RecordDict({"sent": ArrayRecord({"sent": encode_array(given)})})
 
-        total = total + decode_array(meter.asked(name, request, answer)["votes"]["votes"]).astype(np.int64)
+        total += decode_array(meter.asked(name, request, answer).array_records["sent"]["sent"])
     return total
 
 
@@ -240,7 +241,7 @@ class FlowerParties:
         return list(map(self._delivered, messages))
 
     def _delivered(self, message: Message) -> Message:
-        node, settings = message.metadata.dst_node_id, message.content[secaggplus.RECORD_KEY_CONFIGS]
+        node, settings = message.metadata.dst_node_id, message.content.config_records[secaggplus.RECORD_KEY_CONFIGS]
         # the mod takes out of its message what the next party gets, too
         content = RecordDict({**message.content, secaggplus.RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
         copy = Message(content, dst_node_id=node, message_type=message.metadata.message_type)
@@ -267,7 +268,8 @@ def flower(votes: Votes, meter: Meter) -> np.ndarray:
     """The sum by SecAgg+."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     assume_identity(RUN_ID, COORDINATOR_NODE)
-    grid, manager = FlowerParties(votes, meter), SimpleClientManager()
+    grid: Any = FlowerParties(votes, meter)
+    manager = SimpleClientManager()
     for node in grid.names:
         manager.register(GridClientProxy(node, grid, RUN_ID))
     first = ndarrays_to_parameters([np.zeros_like(next(iter(votes.values())), dtype=np.float32)])
@@ -277,7 +279,7 @@ def flower(votes: Votes, meter: Meter) -> np.ndarray:
     strategy = FedAvg(min_fit_clients=len(votes), min_available_clients=len(votes))
     workflow = SecAggPlusWorkflow(1.0, least_rebuilders(len(votes), 0), max_weight=1.0, clipping_range=1.0)
     workflow(grid, LegacyContext(context, strategy=strategy, client_manager=manager))
-    (mean,) = parameters_to_ndarrays(compat.arrayrecord_to_parameters(state["parameters"], True))
+    (mean,) = parameters_to_ndarrays(compat.arrayrecord_to_parameters(state.array_records["parameters"], True))
     return np.rint(mean * len(meter.stay)).astype(np.int64)
 
 
@@ -289,7 +291,7 @@ def liar(seeds: Sequence[int], command: str) -> None:
         honest, few, *_, unseen = poisoned_students(AttackedRun(case), seed)
         names = "nobody lies", f"{few.liars} liars with true votes", "one unseen liar under masks"
         for name, result in zip(names, (honest, few, unseen), strict=True):
-            found.setdefault(name, []).append(result.value)
+            found.setdefault(name, []).extend([] if result.value is None else [result.value])
     columns = f"of {len(case.parties)} hospitals", "student", "95 % interval"
     with table("liar", command, columns, split=LIAR_SPLIT, seeds=seeds) as rows:
         for name, values in found.items():

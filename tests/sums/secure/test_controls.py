@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.sums import roster
-from consilium.sums.errors import BadKey
+from consilium.sums.errors import BadKey, UnsafeSession
 from consilium.sums.secure import messages
 from consilium.sums.secure.masks import Masks, decode, own_seed
 from consilium.sums.secure.messages import ConsistencyRequest, Stage, UnmaskRequest
@@ -64,3 +64,9 @@ def test_a_party_deals_to_no_key_that_gives_a_known_secret_or_two_have(tmp_path:
     signatures[2] = list(messages.sign(signer, Stage.ADVERTISE, ctx, 2, adverts[2].tobytes()))
     with pytest.raises(BadKey):
         federation.serve("party-000", altered(request, adverts=adverts, signatures=signatures))
+
+
+def test_a_query_stands_once_in_a_sum(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, 3)
+    with pytest.raises(UnsafeSession, match="twice"):
+        federation.sum_terms(federation.session(), np.concatenate([federation.queries, federation.queries[:1]]))
