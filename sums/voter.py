@@ -23,15 +23,19 @@ class Database(Protocol):
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing is there for good at its end; one inside another is a part of it."""
+        ...
 
     def commit(self) -> None:
         """What was written so far is there for good, also if an error ends the transaction."""
+        ...
 
     def execute(self, statement: str, *values: object) -> list[tuple]:
         """All rows of a statement's result."""
+        ...
 
     def one(self, statement: str, *values: object) -> tuple | None:
         """The first row, or None."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,22 +55,27 @@ class Voter(Protocol):
     @property
     def name(self) -> str:
         """In the roster."""
+        ...
 
     @property
     def store(self) -> Database:
         """What it remembers."""
+        ...
 
     @property
     def identity(self) -> Identity:
         """Its signing key. Raises ConfigError where it has none."""
+        ...
 
     def roster(self, kind: type[R]) -> R:
         """Its own pinned copy. Raises ConfigError where it has none of this kind."""
+        ...
 
     def check(self, terms: SessionTerms) -> None:
         """Raise Refused unless the federation is enrolled here with this collection, roster and ledger position, and
         the policy allows it; of a sum's terms also unless teachers, classes, number of queries and, to the digit, noise
         are those of the promise."""
+        ...
 
     def votes(self, terms: SumTerms, query_set: QuerySet, again: bool) -> np.ndarray:
         """Votes uint16 (queries, classes), checked and charged first, durably with the transaction that they are asked
@@ -75,6 +84,8 @@ class Voter(Protocol):
         again: each call is charged anew, since noise on the same queries is fresh; else the same queries of the same
         teachers count once.
         """
+        ...
 
     def noise(self, terms: SumTerms) -> NoiseSource:
         """The operating system's; seeded in simulations only."""
+        ...
