@@ -143,8 +143,8 @@ class SecureCollector(SumCollector):
                     if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
                         raise
                     self._log.write("session-lost", reason=type(error).__name__)
-                elif paid or not named or left == 0:
-                    raise
+                elif session.summed or not named or left == 0:
+                    raise  # what some have charged already is not charged again unless somebody asks again
                 own.unlink(missing_ok=True)
                 session, path, resumed = None, own, False
         raise AssertionError("the last session returns or raises")

@@ -333,6 +333,19 @@ class TestWhoIsLeftOut:
         assert ask(made.collector(), queries()).parties == NAMES[:3] + NAMES[4:]
         assert "arrays of more than" in made.told("left-out")[0]["reason"]
 
+    def test_liars_one_after_the_other_do_not_have_one_request_charged_again_and_again(self, cluster) -> None:
+        """Each is found out in `masked`, where others have charged: whoever asks decides whether they charge again."""
+        made = cluster(**MANY)
+
+        def accusing(record):
+            return record if made.told("excluded") else accuse(record)
+
+        made.faulty(Stage.MASKED, 0, 1, 2, fault=accusing)
+        with pytest.raises(BadShare, match="p03"):
+            ask(made.collector(), queries())
+        assert made.charged() == {20} and [event["party"] for event in made.told("excluded")] == ["p03"]
+        assert ask(made.collector(), queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
+
     def test_a_history_that_cannot_be_used(self, cluster) -> None:
         made = cluster()
         path = made.root / "sessions" / "history.json"
