@@ -19,7 +19,7 @@ import numpy as np
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, SealingKey, verify
 from consilium.sums.errors import VoteFault
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.field import DEGREE, DTYPE, KEY_BYTES, elements, is_canonical, reduced, to_wire
+from consilium.sums.verified.field import DEGREE, DTYPE, KEY_BYTES, elements, from_wire, reduced, to_wire
 from consilium.sums.verified.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -30,7 +30,6 @@ from consilium.sums.verified.proof import (
     commit_helper,
     commit_leader,
     commit_proof,
-    proof_elements,
     prove,
     seed_key,
 )
@@ -79,7 +78,7 @@ class HelperPart:
 
     @property
     def challenge_key(self) -> bytes:
-        """Of its first challenge."""
+        """See `proof.challenge_key`."""
         return challenge_key(self.ctx, self.place, self.to_leader, self.to_helper)
 
     def fault(self, ctx: bytes, roster: VerifiedRoster) -> VoteFault | None:
@@ -115,9 +114,12 @@ class Upload:
         """From bytes; None if they have not the form of an upload of this size."""
         if len(content) != upload_bytes(grid):
             return None
-        part, count, blind = HelperPart.read(content[:PART_BYTES]), proof_elements(grid), PART_BYTES + BLIND_BYTES
-        numbers = np.frombuffer(content[blind:], dtype=DTYPE)
-        return cls(part, content[PART_BYTES:blind], numbers[:count], numbers[count:]) if is_canonical(numbers) else None
+        head = PART_BYTES + BLIND_BYTES
+        numbers = from_wire(content[head:])
+        if numbers is None:
+            return None
+        part, blind = HelperPart.read(content[:PART_BYTES]), content[PART_BYTES:head]
+        return cls(part, blind, numbers[: grid.proof], numbers[grid.proof :])
 
     def write(self) -> bytes:
         """To bytes."""
@@ -137,7 +139,7 @@ def upload_bytes(grid: VoteGrid) -> int:
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
     408704
     """
-    return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (proof_elements(grid) + grid.cells)
+    return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (grid.proof + grid.cells)
 
 
 def make_upload(
@@ -150,24 +152,20 @@ def make_upload(
 ) -> bytes:
     """What a party sends to the leader, once in a session.
 
-    Parameters
-    ----------
-    place : of the party in the roster, which has the key of `signer`.
-    helper : the helper's public key of this session, which was checked.
-    votes : integers (queries, classes), as many in each row as the party has teachers.
-    entropy : so many random bytes; the operating system's but in tests.
+    place: of the party in the roster, which has the key of `signer`. helper: the helper's public key of this session,
+    which was checked. votes: integers (queries, classes), as many in each row as the party has teachers. entropy: so
+    many random bytes; the operating system's but in tests.
     """
     grid, ctx = terms.grid, terms.ctx
     picks, seed, blind = grid.picks(votes), entropy(SEED_BYTES), entropy(BLIND_BYTES)
     (other,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
-    share = -other
-    share[np.arange(0, grid.cells, grid.classes) + picks] += 1
-    share = to_wire(share)
+    other[np.arange(0, grid.cells, grid.classes) + picks] -= 1
+    share = to_wire(-other)
     to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
     challenge = challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
     starts = reduced(elements([entropy(KEY_BYTES)], grid.lines * DEGREE)).reshape(grid.lines, DEGREE)
     values = prove(grid, picks, challenge, starts)
-    (other,) = elements([seed_key(ctx, place, seed, "proof")], proof_elements(grid))
+    (other,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
     proof = to_wire(np.concatenate((starts, values)).ravel() - other)
     bound = ctx, place, to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
     part = HelperPart.make(bound, seed, SealingKey(entropy(KEY_BYTES)), helper, signer)

@@ -15,7 +15,7 @@ from consilium.sums.verified import field, proof
 from consilium.sums.verified.aggregators import Helper, Leader, Question, VerifiedSum
 from consilium.sums.verified.field import DEGREE, PRIME, elements, inner, multiply, reduced, square_sums, to_wire
 from consilium.sums.verified.messages import GivenRecord
-from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, proof_elements, seed_key
+from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, seed_key
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import HelperPart, Upload, make_upload
@@ -208,7 +208,7 @@ class Forger:
             challenge = proof.challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
         starts = random_elements(grid.lines)
         values = prove(grid, matrix, challenge, starts)
-        (of_helper,) = elements([seed_key(ctx, place, seed, "proof")], proof_elements(grid))
+        (of_helper,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
         given = self.proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
         bound = self.commitments((to_leader, to_helper, proof.commit_proof(ctx, place, blind, given.tobytes())))
         helper = self.helper or federation.helper_fresh.public

@@ -18,7 +18,7 @@ from consilium.sums.verified import aggregators
 from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum, add_up
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME
 from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
-from consilium.sums.verified.proof import DIGEST_BYTES, opening_elements
+from consilium.sums.verified.proof import DIGEST_BYTES
 from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
 from tests.marks import third
 from tests.sums.verified.network import (
@@ -314,7 +314,7 @@ def test_of_a_second_upload_of_one_party_nothing_is_opened() -> None:
     """Two readings of the same votes with one random start would be an equation for the votes."""
     federation = VerifiedFederation(4)
     helper, link, grid = federation.helper(), federation.link(), federation.terms.grid
-    nothing = np.zeros(opening_elements(grid), dtype=DTYPE)
+    nothing = np.zeros(grid.opening, dtype=DTYPE)
     parts = [federation.upload(0)[:PART_BYTES] for _ in range(2)]
 
     def ask(*parts: bytes) -> list[tuple[int, np.ndarray]]:

@@ -114,7 +114,7 @@ def test_no_proof_adds_up_more_than_is_exact() -> None:
     for rows in (1, 2, 3, 4, 5, 12, 99, 10_000, proof.MOST_ROWS):
         grid = VoteGrid(rows, 2, 1)
         assert (grid.lines - 1) * grid.points < rows <= grid.lines * grid.points
-        assert 1 <= grid.last_points <= grid.points and 2 * grid.points < PRIME
+        assert 2 * grid.points < PRIME
 
 
 @given(where=ELEMENT, coefficients=st.lists(NUMBER, min_size=1, max_size=6))
@@ -155,7 +155,7 @@ def test_an_opening_is_what_the_formulas_say() -> None:
     """All of it in Python's integers: f_l(t), F(t) and the two linear checks, for the leader; two uploads at once."""
     grid, rng, keys = VoteGrid(5, 3, 1), np.random.default_rng(0), [bytes(32), bytes([1]) * 32]
     shares = rng.integers(0, PRIME, (2, grid.cells)).astype(DTYPE)
-    proofs = rng.integers(0, PRIME, (2, proof.proof_elements(grid))).astype(DTYPE)
+    proofs = rng.integers(0, PRIME, (2, grid.proof)).astype(DTYPE)
     t = reading_point(bytes(32), bytes(32))
     found = Opener(grid, t, leads=True)(shares, proofs, keys).reshape(2, -1, DEGREE)
     along, whole = ints(field.lagrange_at(t, grid.points + 1)), ints(field.lagrange_at(t, grid.values))

@@ -17,16 +17,7 @@ from consilium.sums.errors import BadLink, BadSignature, OverflowRisk, RosterMis
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.field import DEGREE, PRIME, elements, lagrange_at, multiply, reduced, square_sums, to_wire
 from consilium.sums.verified.messages import BATCH, CHECKED
-from consilium.sums.verified.proof import (
-    Challenge,
-    Opener,
-    VoteGrid,
-    challenges,
-    hold,
-    proof_elements,
-    reading_point,
-    seed_key,
-)
+from consilium.sums.verified.proof import Challenge, Opener, VoteGrid, challenges, hold, reading_point, seed_key
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import Upload, make_upload
@@ -92,7 +83,7 @@ def test_the_starts_of_the_lines_are_uniform_and_new_each_time() -> None:
         upload, _, _ = seen(federation, seed)
         secret = upload.part.opened(federation.helper_fresh)
         assert isinstance(secret, bytes)
-        (other,) = elements([seed_key(ctx, 0, secret, "proof")], proof_elements(grid))
+        (other,) = elements([seed_key(ctx, 0, secret, "proof")], grid.proof)
         found.append(to_wire(upload.proof.astype(float) + other)[: grid.lines * DEGREE])
     assert all(p_uniform(starts) > 1e-6 for starts in found)
     assert (found[0] == found[1]).mean() < 0.01
