@@ -60,10 +60,8 @@ def as_array(content: bytes) -> np.ndarray:
 
 
 class SessionOf(WireModel):
-    """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32.
-
-    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
-    """
+    """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32. places,
+    proof: that these are rows of the pool, see `protocol.messages.VoteRequest`."""
 
     terms: Annotated[bytes, Field(max_length=5000)]
     signature: Signature
@@ -253,9 +251,9 @@ def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
 class GivenRecord(Strict):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
 
-    session: hash of its terms. ids: digest of its queries' ids, in order (`ids_digest`). accepted: places of the
-    parties in the sum, rising. left_out: how many others sent votes that were none. commitment: by which the leader was
-    bound to its total before it saw the helper's half; half: the same of that half (`proof.commit_total`).
+    session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
+    many others sent votes that were none. commitment: by which the leader was bound to its total before it saw the
+    helper's half; half: the same of that half (`Half.commitment`).
     """
 
     SIGNED_AS: ClassVar[str] = SPACE + "given"

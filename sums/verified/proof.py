@@ -120,41 +120,25 @@ class VoteGrid:
 
 SPACE = "verified/4/"
 """Of all that is hashed, derived and signed: 4 is the version of sessions, uploads and messages between aggregators."""
-SEED_BYTES = 16
-BLIND_BYTES = 16
+SEED_BYTES = BLIND_BYTES = NONCE_BYTES = 16
 DIGEST_BYTES = 32
-NONCE_BYTES = 16
 
 
-def place_bytes(place: int) -> bytes:
-    """A party's place in the roster, 4 bytes, big-endian."""
-    return place.to_bytes(4, "big")
-
-
-def commit_leader(ctx: bytes, place: int, blind: bytes, share: bytes) -> bytes:
-    """Commitment to the leader's share. blind: 16 random bytes, without which the helper could try out votes."""
-    return digest(SPACE + "leader", ctx, place_bytes(place), blind, share)
-
-
-def commit_helper(ctx: bytes, place: int, seed: bytes) -> bytes:
-    """Commitment to the helper's share, by its seed."""
-    return digest(SPACE + "helper", ctx, place_bytes(place), seed)
-
-
-def commit_proof(ctx: bytes, place: int, blind: bytes, proof: bytes) -> bytes:
-    """Commitment to the leader's share of the proof."""
-    return digest(SPACE + "proof", ctx, place_bytes(place), blind, proof)
+def commitment(to: str, ctx: bytes, place: int, *content: bytes) -> bytes:
+    """Of a party, to the share of its votes that the "leader" has, to that of the "helper", and to the leader's of the
+    "proof". content: of the helper's its seed; else the share after 16 random bytes, without which votes could be tried
+    out."""
+    return digest(SPACE + to, ctx, place.to_bytes(4, "big"), *content)
 
 
 def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
-    """Commitment to the total of one aggregator. nonce: 16 random bytes, without which a small total could be tried
-    out."""
+    """Of one aggregator, to its total. nonce: 16 random bytes, without which a small total could be tried out."""
     return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
 def seed_key(ctx: bytes, place: int, seed: bytes, purpose: str) -> bytes:
-    """From which the helper's share of the votes, or of the proof, is drawn (`field.elements`), by purpose."""
-    return derive(seed, SPACE + purpose, ctx, place_bytes(place))
+    """From which the helper's share of the "votes", or of the "proof", is drawn (`field.elements`)."""
+    return derive(seed, SPACE + purpose, ctx, place.to_bytes(4, "big"))
 
 
 class Challenge(NamedTuple):
@@ -168,7 +152,7 @@ class Challenge(NamedTuple):
 
 def challenge_key(ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> bytes:
     """From which the first challenge of an upload with these commitments is drawn."""
-    return derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
+    return derive(to_leader + to_helper, SPACE + "challenge", ctx, place.to_bytes(4, "big"))
 
 
 def challenges(grid: VoteGrid, keys: Sequence[bytes]) -> Challenge:

@@ -27,9 +27,7 @@ from consilium.sums.verified.proof import (
     VoteGrid,
     challenge_key,
     challenges,
-    commit_helper,
-    commit_leader,
-    commit_proof,
+    commitment,
     prove,
     seed_key,
 )
@@ -97,7 +95,7 @@ class HelperPart:
         seed = unseal_once(key, sender, sealed, self.content[: _BOUND.size])
         if seed is None:
             return VoteFault.NOT_FOR_US
-        return seed if commit_helper(self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
+        return seed if commitment("helper", self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,10 @@ class Upload:
 
     def is_bound(self) -> bool:
         """Whether the signed commitments are to this share and this proof."""
-        part = self.part
-        return part.to_leader == commit_leader(part.ctx, part.place, self.blind, self.share.tobytes()) and (
-            part.to_proof == commit_proof(part.ctx, part.place, self.blind, self.proof.tobytes())
-        )
+        ctx, place, blind = self.part.ctx, self.part.place, self.blind
+        to_share = commitment("leader", ctx, place, blind, self.share.tobytes())
+        to_proof = commitment("proof", ctx, place, blind, self.proof.tobytes())
+        return (self.part.to_leader, self.part.to_proof) == (to_share, to_proof)
 
 
 def upload_bytes(grid: VoteGrid) -> int:
@@ -161,12 +159,13 @@ def make_upload(
     (other,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
     other[np.arange(0, grid.cells, grid.classes) + picks] -= 1
     share = to_wire(-other)
-    to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
+    to_leader = commitment("leader", ctx, place, blind, share.tobytes())
+    to_helper = commitment("helper", ctx, place, seed)
     challenge = challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
     starts = reduced(elements([entropy(KEY_BYTES)], grid.lines * DEGREE)).reshape(grid.lines, DEGREE)
     values = prove(grid, picks, challenge, starts)
     (other,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
     proof = to_wire(np.concatenate((starts, values)).ravel() - other)
-    bound = ctx, place, to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
+    bound = ctx, place, to_leader, to_helper, commitment("proof", ctx, place, blind, proof.tobytes())
     part = HelperPart.make(bound, seed, SealingKey(entropy(KEY_BYTES)), helper, signer)
     return Upload(part, blind, proof, share).write()

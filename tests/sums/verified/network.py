@@ -201,16 +201,14 @@ class Forger:
             seed, blind = os.urandom(16), os.urandom(16)
             (given,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
             share = ((matrix.ravel() - given) % PRIME).astype(field.DTYPE)
-            to_leader, to_helper = (
-                proof.commit_leader(ctx, place, blind, share.tobytes()),
-                proof.commit_helper(ctx, place, seed),
-            )
+            to_leader = proof.commitment("leader", ctx, place, blind, share.tobytes())
+            to_helper = proof.commitment("helper", ctx, place, seed)
             challenge = proof.challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
         starts = random_elements(grid.lines)
         values = prove(grid, matrix, challenge, starts)
         (of_helper,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
         given = self.proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
-        bound = self.commitments((to_leader, to_helper, proof.commit_proof(ctx, place, blind, given.tobytes())))
+        bound = self.commitments((to_leader, to_helper, proof.commitment("proof", ctx, place, blind, given.tobytes())))
         helper = self.helper or federation.helper_fresh.public
         signer = self.identity or federation.identities[self.place]
         part = HelperPart.make((ctx, place, *bound), self.seed(seed), SealingKey.generate(), helper, signer)
