@@ -144,11 +144,7 @@ class GivenStore:
 
     @contextmanager
     def transaction(self) -> Iterator[GivenSums]:
-        """One transaction, committed at the end and undone by any error.
-
-        Raises
-        ------
-        LedgerError : the file cannot be read or written, or has another format.
-        """
+        """One transaction, committed at the end and undone by any error. Raises LedgerError: the file cannot be read or
+        written, or has another format."""
         with committed(self._path, TABLES, FORMAT) as connection:
             yield GivenSums(connection)

@@ -84,7 +84,7 @@ def elements(keys: Sequence[bytes], count: int) -> np.ndarray:
     numbers = np.empty((len(keys), count), dtype=DTYPE)
     for at in range(len(keys)):
         numbers[at] = words(at, count)
-    for at in np.flatnonzero((numbers >= PRIME).any(axis=1)):
+    for at in np.flatnonzero((numbers >= PRIME).any(axis=1)).tolist():
         bad = np.flatnonzero(numbers[at] >= PRIME)
         while len(bad):
             spare = words(at, SPARE)

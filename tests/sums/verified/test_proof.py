@@ -163,14 +163,15 @@ def test_an_opening_is_what_the_formulas_say() -> None:
         challenge = challenges(grid, [key])
         r, u, y = ints(challenge.r[0]), ints(challenge.u[0]), ints(challenge.y[0])
         starts, values = np.split(content.reshape(-1, DEGREE), [grid.lines])
-        lines, linear, ones = [times(along[0], start) for start in starts], 0, 0
+        lines = [times(along[0], start) for start in starts]
+        linear = ones = np.zeros(DEGREE, dtype=object)
         for row, cells in enumerate(share.reshape(-1, 3)):
             line, point = divmod(row, grid.points)
             lines[line] = lines[line] + times(along[point + 1], times(y[line], cells @ r % PRIME))
             weight = times(u[point], times(y[line], y[line]))
-            linear -= times(weight, sum(times(factor, factor) * cell for factor, cell in zip(r, cells, strict=True)))
-            ones += weight * (sum(cells) - 1)
-        linear += sum(times(u[m], values[m + 1]) for m in range(grid.points))
+            of_squares = np.sum([times(factor, factor) * cell for factor, cell in zip(r, cells, strict=True)], axis=0)
+            linear, ones = linear - times(weight, of_squares), ones + weight * (sum(cells) - 1)
+        linear = linear + sum(times(u[m], values[m + 1]) for m in range(grid.points))
         at_t = sum(times(a, b) for a, b in zip(whole, values, strict=True))
         assert np.array_equal(opened, np.array([*lines, at_t, linear, ones]) % PRIME)
 
@@ -199,8 +200,8 @@ def test_prime_fields_would_let_liars_through() -> None:
 
     def passes(t: np.ndarray) -> bool:
         both = [
-            Opener(grid, t, leads)(*(field.to_wire(each)[None] for each in parts), [bytes(32)])
-            for leads, parts in ((True, halves), (False, others))
+            Opener(grid, t, leads)(field.to_wire(share)[None], field.to_wire(content)[None], [bytes(32)])
+            for leads, (share, content) in ((True, halves), (False, others))
         ]
         return bool(hold(grid, *both)[0])
 
