@@ -96,7 +96,7 @@ class AggregatorNode:
         except DataError:
             raise Refused(Rule.MALFORMED) from None
         ids = query_ids(queries)
-        if query_set_hash(queries) != terms.query_set or len(set(ids)) != terms.queries:
+        if query_set_hash(queries) != terms.query_set or not len(set(ids)) == len(ids) == terms.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
         with self._transaction() as sums:
             session = sums.session(terms.sid)

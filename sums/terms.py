@@ -58,9 +58,12 @@ class SessionTerms(Derived, Strict):
         cls, roster: SumRoster, federation: str, *, position: LedgerPosition = NO_LEDGER, sid: str = "", **others: Any
     ) -> Self:
         """Terms checked against the roster. sid: of the session that they are of; empty for a new one. others: fields
-        of this kind of terms. Raises as `check`."""
+        of this kind of terms. Raises UnsafeSession where a number is out of its bounds, and as `check`."""
         sid = sid or secrets.token_hex(SID_BYTES)
-        terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
+        try:
+            terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
+        except ValidationError as error:
+            raise UnsafeSession(f"no such session can be: {error.errors()[0]['msg']}") from None
         terms.check(roster)
         return terms
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from consilium.protocol.messages import CollectionMode
+from consilium.protocol.records import MOST_CELLS
 from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
 from consilium.sums.secure.masks import RingBits, choose_ring
@@ -45,8 +46,8 @@ class MaskedTerms(SumTerms):
 
         Raises
         ------
-        UnsafeSession : the noise is in more shares than there are honest parties sure to be in the sum (least - c), or
-            a share has a variance below 1.
+        UnsafeSession : the noise is in more shares than there are honest parties sure to be in the sum (least - c), a
+            share has a variance below 1, or no message holds so many counts.
         OverflowRisk : no ring holds the sum.
         """
         super().check(roster)
@@ -57,6 +58,8 @@ class MaskedTerms(SumTerms):
             )
         if self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
+        if self.queries * self.classes > MOST_CELLS:
+            raise UnsafeSession(f"{self.queries * self.classes} counts in a sum, a message holds {MOST_CELLS}")
         self.ring(roster)
 
     def ring(self, roster: SumRoster) -> RingBits:

@@ -54,6 +54,9 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             if tried >= MOST_SESSIONS:
                 detail = "so many sessions on the same queries"
                 raise Refused(Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail=detail)
+            if len(request.queries) != terms.queries:  # else it would be charged for others than it votes on
+                detail = "the session is of another number of queries"
+                raise Refused(Rule.MALFORMED, limit=terms.queries, requested=len(request.queries), detail=detail)
             query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
             votes = voter.votes(terms, query_set, again=False)
             known = made_for, make_upload(terms, place, signer, request.helper_key, votes)

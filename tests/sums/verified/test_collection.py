@@ -30,7 +30,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.queries import query_ids
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.errors import BadLink, BadSignature, Replay, SecAggError, StageOrder, ThresholdNotMet
@@ -38,7 +38,8 @@ from consilium.sums.terms import LIFETIME
 from consilium.sums.verified import aggregators, party
 from consilium.sums.verified.aggregators import Helper, add_up
 from consilium.sums.verified.field import PRIME
-from consilium.sums.verified.messages import Half
+from consilium.sums.verified.messages import Half, UploadRequest
+from consilium.sums.verified.sealing import sign_key
 from consilium.sums.verified.terms import VerifiedTerms
 from tests import federation
 from tests.federation import drop
@@ -370,10 +371,15 @@ def test_a_half_that_was_given_is_given_again_days_later(small: VerifiedSmall, m
 # A party's side.
 
 
-def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_another_one_none(small, monkeypatch) -> None:
+def uploaded(small: VerifiedSmall) -> UploadRequest:
+    """What the first party was asked."""
     small.ask(QUERIES)
-    (request,) = [each for to, each in small.transport.sent if (to, each.kind) == (0, UPLOAD)]
-    node = small.transport.parties[0]
+    (request,) = [each for to, each in small.transport.sent if to == 0 and isinstance(each, UploadRequest)]
+    return request
+
+
+def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_another_one_none(small, monkeypatch) -> None:
+    request, node = uploaded(small), small.transport.parties[0]
     first = node.hidden(request).upload.tobytes()
     assert node.hidden(request).upload.tobytes() == first
     other = request.model_copy(update={"helper_key": SealingKey.generate().public})
@@ -386,6 +392,22 @@ def test_a_repeated_request_gets_the_same_bytes_until_they_are_erased_and_anothe
     with pytest.raises(StageOrder, match="lifetime has passed"):
         node.hidden(request)
     assert first not in node.store.content()
+
+
+def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSmall) -> None:
+    """Terms of four queries and one row: it was charged once, and its votes on it left four times in one upload."""
+    request, node = uploaded(small), small.transport.parties[0]
+    terms, row = VerifiedTerms.parse(request.terms), queries_of(1, seed=77)
+    asked = {"query_set": query_set_hash(row), "queries": 4, "sid": "7" * 32}
+    lying, fresh = terms.model_copy(update=asked), SealingKey.generate().public
+    signature = sign_key(second_node(small.root).identity, lying.ctx, fresh)
+    changes = {"terms": lying.canonical(), "signature": lying.sign(small.keys.signer), "queries": row}
+    changes |= {"helper_key": fresh, "helper_signature": signature}
+    before = node.store.answered()
+    with pytest.raises(Refused) as caught:
+        node.hidden(request.model_copy(update=changes))
+    assert caught.value.refusal == Refusal(rule=Rule.MALFORMED, limit=4, requested=1)
+    assert node.store.answered() == before
 
 
 def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> None:

@@ -24,7 +24,7 @@ from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.pool import PoolTree
-from consilium.protocol.queries import query_ids
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
@@ -164,7 +164,7 @@ def test_what_other_federations_promised_counts_too(board: Board) -> None:
 
 
 def test_sessions_that_were_not_promised(board: Board) -> None:
-    many = queries_of(11)
+    many, twice = queries_of(11), np.concatenate([QUERIES, QUERIES[:1]])
     cases: list[tuple[VerifiedTerms, np.ndarray, Rule]] = [
         (board.terms(teachers=2), QUERIES, Rule.PROMISE),
         (board.terms(classes=3), QUERIES, Rule.PROMISE),
@@ -172,6 +172,7 @@ def test_sessions_that_were_not_promised(board: Board) -> None:
         (board.terms(round=2), QUERIES, Rule.PROMISE),
         (board.terms(many), many, Rule.PROMISE),
         (board.terms(), queries_of(6, seed=9), Rule.MALFORMED),
+        (board.terms().model_copy(update={"query_set": query_set_hash(twice)}), twice, Rule.MALFORMED),
     ]
     for terms, queries, rule in cases:
         refused(lambda terms=terms, queries=queries: board.open(terms, queries), rule)

@@ -240,6 +240,8 @@ def test_terms_are_those_that_the_coordinator_signed_for_this_roster() -> None:
     large.new_terms(sigma=39_000.0)
     with pytest.raises(OverflowRisk, match="the most is 1048565"):
         large.new_terms(sigma=41_000.0)
+    with pytest.raises(UnsafeSession, match="no such session can be"):
+        large.new_terms(sigma=1e10)
     with pytest.raises(UnsafeSession, match="stands twice"):
         rows = make_queries(4)[[0, 1, 1]]
         VerifiedTerms.of_queries(federation.roster, FEDERATION, rows, 3, 1, leader_key="09" * 32, sigma=3.0)
