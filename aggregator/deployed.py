@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from consilium.aggregator.home import AggregatorHome, GivenSoFar, check_is_accepted, given_in, open_home, policy_request
+from consilium.aggregator.home import AggregatorHome, GivenSoFar, given_in, open_home, policy_request
 from consilium.aggregator.policy import check_terms
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
@@ -35,9 +35,6 @@ class AggregatorKind(MemberKind):
 
     def request(self, home: AggregatorHome, terms: Terms) -> PolicyRequest:
         return policy_request(home, terms)
-
-    def check_is_accepted(self, home: AggregatorHome) -> None:
-        check_is_accepted(home)
 
     def roster_of(self, kit: Kit) -> VerifiedRoster:
         home = open_home(kit.folder)
@@ -78,7 +75,7 @@ class AggregatorKind(MemberKind):
         terms, problem = self.terms_of(home), ""
         try:
             past = given_in(home, terms)
-            check_is_accepted(home)
+            self.check_is_accepted(home)
             check_terms(home.policy, terms, home.roster(), past.earlier)
         except Refused as error:
             problem = f"its own policy refuses this federation: {error}. {CURES_OF_SECOND[error.refusal.rule]}"

@@ -136,8 +136,7 @@ def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
 
 def check_is_accepted(home: AggregatorHome) -> None:
     """Raise NotAccepted, see `check_kit_accepted`."""
-    asked = home.folder, "aggregator", NodePolicy, LIMITS, home.pinned_terms
-    check_kit_accepted(*asked, lambda terms: policy_request(home, terms))
+    check_kit_accepted(home, "aggregator", NodePolicy, LIMITS, policy_request)
 
 
 def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
