@@ -81,13 +81,10 @@ class AggregatorNode:
         return AggregatorReply(name=self.name, key=self.identity.public.hex(), program=program)
 
     def open(self, request: OpenRequest) -> OpenReply:
-        """Begin a session on these queries, if it is what was promised and nothing of it was given before.
+        """Begin a session on these queries, if it is what was promised and nothing of it was given before. Raises
+        Refused, SecAggError.
 
         The queries are looked at themselves: a digest would let the coordinator show this node others than the parties.
-
-        Raises
-        ------
-        Refused, SecAggError : it is not.
         """
         terms = VerifiedTerms.open(request.terms, request.signature, self.roster)
         try:
@@ -126,12 +123,7 @@ class AggregatorNode:
 
     def give(self, request: GiveRequest) -> GiveReply:
         """Half of the sum, and what is signed of it; the session's key is deleted. The same message gets the same bytes
-        again.
-
-        Raises
-        ------
-        Refused, SecAggError : the session is not open, or the sum is one that this node does not give its half of.
-        """
+        again. Raises Refused, SecAggError: the session is not open, or its half is not to be given."""
         question = request.content.tobytes()
         with self._transaction() as sums:
             session = self._session(sums, request.sid)
@@ -159,10 +151,8 @@ class AggregatorNode:
         check_terms(self.policy, terms, self.roster, sums.other_promises(terms.federation))
 
     def _agreed(self, sums: GivenSums, terms: VerifiedTerms) -> Terms:
-        """What the federation came with, if this session is one that it promised and that the policy allows.
-
-        The noise must be, to the digit, that of the release that is charged.
-        """
+        """What the federation came with, if this session is one that it promised and that the policy allows. The noise
+        must be, to the digit, that of the release that is charged."""
         agreed = sums.terms(terms.federation)
         if agreed is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
