@@ -34,12 +34,9 @@ aggregator to refuse this party and see what follows."""
 def upload(voter: Voter, request: UploadRequest) -> UploadReply:
     """Votes, counted against the party's limits. The same request gets the same bytes.
 
-    Raises
-    ------
-    Refused : policy, promise or budget do not allow it, or so many sessions were tried.
-    SecAggError : the session is not the coordinator's, not of this roster, or was asked in another way before; or the
-        key to seal for is not the helper's of this session.
-    ConfigError : no usable key or roster.
+    Raises Refused (policy, promise or budget do not allow it, or so many sessions were tried), SecAggError (the session
+    is not the coordinator's, not of this roster, or was asked in another way before; or the key to seal for is not the
+    helper's of this session) or ConfigError (no usable key or roster).
     """
     roster, signer, store = voter.roster(VerifiedRoster), voter.identity, voter.store
     terms = VerifiedTerms.open(request.terms, request.signature, roster)
