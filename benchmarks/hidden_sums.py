@@ -113,7 +113,7 @@ class Game:
         return from_record(self.exchange(name, request, answer), reply)
 
     def cells(self, limit: float) -> tuple[str, str, str]:
-        """A party's milliseconds, and how many times the limit; coordinator's and helper's; a party's kB up and down."""
+        """A party's milliseconds, and how many times the limit; coordinator's and helper's; a party's kB sent, got."""
         rest = (time.process_time() - self.began) * 1e3 - sum(self.took.values())
         costs = self.took, self.up, self.down
         own, up, down = (sum(each[name] for name in self.stay[:SAMPLE]) / SAMPLE for each in costs)
