@@ -198,16 +198,13 @@ def flower(game: Game) -> np.ndarray:
     def delivered(message: Message) -> Message:
         node, settings = message.metadata.dst_node_id, message.content.config_records[RECORD_KEY_CONFIGS]
         # the mod takes out of its message what the next party gets, too
-        content: Any = RecordDict({**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
+        content = RecordDict({**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
         copy = Message(content, dst_node_id=node, message_type=message.metadata.message_type)
         assign_message_id(copy)
-        assume_identity(RUN_ID, node)
         if settings[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS and names[node] not in game.stay:
-            content = Error(code=2)
-        else:
-            content = game.exchange(names[node], content, lambda _: secaggplus_mod(copy, kept[node], fitted).content)
-        assume_identity(RUN_ID, COORDINATOR_NODE)
-        return Message(content, reply_to=copy)
+            return Message(Error(code=2), reply_to=copy)
+        answer = game.exchange(names[node], content, lambda _: secaggplus_mod(copy, kept[node], fitted).content)
+        return Message(answer, reply_to=copy)
 
     means, start = list[Any](), ArrayRecord([np.zeros_like(game.sum, dtype=np.float32)])
     strategy: Any = SimpleNamespace(
