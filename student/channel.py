@@ -123,9 +123,7 @@ class LabelChannel:
                         return answers_from_wire(reply.answers, len(canonical), len(schema.classes), released)
         except grpc.RpcError as error:
             raise self._failed(error) from None
-        raise MalformedMessage(
-            "the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}"
-        )
+        raise MalformedMessage("the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}")
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""
