@@ -6,8 +6,8 @@ A sum is parties x queries x classes, the votes of one teacher each. All nodes a
 and read each message from the record that Flower sends; sizes are those of the records. One party in ten is lost: after
 it has dealt its shares, in `verified` before its upload. A party's milliseconds are the mean of three that stay, each
 of which checks all signatures by itself. Noise is a simulation's, of little cost; the system's takes 15 microseconds a
-count more. In brackets stands how many times that is the lower limit: one X25519 agreement and one AES-CTR keystream a
-peer. SecAgg+ is Flower's own workflow and mod, with the threshold of `secure`, all parties neighbours, up to 100.
+count more. In brackets: how many times the lower limit, one X25519 agreement and one AES-CTR keystream a peer. SecAgg+
+is Flower's own workflow and mod, with the threshold of `secure`, all parties neighbours.
 """
 
 from __future__ import annotations
@@ -55,10 +55,8 @@ from consilium.sums.verified.messages import UploadReply, UploadRequest
 from consilium.sums.verified.sealing import sign_key
 from consilium.sums.verified.terms import VerifiedTerms
 
-SUMS = [
-    "10x300x2", "50x300x2", "100x300x2", "200x300x2", "371x300x2", "1000x300x2", "10x10000x10", "50x10000x10",
-    "200x10000x10",
-]  # fmt: skip
+SIZES = {"300x2": (10, 50, 100, 200, 371, 1000), "10000x10": (10, 50, 200)}
+SUMS = [f"{parties}x{rest}" for rest, numbers in SIZES.items() for parties in numbers]
 SAMPLE, MOST_SECAGG, FEATURES, SIGMA, BATCH, HELPER, DIGEST = 3, 100, 10, 100.0, 64, "helper", "f" * 64
 """Parties that are measured, and with SecAgg+ at most; columns of the queries; noise; uploads that are checked at once;
 the node's name; the federation's digest."""
@@ -106,14 +104,13 @@ class Game:
 
     def ask(self, name: str, kind: type[WireModel], request: RecordDict, reply: type[WireModel]) -> Any:
         """The same of a message of this kind, as a `sums.voter.Voter` that refuses nothing answers it."""
-
-        def answer(record: RecordDict) -> RecordDict:
-            return to_record(ANSWERS[kind](self.voters[name], from_record(record, kind)))
-
-        return from_record(self.exchange(name, request, answer), reply)
+        voter, answer = self.voters[name], ANSWERS[kind]
+        return from_record(
+            self.exchange(name, request, lambda r: to_record(answer(voter, from_record(r, kind)))), reply
+        )
 
     def cells(self, limit: float) -> tuple[str, str, str]:
-        """A party's milliseconds, and how many times the limit; coordinator's and helper's; a party's kB up and down."""
+        """A party's milliseconds, and how many times the limit; coordinator's and helper's; a party's kB sent, got."""
         rest = (time.process_time() - self.began) * 1e3 - sum(self.took.values())
         costs = self.took, self.up, self.down
         own, up, down = (sum(each[name] for name in self.stay[:SAMPLE]) / SAMPLE for each in costs)
@@ -137,8 +134,9 @@ def plain(game: Game) -> np.ndarray:
 
     request, total = sent(game.rows), np.zeros_like(game.sum)
     for name in game.stay:
-        votes = game.votes[name]
-        total += read(game.exchange(name, request, lambda record, votes=votes: sent(votes[: len(read(record))])))
+        total += read(
+            game.exchange(name, request, lambda record, name=name: sent(game.votes[name][: len(read(record))]))
+        )
     return total
 
 
@@ -171,14 +169,10 @@ def verified(game: Game) -> np.ndarray:
     game.roster, game.began = roster, time.process_time()
     same = {"sigma": SIGMA, "leader_key": fresh.public.hex()}
     terms = VerifiedTerms.of_queries(roster, DIGEST, game.rows, game.classes, 1, **same)
-    signed: dict[str, Any] = {
-        "terms": terms.canonical(),
-        "signature": terms.sign(first),
-        "helper_key": other_fresh.public,
-    }
-    signed |= {"helper_signature": sign_key(second, terms.ctx, other_fresh.public), "queries": game.rows}
+    key = {"helper_key": other_fresh.public, "helper_signature": sign_key(second, terms.ctx, other_fresh.public)}
     nowhere = {"places": np.zeros(0, dtype=np.uint32), "proof": np.zeros((0, 32), dtype=np.uint8)}
-    request = to_record(UploadRequest(**signed, **nowhere))
+    sent = UploadRequest(terms=terms.canonical(), signature=terms.sign(first), queries=game.rows, **key, **nowhere)
+    request = to_record(sent)
     leader = Leader(terms, roster, own, fresh, other_fresh.public)
     helper = game.timed(HELPER, Helper, terms, roster, other, other_fresh)
     for start in range(0, len(game.stay), BATCH):
@@ -204,16 +198,13 @@ def flower(game: Game) -> np.ndarray:
     def delivered(message: Message) -> Message:
         node, settings = message.metadata.dst_node_id, message.content.config_records[RECORD_KEY_CONFIGS]
         # the mod takes out of its message what the next party gets, too
-        content: Any = RecordDict({**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
+        content = RecordDict({**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(settings))})
         copy = Message(content, dst_node_id=node, message_type=message.metadata.message_type)
         assign_message_id(copy)
-        assume_identity(RUN_ID, node)
         if settings[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS and names[node] not in game.stay:
-            content = Error(code=2, reason="lost")
-        else:
-            content = game.exchange(names[node], content, lambda _: secaggplus_mod(copy, kept[node], fitted).content)
-        assume_identity(RUN_ID, COORDINATOR_NODE)
-        return Message(content, reply_to=copy)
+            return Message(Error(code=2), reply_to=copy)
+        answer = game.exchange(names[node], content, lambda _: secaggplus_mod(copy, kept[node], fitted).content)
+        return Message(answer, reply_to=copy)
 
     means, start = list[Any](), ArrayRecord([np.zeros_like(game.sum, dtype=np.float32)])
     strategy: Any = SimpleNamespace(
@@ -241,13 +232,10 @@ def costs(parties: int, queries: int, classes: int) -> list[Sequence[str | None]
     limit = (time.process_time() - begun) * 1e3
     cells: list[Sequence[str | None]] = [(digits(limit), None, None)]
     for name, play in PROTOCOLS.items():
-        if play is flower and parties > MOST_SECAGG:
-            cells.append((None, None, None))
-            continue
-        game = Game(parties, queries, classes)
-        if np.abs(play(game) - game.sum).max() > 18 * SIGMA:
+        game = None if play is flower and parties > MOST_SECAGG else Game(parties, queries, classes)
+        if game and np.abs(play(game) - game.sum).max() > 18 * SIGMA:
             raise RuntimeError(f"{name} gives another sum than that of the votes")
-        cells.append(game.cells(limit))
+        cells.append(game.cells(limit) if game else [None] * 3)
     return cells
 
 

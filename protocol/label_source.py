@@ -36,6 +36,10 @@ class RowStanding(IntEnum):
     """The parties answered it in an earlier federation, and answer no row twice."""
 
 
+USES_UP = "uses up nothing more, unless a secure sum has to begin anew"
+"""What asking the same again does: under masks parties charge each new sum."""
+
+
 @dataclass(frozen=True)
 class LabelTerms:
     """On which terms labels are given.
@@ -93,8 +97,7 @@ secure sum has to begin anew'
             return "nothing was used up"
         whom = ", ".join(self.parties) or "parties"
         number = "1 question was" if self.queries == 1 else f"{self.queries} questions were"
-        again = "asking the same again uses up nothing more, unless a secure sum has to begin anew"
-        return f"{number} put to {whom} and not answered: {again}"
+        return f"{number} put to {whom} and not answered: asking the same again {USES_UP}"
 
 
 @dataclass(frozen=True)

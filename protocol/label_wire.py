@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
-from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
+from consilium.protocol.label_source import NO_LABEL, USES_UP, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
@@ -30,7 +30,7 @@ TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, Mal
 
 GENERIC = ServiceError(
     "the coordinator could not answer this request",
-    "Its operator sees why, and what to do, in `consilium status`. The same questions asked again use up nothing more",
+    f"Its operator sees why, and what to do, in `consilium status`. Asking the same again {USES_UP}",
 )
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 

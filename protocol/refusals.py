@@ -133,8 +133,8 @@ CURES: Mapping[Rule, str] = {
     Rule.BAD_KEY: _TELEPHONE,
     Rule.INCONSISTENT_VIEW: _TELEPHONE,
     Rule.REPLAY: "Ask each row once, in a new session",
-    Rule.ALREADY_ANSWERED: "Leave out the rows that were answered before, in whatever federation: a party answers each"
-    " once, and a student started from its kit leaves them out by itself",
+    Rule.ALREADY_ANSWERED: "Leave out the rows that are in an earlier sum, in whatever federation: the second"
+    " aggregator gives each once",
     Rule.STAGE_ORDER: "Ask again: a session was over",
     Rule.THRESHOLD: "Wait for more parties, and ask again",
 }
@@ -162,6 +162,5 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.INTERNAL: "Its operator mends it",
     Rule.BAD_SIGNATURE: "Do not go on: compare `consilium node fingerprint` by telephone with what the parties see",
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",
-    Rule.ALREADY_ANSWERED: "Leave out the rows that are in an earlier sum, in whatever federation: each is in one only",
 }
 """Where a party's words would speak of a party, these speak of the second aggregator."""

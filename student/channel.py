@@ -11,7 +11,7 @@ import numpy as np
 
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
-from consilium.protocol.label_source import Answers, LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import USES_UP, Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.label_wire import (
     ID_BYTES,
     HistogramReader,
@@ -88,7 +88,7 @@ class LabelChannel:
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
-        """See `LabelSource.ask`. If the connection breaks, ask again: what was charged is recorded and is free."""
+        """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
         deadline = time.monotonic() + self.patience
         for tries in itertools.count(1):
             try:
@@ -97,7 +97,7 @@ class LabelChannel:
                 pause = AGAIN.pause(tries)
                 if time.monotonic() + pause > deadline:
                     raise ServiceError(error.what, error.action) from None
-                self.tell(f"{error.what}; the same is asked again in {pause:g} s, which uses up nothing more")
+                self.tell(f"{error.what}; the same is asked again in {pause:g} s, which {USES_UP}")
                 time.sleep(pause)
         raise AssertionError
 
@@ -123,9 +123,7 @@ class LabelChannel:
                         return answers_from_wire(reply.answers, len(canonical), len(schema.classes), released)
         except grpc.RpcError as error:
             raise self._failed(error) from None
-        raise MalformedMessage(
-            "the coordinator ended the stream without an answer", "Ask again: it costs nothing twice"
-        )
+        raise MalformedMessage("the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}")
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""

@@ -324,7 +324,7 @@ def test_one_without_patience_does_not_and_learns_no_names(service) -> None:
     with (
         serving(service, "127.0.0.1:0", 100_000) as address,
         LabelChannel(address) as channel,
-        pytest.raises(ServiceError, match="asked again use up nothing more") as caught,
+        pytest.raises(ServiceError, match="again uses up nothing more, unless a secure sum") as caught,
     ):
         channel.ask(make_rows(20, 3)[0])
     assert service._collector.asked == [0] and "p07" not in str(caught.value)
