@@ -145,7 +145,7 @@ def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
 
 @dataclass(frozen=True)
 class VerifiedKeys:
-    """The roster with both aggregators, the coordinator's signing key and its sealing key."""
+    """See `VoteKeys`: the roster with both aggregators, the coordinator's signing key and its sealing key."""
 
     roster: VerifiedRoster
     signer: Identity
@@ -153,7 +153,6 @@ class VerifiedKeys:
 
     @property
     def least_sum(self) -> int:
-        """Parties that must be in a sum."""
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
@@ -167,11 +166,9 @@ class VerifiedKeys:
         check_verified_sums(config, self.roster)
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`."""
         SecondAggregator(means, self.roster).find()
 
     def collector(self, means: Collecting) -> VerifiedCollector:
-        """See `VoteKeys`."""
         return VerifiedCollector(means, self)
 
 

@@ -54,7 +54,6 @@ class VerifiedTerms(SumTerms):
 
     @property
     def tail(self) -> int:
-        """How far noise may carry a count."""
         return tail_of(self.sigma)
 
     def half_noise(self, seed: int | None, whose: str) -> NoiseSource:
@@ -65,7 +64,6 @@ class VerifiedTerms(SumTerms):
 
     @cached_property
     def grid(self) -> VoteGrid:
-        """Sizes of what is sent and proved."""
         return VoteGrid(self.queries, self.classes, self.teachers)
 
 
