@@ -12,11 +12,12 @@ from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.noise import NoiseSource
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
@@ -347,4 +348,7 @@ class VerifiedCollector(SumCollector):
         return reply
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
-        return terms.half_noise(self._config.noise_seed, "coordinator's half")
+        if self._config.noise_seed is None:
+            return SystemNoise()
+        parts = [self._config.noise_seed, "coordinator's half", terms.query_set, terms.round]
+        return SeededNoise(int(canonical_digest(parts), 16))

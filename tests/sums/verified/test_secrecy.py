@@ -219,9 +219,10 @@ def test_terms_are_those_that_the_coordinator_signed_for_this_roster() -> None:
             VerifiedTerms.open(content, federation.terms.sign(signer), federation.roster)
     with pytest.raises(RosterMismatch):
         VerifiedTerms.open(content, federation.terms.sign(other.signer), other.roster)
-    with pytest.raises(RosterMismatch):
-        federation.own = other.own
-        federation.leader()
+    for name in ("fresh", "own"):
+        with pytest.raises(RosterMismatch, match="another"):
+            setattr(federation, name, getattr(other, name))
+            federation.leader()
     large = VerifiedFederation(33, queries=1, teachers=900)
     large.new_terms(sigma=39_000.0)
     with pytest.raises(OverflowRisk, match="the most is 1048565"):
