@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from consilium.protocol.identity import derive, index_bytes
 from consilium.sums.errors import OverflowRisk
-from consilium.sums.secure.pairs import NONCE_BYTES
+from consilium.sums.secure.pairs import NONCE_BYTES, expand
 from consilium.sums.terms import TAIL
 
 RingBits = Literal[16, 32]
@@ -50,13 +50,12 @@ class Masks:
     """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash.
 
     A mask is the keystream of AES-256 in counter mode under its seed, by the cipher that makes a new one fastest:
-    AES-GCM's ciphertext of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. A
-    seed is of one sum; the nonce is the beginning of its terms' hash, so that two who were told other terms have other
-    masks.
+    AES-GCM's ciphertext of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. The
+    cipher's key is of a seed and all of the terms' hash, used once: two who were told other terms have other masks.
     """
 
     def __init__(self, total: np.ndarray, ctx: bytes) -> None:
-        self._total, self._nonce, self._zeros = total.reshape(-1), ctx[:NONCE_BYTES], bytes(total.nbytes)
+        self._total, self._ctx, self._zeros = total.reshape(-1), ctx, bytes(total.nbytes)
 
     def add(self, seed: bytes) -> None:
         """The mask of a seed, 32 bytes."""
@@ -74,7 +73,7 @@ class Masks:
             self.subtract(seed)
 
     def _mask(self, seed: bytes) -> np.ndarray:
-        stream = AESGCM(seed).encrypt(self._nonce, self._zeros, None)
+        stream = AESGCM(expand(seed, self._ctx)).encrypt(bytes(NONCE_BYTES), self._zeros, None)
         return np.frombuffer(stream, dtype=self._total.dtype, count=self._total.size)
 
 
