@@ -52,7 +52,6 @@ class AggregatorHome:
 
     @property
     def name(self) -> str:
-        """As it calls itself, for people."""
         return self.file.name
 
     @property
@@ -74,11 +73,9 @@ class AggregatorHome:
         return roster
 
     def identity(self) -> Identity:
-        """The signing key."""
         return Identity.load(self.folder / self.file.identity)
 
     def sealing(self) -> SealingKey:
-        """The sealing key."""
         return SealingKey.load(self.folder / self.file.sealing)
 
     def pinned_terms(self) -> Terms | None:
@@ -93,7 +90,6 @@ class AggregatorHome:
         return state / "given.db"
 
     def node(self) -> AggregatorNode:
-        """What answers."""
         return AggregatorNode(
             GivenStore(self.store_file),
             name=self.name,

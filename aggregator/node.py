@@ -18,10 +18,11 @@ from consilium.aggregator.policy import check_new, check_terms, noise_of, releas
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.node.limits import NodePolicy
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.identity import Identity, SealingKey, digest
 from consilium.protocol.messages import Terms
-from consilium.protocol.noise import NoiseSource
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.pool import proves
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
@@ -183,4 +184,7 @@ class AggregatorNode:
         return terms, helper
 
     def _noise(self, terms: VerifiedTerms, agreed: Terms) -> NoiseSource:
-        return terms.half_noise(self.noise_seed if agreed.simulation else None, "second aggregator")
+        if self.noise_seed is None or not agreed.simulation:
+            return SystemNoise()
+        parts = [self.noise_seed, "second aggregator", terms.query_set, terms.round]
+        return SeededNoise(int(canonical_digest(parts), 16))

@@ -12,11 +12,12 @@ from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.noise import NoiseSource
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
@@ -145,7 +146,7 @@ def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
 
 @dataclass(frozen=True)
 class VerifiedKeys:
-    """The roster with both aggregators, the coordinator's signing key and its sealing key."""
+    """See `VoteKeys`: the roster with both aggregators, the coordinator's signing key and its sealing key."""
 
     roster: VerifiedRoster
     signer: Identity
@@ -153,7 +154,6 @@ class VerifiedKeys:
 
     @property
     def least_sum(self) -> int:
-        """Parties that must be in a sum."""
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
@@ -167,11 +167,9 @@ class VerifiedKeys:
         check_verified_sums(config, self.roster)
 
     def check_reachable(self, means: Collecting) -> None:
-        """See `VoteKeys`."""
         SecondAggregator(means, self.roster).find()
 
     def collector(self, means: Collecting) -> VerifiedCollector:
-        """See `VoteKeys`."""
         return VerifiedCollector(means, self)
 
 
@@ -350,4 +348,7 @@ class VerifiedCollector(SumCollector):
         return reply
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
-        return terms.half_noise(self._config.noise_seed, "coordinator's half")
+        if self._config.noise_seed is None:
+            return SystemNoise()
+        parts = [self._config.noise_seed, "coordinator's half", terms.query_set, terms.round]
+        return SeededNoise(int(canonical_digest(parts), 16))

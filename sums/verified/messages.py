@@ -79,7 +79,6 @@ class AggregatorRequest(Terms):
 
     @property
     def terms(self) -> Terms:
-        """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
 
 
@@ -181,7 +180,6 @@ class Half:
     total: np.ndarray = field(repr=False)
 
     def commitment(self, ctx: bytes, leads: bool) -> bytes:
-        """See `proof.commit_total`."""
         return commit_total(ctx, leads, self.nonce, self.total.tobytes())
 
 
@@ -253,7 +251,7 @@ class GivenRecord(Strict):
 
     session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
     many others sent votes that were none. commitment: by which the leader was bound to its total before it saw the
-    helper's half; half: the same of that half (`Half.commitment`).
+    helper's half; half: the same of that half (`proof.commit_total`).
     """
 
     SIGNED_AS: ClassVar[str] = SPACE + "given"
@@ -281,7 +279,6 @@ class GivenRecord(Strict):
         return record
 
     def canonical(self) -> bytes:
-        """The bytes that are signed."""
         return canonical_json(self.model_dump(mode="json"))
 
     def sign(self, helper: Identity) -> bytes:

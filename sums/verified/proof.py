@@ -59,7 +59,16 @@ MOST_ROWS = 2**24
 
 @dataclass(frozen=True)
 class VoteGrid:
-    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party."""
+    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party.
+
+    rows: queries times teachers; those of a query stand together. cells: elements of one share of the votes. points:
+    rows on a line; the last of the `lines` may be filled up with zeros. values: elements of the extension that F is
+    given by, at 0 to 2 points. proof: numbers in a share of the proof: f_l(0) of each line, then F. opening: numbers
+    in what an aggregator opens of one upload: f_l(t), F(t), and two elements that are zero for votes.
+
+    >>> VoteGrid(10_000, 10, 1).points, VoteGrid(10_000, 10, 1).lines
+    (50, 200)
+    """
 
     queries: int
     classes: int
@@ -67,41 +76,30 @@ class VoteGrid:
 
     @property
     def rows(self) -> int:
-        """Queries times teachers; the rows of a query stand together."""
         return self.queries * self.teachers
 
     @property
     def cells(self) -> int:
-        """Elements of one share of the votes."""
         return self.rows * self.classes
 
     @cached_property
     def points(self) -> int:
-        """Rows on a line; the last of the `lines` may be filled up with rows of zeros.
-
-        >>> VoteGrid(10_000, 10, 1).points, VoteGrid(10_000, 10, 1).lines
-        (50, 200)
-        """
         return math.ceil(math.sqrt(self.rows) / 2)
 
     @cached_property
     def lines(self) -> int:
-        """See `points`."""
         return math.ceil(self.rows / self.points)
 
     @property
     def values(self) -> int:
-        """Elements of the extension that F is given by: its values at 0 to 2 points."""
         return 2 * self.points + 1
 
     @property
     def proof(self) -> int:
-        """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
         return (self.lines + self.values) * DEGREE
 
     @property
     def opening(self) -> int:
-        """Numbers in what an aggregator opens of one upload: f_l(t), F(t), and two elements that are zero for votes."""
         return (self.lines + 3) * DEGREE
 
     def picks(self, votes: np.ndarray) -> np.ndarray:

@@ -57,7 +57,6 @@ class HelperPart:
 
     @classmethod
     def read(cls, content: bytes) -> HelperPart:
-        """From its bytes."""
         return cls(content, *_BOUND.unpack_from(content))
 
     @classmethod
@@ -76,7 +75,6 @@ class HelperPart:
 
     @property
     def challenge_key(self) -> bytes:
-        """See `proof.challenge_key`."""
         return challenge_key(self.ctx, self.place, self.to_leader, self.to_helper)
 
     def fault(self, ctx: bytes, roster: VerifiedRoster) -> VoteFault | None:
@@ -120,7 +118,6 @@ class Upload:
         return cls(part, blind, numbers[: grid.proof], numbers[grid.proof :])
 
     def write(self) -> bytes:
-        """To bytes."""
         return b"".join((self.part.content, self.blind, self.proof.tobytes(), self.share.tobytes()))
 
     def is_bound(self) -> bool:
