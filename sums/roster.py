@@ -197,7 +197,11 @@ class SumRoster(Derived, Strict):
 
     def key(self, place: int) -> bytes:
         """The pinned Ed25519 key of the party at a place, 32 bytes."""
-        return bytes.fromhex(self.parties[place].ed25519_pk)
+        return self._keys[place]
+
+    @cached_property
+    def _keys(self) -> tuple[bytes, ...]:
+        return tuple(bytes.fromhex(entry.ed25519_pk) for entry in self.parties)
 
 
 R = TypeVar("R", bound=SumRoster)

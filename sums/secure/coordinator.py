@@ -24,7 +24,7 @@ from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
+from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode
 from consilium.sums.secure.messages import COMMITMENT_BYTES, KINDS, REPLIES, STAGES, SecAggMessage, Stage
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import are_shares, rebuild
@@ -346,7 +346,7 @@ class SecureSession:
         total = np.array(state.total)
         masks = Masks(total, terms.ctx)
         for index in survivors:
-            masks.subtract(own_seed(secrets[index], terms.ctx, index))
+            masks.subtract(secrets[index])
         for gone, of_peers in seeds.items():
             for index in survivors:
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did

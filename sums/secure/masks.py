@@ -8,14 +8,15 @@ from typing import Literal
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from consilium.protocol.identity import derive, index_bytes
+from consilium.protocol.identity import frame
 from consilium.sums.errors import OverflowRisk
-from consilium.sums.secure.pairs import NONCE_BYTES
+from consilium.sums.secure.pairs import NONCE_BYTES, expand
 from consilium.sums.terms import TAIL
 
 RingBits = Literal[16, 32]
 RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
+NO_NONCE = bytes(NONCE_BYTES)
 
 
 def choose_ring(largest: int, noise: float) -> RingBits:
@@ -41,25 +42,20 @@ def decode(values: np.ndarray, bits: RingBits) -> np.ndarray:
     return values.view(SIGNED_DTYPES[bits]).astype(np.int64)
 
 
-def own_seed(b: bytes, ctx: bytes, party: int) -> bytes:
-    """Of a party's own mask in the sum of these terms, 32 bytes, from its secret b."""
-    return derive(b, "own-mask", ctx, index_bytes(party))
-
-
 class Masks:
     """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash.
 
-    A mask is the keystream of AES-256 in counter mode under its seed, by the cipher that makes a new one fastest:
-    AES-GCM's ciphertext of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. A
-    seed is of one sum; the nonce is the beginning of its terms' hash, so that two who were told other terms have other
-    masks.
+    A mask is the keystream of AES-256 in counter mode, by the cipher that makes a new one fastest: AES-GCM's ciphertext
+    of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. The key comes from a
+    secret of one sum, b or a pair's seed, and the hash: two that were told other terms have other masks. No key is used
+    for two streams, so the nonce is zero.
     """
 
     def __init__(self, total: np.ndarray, ctx: bytes) -> None:
-        self._total, self._nonce, self._zeros = total.reshape(-1), ctx[:NONCE_BYTES], bytes(total.nbytes)
+        self._total, self._info, self._zeros = total.reshape(-1), frame("mask", ctx), bytes(total.nbytes)
 
     def add(self, seed: bytes) -> None:
-        """The mask of a seed, 32 bytes."""
+        """The mask of b or of a pair's seed."""
         np.add(self._total, self._mask(seed), out=self._total)
 
     def subtract(self, seed: bytes) -> None:
@@ -74,7 +70,7 @@ class Masks:
             self.subtract(seed)
 
     def _mask(self, seed: bytes) -> np.ndarray:
-        stream = AESGCM(seed).encrypt(self._nonce, self._zeros, None)
+        stream = AESGCM(expand(seed, self._info)).encrypt(NO_NONCE, self._zeros, None)
         return np.frombuffer(stream, dtype=self._total.dtype, count=self._total.size)
 
 

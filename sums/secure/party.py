@@ -25,7 +25,7 @@ from consilium.sums import errors
 from consilium.sums.packing import message_digest, pack, pack_message, unpack, unpack_message
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages, pairs
-from consilium.sums.secure.masks import Masks, encode, own_seed
+from consilium.sums.secure.masks import Masks, encode
 from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, Stage
 from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
@@ -278,7 +278,7 @@ def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedRepl
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         y = encode(_values(voter, terms, query_set), terms.ring(party.roster))
         masks = Masks(y, terms.ctx)
-        masks.add(own_seed(b[0].tobytes(), terms.ctx, party.me))
+        masks.add(b[0].tobytes())
         for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
             if peer != party.me:
                 masks.add_pair(seed.tobytes(), party.me, peer)

@@ -10,7 +10,7 @@ import pytest
 from consilium.sums import roster
 from consilium.sums.errors import BadKey, UnsafeSession
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import Masks, decode, own_seed
+from consilium.sums.secure.masks import Masks, decode
 from consilium.sums.secure.messages import ConsistencyRequest, Stage, UnmaskRequest
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import rebuild
@@ -46,7 +46,7 @@ def test_where_half_of_the_parties_are_enough_two_views_open_a_vote(tmp_path: Pa
     assert seeds is not None
     y = next(reply.y.copy() for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, "party-005"))  # type: ignore[attr-defined]
     masks = Masks(y, terms.ctx)
-    masks.subtract(own_seed(b, terms.ctx, VICTIM))
+    masks.subtract(b)
     for peer in range(VICTIM):
         masks.add_pair(seeds[peer * KEY_BYTES :][:KEY_BYTES], peer, VICTIM)
     assert np.array_equal(decode(y, terms.ring(federation.roster)), federation.votes["party-005"])

@@ -20,7 +20,7 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.noise import SystemNoise
 from consilium.sums.errors import BadShare
 from consilium.sums.secure.coordinator import SecureSession, drive
-from consilium.sums.secure.masks import Masks, own_seed
+from consilium.sums.secure.masks import Masks
 from consilium.sums.secure.messages import STAGES, Stage
 from consilium.sums.secure.party import LIFETIME, Session
 from tests.sums.secure.network import Federation, Network, altered, flipped_cell, make_queries, play, run_until
@@ -68,7 +68,7 @@ class TestMasks:
         score = ((left - 2.0**15) * (votes - votes.mean())).sum() / (left.std() * votes.std() * np.sqrt(votes.size))
         assert abs(score) < 6.2
         bare = colluders_take_off(federation, session, left, range(4, 5))
-        Masks(bare, session.state.sum.ctx).subtract(own_seed(b, session.state.sum.ctx, 0))  # type: ignore[union-attr]
+        Masks(bare, session.state.sum.ctx).subtract(b)  # type: ignore[union-attr]
         assert np.array_equal(bare, votes)
 
     def test_sums_of_a_session_and_sessions_do_not_share_masks(self, federation: Federation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from itertools import combinations
 from pathlib import Path
@@ -57,16 +58,17 @@ def test_ed25519() -> None:
 
 
 def test_masks_are_the_keystream_of_aes_in_counter_mode() -> None:
-    """SP 800-38A, F.5.5, says what AES-256-CTR is; ours begins at nonce and counter 2."""
-    key = hexed("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
-    vector = Cipher(AES(key), CTR(hexed("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"))).encryptor()
+    """SP 800-38A, F.5.5, says what AES-256-CTR is; ours begins at counter 2, under a key of this sum."""
+    secret = hexed("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    vector = Cipher(AES(secret), CTR(hexed("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"))).encryptor()
     assert vector.update(hexed("6bc1bee22e409f96e93d7e117393172a")) == hexed("601ec313775789a5b7a7f504bbf3d228")
     for dtype, size in ((np.uint16, 601), (np.uint32, 7)):
         total, ctx = np.zeros((size, 1), dtype=dtype), bytes(range(32))
-        Masks(total, ctx).add(key)
-        stream = Cipher(AES(key), CTR(ctx[:12] + b"\0\0\0\2")).encryptor().update(bytes(total.nbytes))
+        Masks(total, ctx).add(secret)
+        key_of_sum = hmac.digest(secret, frame("mask", ctx) + b"\1", "sha256")
+        stream = Cipher(AES(key_of_sum), CTR((2).to_bytes(16, "big"))).encryptor().update(bytes(total.nbytes))
         assert total.tobytes() == stream
-        Masks(total, ctx).subtract(key)
+        Masks(total, ctx).subtract(secret)
         assert not total.any()
 
 
@@ -141,7 +143,7 @@ TRANSCRIPT = {
     "UnmaskRequest": "0b7f41ee98c057dd",
     "AdvertiseReply": "b5b1ed3e9d955510",
     "ShareReply": "e17157f372c75f00",
-    "MaskedReply": "73535eb35aa76bda",
+    "MaskedReply": "0af0fbf3245f7e08",
     "ConsistencyReply": "c2eaee35ff03bf16",
     "UnmaskReply": "225eab57eb5291cf",
 }
