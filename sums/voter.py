@@ -50,7 +50,7 @@ class QuerySet:
 
 
 class Voter(Protocol):
-    """A party in hidden sums. What it refuses, it refuses by `Refused`."""
+    """A party in hidden sums. What it refuses, it refuses by `Refused`; ConfigError where it has no key or roster."""
 
     @property
     def name(self) -> str:
@@ -64,11 +64,11 @@ class Voter(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Its signing key. Raises ConfigError where it has none."""
+        """Its signing key."""
         ...
 
     def roster(self, kind: type[R]) -> R:
-        """Its own pinned copy. Raises ConfigError where it has none of this kind."""
+        """Its own pinned copy."""
         ...
 
     def check(self, terms: SessionTerms) -> None:

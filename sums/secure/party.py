@@ -377,7 +377,7 @@ def _values(voter: Voter, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray
         raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
     if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
         raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
-    noise = voter.noise(terms).gaussian(terms.sigma_share, terms.shape)
+    noise = voter.noise(terms).gaussian(terms.deviation(1), terms.shape)
     if noise.dtype != np.int64 or noise.shape != terms.shape:
         raise Refused(Rule.INTERNAL, detail=f"noise is {noise.dtype} {noise.shape}, not int64 {terms.shape}")
     return votes.astype(np.int64) + noise
