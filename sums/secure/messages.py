@@ -24,7 +24,7 @@ from consilium.sums.terms import SID_BYTES
 
 
 class Stage(StrEnum):
-    """One exchange: a request to each party that is still in, a reply from each."""
+    """A request to each party that is still in, a reply from each."""
 
     ADVERTISE = "advertise"
     SHARE = "share"
@@ -38,7 +38,6 @@ COMMITMENT_BYTES = 32
 KINDS = 2
 """Of secrets that a party shares for each sum: b, of its own mask, and K, of the list of its pairs' seeds."""
 MOST_SUMS = 2
-SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 
 
 def advert_bytes(sums: int) -> int:
@@ -48,12 +47,12 @@ def advert_bytes(sums: int) -> int:
 
 def sealed_bytes(sums: int) -> int:
     """Of what is sealed for one peer: a share of each secret."""
-    return SEAL_BYTES + sums * KINDS * SHARE_BYTES
+    return NONCE_BYTES + sums * KINDS * SHARE_BYTES + TAG_BYTES
 
 
 def list_bytes(peers: int) -> int:
     """Of the sealed list of the seeds of so many pairs."""
-    return SEAL_BYTES + peers * KEY_BYTES
+    return NONCE_BYTES + peers * KEY_BYTES + TAG_BYTES
 
 
 def _indices(array: np.ndarray) -> np.ndarray:

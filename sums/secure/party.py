@@ -201,7 +201,7 @@ class Party:
         seeds, row, seen = session.memory["seeds"], places.index(me), set[bytes]()
         agreement = pairs.Agreement(session.memory["private"], ctx, me, rounds)
         dealt, sealed, keys = split(seeds, self.roster.t, places), list[bytes](), list[bytes]()
-        for peer, advert, shares, nonce in zip(places, adverts, dealt, pairs.nonces(len(places)), strict=True):
+        for peer, advert, shares in zip(places, adverts, dealt, strict=True):
             public = advert[:KEY_BYTES]
             if public in seen:
                 raise errors.BadKey(name(peer), "is used twice")
@@ -212,13 +212,13 @@ class Party:
                 pair = agreement.keys(peer, public)
             except ValueError:
                 raise errors.BadKey(name(peer), "is of low order") from None
-            sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), pairs.between(me, peer)))
+            sealed.append(pairs.seal(pair[0], shares.tobytes(), pairs.between(me, peer)))
             keys += pair
         of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
         seeds, lists = seeds.reshape(-1, KINDS, SHARE_BYTES), list[bytes]()
-        for at, (round_, nonce) in enumerate(zip(rounds, pairs.nonces(len(rounds)), strict=True)):
+        for at, round_ in enumerate(rounds):
             key = pairs.list_key(seeds[at, 1].tobytes(), ctx, me, round_)
-            lists.append(pairs.seal(key, nonce, of_peers[:, at + 1].tobytes(), u1))
+            lists.append(pairs.seal(key, of_peers[:, at + 1].tobytes(), u1))
         memory = {"u1": u1, "advertised": request.advertised, "keys": np.insert(of_peers, row, 0, axis=0)}
         memory |= {"own": dealt[row], "b": seeds[:, 0]}
         return {"ciphertexts": _rows(sealed), "lists": _rows(lists)}, memory

@@ -76,8 +76,8 @@ PARTY_LIES: list[tuple[Stage, str, Callable[[Any], Any], str]] = [
     (Stage.SHARE, "lists", lambda rows: rows[:1], "its lists are not of the seeds of its pairs in each sum"),
     (Stage.SHARE, "lists", lambda rows: rows[:, 1:], "its lists are not of the seeds of its pairs in each sum"),
     (Stage.MASKED, "y", lambda y: flipped_cell(y, 1, 1), SIGNATURE),
-    (Stage.MASKED, "y", lambda y: y.astype(np.uint32), "masked votes are uint32, must be uint16"),
-    (Stage.MASKED, "y", lambda y: y[:3], "masked votes have shape (3, 3), must be (4, 3)"),
+    (Stage.MASKED, "y", lambda y: y.astype(np.uint32), "masked votes are uint32 (4, 3), must be uint16 (4, 3)"),
+    (Stage.MASKED, "y", lambda y: y[:3], "masked votes are uint16 (3, 3), must be uint16 (4, 3)"),
     (Stage.CONSISTENCY, "signature", flipped, "signature on the set of survivors does not verify"),
     (Stage.UNMASK, "shares", lambda shares: shares[1:], "gives 6 shares and 0 seeds, 7 and 0 are needed"),
     (Stage.UNMASK, "seeds", lambda _: np.zeros((1, 32), dtype=np.uint8), "gives 7 shares and 1 seeds, 7 and 0"),
@@ -165,8 +165,8 @@ class TestAPartyLies:
         seal = pairs.seal
         short = 32 * 6  # of the list; shares for a peer are of 208 bytes
 
-        def false(key: bytes, nonce: bytes, plain: bytes, bound: bytes) -> bytes:
-            return seal(key, nonce, flipped(plain) if len(plain) == short else plain, bound)
+        def false(key: bytes, plain: bytes, bound: bytes) -> bytes:
+            return seal(key, flipped(plain) if len(plain) == short else plain, bound)
 
         monkeypatch.setattr(pairs, "seal", false)
         caught = self.ended(federation, Stage.SHARE, {}, {Stage.MASKED: [BAD]})
@@ -197,11 +197,11 @@ class TestAPartyLies:
         """It does not open, or what is in it is above the field: its receiver gives nothing, and names the dealer."""
         seal = pairs.seal
 
-        def sealed(key: bytes, nonce: bytes, plain: bytes, bound: bytes) -> bytes:
+        def sealed(key: bytes, plain: bytes, bound: bytes) -> bytes:
             if bound != pairs.between(PLACE, 0):
-                return seal(key, nonce, plain, bound)
+                return seal(key, plain, bound)
             return (
-                seal(key, nonce, b"\xff" * len(plain), bound) if opens else flipped(seal(key, nonce, plain, bound), 40)
+                seal(key, b"\xff" * len(plain), bound) if opens else flipped(seal(key, plain, bound), 40)
             )
 
         monkeypatch.setattr(pairs, "seal", sealed)

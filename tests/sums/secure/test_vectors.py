@@ -81,7 +81,7 @@ def test_pairs_agree_and_are_separate() -> None:
         for ctx, me, peer, rounds in ((b"d" * 32, 3, 7, (1, 2)), (b"c" * 32, 3, 8, (1, 2)), (b"c" * 32, 2, 7, (1, 2)))
     ]
     assert len({*mine, *(key for keys in others for key in keys)}) == 12
-    sealed = pairs.seal(mine[0], bytes(12), b"share", pairs.between(3, 7))
+    sealed = pairs.seal(mine[0], b"share", pairs.between(3, 7))
     assert pairs.unseal(mine[0], sealed, pairs.between(3, 7)) == b"share"
     assert pairs.unseal(mine[0], sealed, pairs.between(7, 3)) is None
     assert pairs.unseal(mine[1], sealed, pairs.between(3, 7)) is None
@@ -138,14 +138,14 @@ def test_a_transcript(tmp_path: Path, monkeypatch) -> None:
 TRANSCRIPT = {
     "AdvertiseRequest": "a51e4b533130e09b",
     "ShareRequest": "c70637cd62fa8c6c",
-    "MaskedRequest": "d2fe148c9fa55235",
+    "MaskedRequest": "c1fa60e6f52486b0",
     "ConsistencyRequest": "d3b3a582a0e8b3ba",
     "UnmaskRequest": "0b7f41ee98c057dd",
     "AdvertiseReply": "b5b1ed3e9d955510",
-    "ShareReply": "e17157f372c75f00",
+    "ShareReply": "99e64bc8f29b7c17",
     "MaskedReply": "0af0fbf3245f7e08",
     "ConsistencyReply": "c2eaee35ff03bf16",
-    "UnmaskReply": "225eab57eb5291cf",
+    "UnmaskReply": "f0179bb8417a18fa",
 }
 SUMS = [[[5, 2, 5], [3, 5, 4], [4, 5, 3], [4, 4, 4]], [[4, 2, 4], [3, 4, 3]]]
 
