@@ -152,7 +152,7 @@ class TestCharges:
         with pytest.raises(ThresholdNotMet) if fails else nullcontext():
             answered = int(made.service(ledger).ask(x).answered.sum())
         assert ledger.spent() == (80, answered) and (answered == 0) == fails and answered <= 60
-        assert made.charged() == {80} and made.charged(2) == {answered}
+        assert made.charged() == {80} and (fails or made.charged(2) == {answered})
         made.service(ledger).ask(x)  # from the ledger
         assert made.charged() == {80} and sum(event["stage"].endswith("share") for event in made.told("stage")) == 1
         ledger.close()
