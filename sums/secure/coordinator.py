@@ -96,8 +96,8 @@ class State:
         self.held |= {stage: dict.fromkeys(self.held[stage]) for stage in stages}
 
     def save(self, path: Path) -> None:
-        """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one. It is for this
-        machine alone: whoever can write it has the coordinator's key as well."""
+        """Write the file, mode 0600, durably and as a whole. It is for this machine alone: whoever can write it has the
+        coordinator's key as well."""
         content = pickle.dumps(self)
         with replacing(path, mode=0o600) as file:
             file.write(hashlib.sha256(content).digest() + content)
@@ -119,8 +119,8 @@ class State:
 class SecureSession:
     """The coordinator's state machine: a session of one sum or two, each asked (`ask`) and played to its result.
 
-    roster, signer: the pinned roster, and the key of its coordinator. state: of a new session, or of one that goes on
-    with the same sets (`State.load`). Raises RosterMismatch where they do not belong together.
+    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets (`State.load`).
+    Raises RosterMismatch where these and the roster do not belong together.
     """
 
     def __init__(self, roster: Roster, signer: Identity, state: State) -> None:
@@ -173,8 +173,7 @@ class SecureSession:
         self._queries, self._proof = queries, proof
 
     def requests(self) -> dict[str, SecAggMessage]:
-        """The request of the stage that is due, for each party that is in and has not answered it. Raises StageOrder
-        where nothing is due."""
+        """Of the stage that is due, for each party that is in and has not answered. Raises StageOrder if none is."""
         state, stage, t, sid = self.state, self._due(), self._roster.t, self.state.terms.sid_bytes
         if stage is Stage.MASKED:
             return self._masked_requests()
@@ -309,12 +308,11 @@ class SecureSession:
             if reply.lists.shape != (sums, messages.list_bytes(peers)):
                 return "its lists are not of the seeds of its pairs in each sum"
         elif isinstance(reply, messages.MaskedReply):
-            terms = self.terms
-            dtype = RING_DTYPES[terms.ring(self._roster)]
-            if (reply.y.dtype, reply.y.shape) != (dtype, terms.shape):
-                return f"masked votes are {reply.y.dtype} {reply.y.shape}, must be {dtype} {terms.shape}"
+            dtype, shape = RING_DTYPES[self.terms.ring(self._roster)], self.terms.shape
+            if (reply.y.dtype, reply.y.shape) != (dtype, shape):
+                return f"masked votes are {reply.y.dtype} {reply.y.shape}, must be {dtype} {shape}"
             statement = messages.masked_statement(*view[:2], reply.y)
-            if not self._signed(stage, terms.ctx, index, statement, reply.signature):
+            if not self._signed(stage, self.terms.ctx, index, statement, reply.signature):
                 return "signature on its masked votes does not verify"
         elif isinstance(reply, messages.ConsistencyReply):
             if not self._signed(stage, self.terms.ctx, index, b"".join(view), reply.signature):
@@ -340,8 +338,7 @@ class SecureSession:
         masks = Masks(total, terms.ctx)
         for index in survivors:
             masks.subtract(secrets[index])
-        for gone, of_peers in seeds.items():
-            for index in survivors:
+            for gone, of_peers in seeds.items():
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did
         bits, votes = terms.ring(self._roster), terms.teachers * len(survivors)
         sums, clipped = clip(decode(total, bits), bits, votes, terms.deviation(len(survivors)))
@@ -354,15 +351,16 @@ class SecureSession:
         """b of each party of U3, K of each of U2 without U3. Raises BadShare."""
         state, terms = self.state, self.terms
         holders = state.places(Stage.UNMASK)[: self._roster.t].tolist()
-        secrets = rebuild(holders, state.rows(Stage.UNMASK, "shares")[: self._roster.t])
+        rebuilt = rebuild(holders, state.rows(Stage.UNMASK, "shares")[: self._roster.t])
+        secrets = {owner: secret.tobytes() for owner, secret in zip(state.sharers, rebuilt, strict=True)}
         first = KEY_BYTES + state.terms.rounds.index(terms.round) * KINDS * COMMITMENT_BYTES
-        for owner, secret in zip(state.sharers, secrets, strict=True):
+        for owner, secret in secrets.items():
             kind, start = ("b", first) if owner in state.held[Stage.MASKED] else ("K", first + COMMITMENT_BYTES)
             promised = state.held[Stage.ADVERTISE][owner].advert[0, start : start + COMMITMENT_BYTES].tobytes()
-            if messages.commitment(state.terms.ctx, owner, secret.tobytes(), terms.round, kind) != promised:
+            if messages.commitment(state.terms.ctx, owner, secret, terms.round, kind) != promised:
                 fault = "its shares do not give what it is committed to: it, or one of them, lies"
                 raise BadShare(self._roster.name(owner), fault)
-        return {owner: secret.tobytes() for owner, secret in zip(state.sharers, secrets, strict=True)}
+        return secrets
 
     def _seeds_of(self, gone: int, k: bytes) -> dict[int, bytes]:
         """By peer in U1, from the list of one that is lost. Raises BadShare where it does not open, or where a survivor
@@ -372,9 +370,8 @@ class SecureSession:
         content = unseal(list_key(k, state.terms.ctx, gone, terms.round), sealed, self._view()[0])
         if content is None:
             raise BadShare(name, "its list of mask seeds does not open", [name])
-        peers = [index for index in sorted(state.held[Stage.ADVERTISE]) if index != gone]
+        peers, row = sorted({*state.held[Stage.ADVERTISE]} - {gone}), state.gone.index(gone)
         seeds = {peer: content[at * KEY_BYTES :][:KEY_BYTES] for at, peer in enumerate(peers)}
-        row = state.gone.index(gone)
         for holder, reply in sorted(state.held[Stage.UNMASK].items()):
             if reply.seeds[row].tobytes() != seeds[holder]:
                 other = self._roster.name(holder)

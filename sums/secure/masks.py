@@ -33,7 +33,7 @@ def choose_ring(largest: int, noise: float) -> RingBits:
 
 
 def encode(values: np.ndarray, bits: RingBits) -> np.ndarray:
-    """int64, any shape -> uint16 or uint32 of the same shape, modulo 2^bits."""
+    """int64 -> uint16 or uint32, modulo 2^bits."""
     return values.astype(SIGNED_DTYPES[bits], casting="unsafe").view(RING_DTYPES[bits])
 
 
@@ -79,12 +79,12 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tupl
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
     highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
-    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for that is
-    added afterwards. r is nine standard deviations of the noise in the sum, less where the ring is too small for it.
+    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for. r is
+    nine standard deviations of the noise in the sum, less where the ring is too small for it.
 
-    sums: int64 (queries, classes), as they came out of the ring. votes: of all parties in it on one query. deviation:
-    of all noise in a cell. Returns int64 (queries, classes), and bool (queries,): rows of which a cell was out of
-    range, or whose total is further from `votes` than nine deviations of its noise: honest ones once in 10^18.
+    sums: int64 (queries, classes). votes: of all parties in it on one query. deviation: of all noise in a cell. Returns
+    the same, and bool (queries,): rows of which a cell was out of range, or whose total is further from `votes` than
+    nine deviations of its noise: honest ones once in 10^18.
     """
     half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)

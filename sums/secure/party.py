@@ -2,8 +2,8 @@
 
 The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
 different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
-stage that is done can only come from a coordinator that tells two stories: the session is aborted and its secrets
-are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
+stage that is done comes from a coordinator that tells two stories: secrets are erased (Bonawitz et al. 2017, section
+6.2 and figure 4).
 
 For each sum a party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one
 of the two for each peer, never both. y = votes + noise share + mask(b) + sum over peers of +-mask(pair), in the ring.

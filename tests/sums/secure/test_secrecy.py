@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -83,25 +84,22 @@ class TestMasks:
 
     def test_sums_of_a_session_and_sessions_do_not_share_masks(self, federation: Federation) -> None:
         """The same votes on the same queries: under one mask their difference would be zero."""
-        ys = []
+        network = Network(federation)
         for _ in range(2):
-            session, network = federation.session(), Network(federation)
-            drive(session, network.send)
+            session = run_until(federation, None, network)
             federation.ask(session)
             drive(session, network.send)
-            ys += [reply.y for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, VICTIM)]
-        for one in range(4):
-            for other in range(one):
-                check_uniform(ys[one] - ys[other])
+        ys = [reply.y for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, VICTIM)]
+        assert len(ys) == 4
+        for one, other in combinations(ys, 2):
+            check_uniform(one - other)
 
     def test_what_is_rebuilt_for_a_lost_party_opens_one_sum_and_no_share(self, federation: Federation) -> None:
         """The victim's first y comes too late: K of this sum is rebuilt, and its list read. Its y stays under b; its
         seeds of the other sum, and the keys that seal what was sent to it, are not among what was opened."""
-        session = run_until(federation, Stage.MASKED)
-        private = federation.memory(VICTIM, session)["keys"]
-        seen: list[Any] = []
+        session, seen = run_until(federation, Stage.MASKED), list[Any]()
+        private, opened = federation.memory(VICTIM, session)["keys"], session._seeds_of
         network = Network(federation, on_reply=at(Stage.MASKED, VICTIM, lambda _: None))
-        opened = session._seeds_of
         session._seeds_of = lambda gone, k: seen.append(opened(gone, k)) or seen[-1]
         drive(session, network.send)
         y = federation.serve(VICTIM, network.requests[Stage.MASKED, VICTIM]).y
@@ -109,9 +107,7 @@ class TestMasks:
         for peer, seed in seen[0].items():
             Masks(left, session.terms.ctx).add_pair(seed, peer, 0)
         check_uniform(left)
-        assert len(seen) == 1 and [seed for _, seed in sorted(seen[0].items())] == [
-            row.tobytes() for row in private[1:, 1]
-        ]
+        assert len(seen) == 1 and [*seen[0].values()] == [row.tobytes() for row in private[1:, 1]]
         hidden = {row.tobytes() for row in private[1:, [0, 2]].reshape(-1, 32)}
         assert len(hidden) == 8 and not hidden & {*seen[0].values()}
 

@@ -58,8 +58,7 @@ def test_one_drops_at_any_stage_and_both_sums_are_there(tmp_path: Path, stage: S
 def test_others_drop_in_the_second_sum(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 13, rounds=(1, 2))
     network = Network(federation, lost={Stage.MASKED: ["party-000"]})
-    session = federation.session()
-    drive(session, network.send)
+    session = run_until(federation, None, network)
     federation.ask(session, federation.queries[1:])
     network.lost = {Stage.MASKED: ["party-001", "party-002"], Stage.UNMASK: ["party-012"]}
     result = drive(session, network.send)
@@ -163,8 +162,8 @@ class TestTheCoordinatorStarts:
     def test_between_the_sums(self, tmp_path: Path) -> None:
         """The first is still there when it starts again, and the second is asked with the same keys."""
         federation, path = Federation(tmp_path, 3, rounds=(1, 2)), tmp_path / "state"
-        network, session = Network(federation), federation.session()
-        first = drive(session, network.send, path=path)
+        network = Network(federation)
+        first = drive(federation.session(), network.send, path=path)
         again = SecureSession(federation.roster, federation.coordinator, State.load(path))
         assert np.array_equal(again.state.results[1].sums, first.sums)
         assert again.has(1, first.terms.query_set) and again.can_ask(2) and not again.has(1, "0" * 64)
