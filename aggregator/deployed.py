@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from consilium.aggregator.home import AggregatorHome, GivenSoFar, check_is_accepted, given_in, open_home, policy_request
-from consilium.aggregator.policy import AggregatorPolicy, check_terms
+from consilium.aggregator.home import AggregatorHome, GivenSoFar, given_in, open_home, policy_request
+from consilium.aggregator.policy import check_terms
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
 from consilium.node.keys import OwnKeys
 from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
-from consilium.node.limits import epsilon
+from consilium.node.limits import NodePolicy, epsilon
 from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule
@@ -26,7 +27,7 @@ class AggregatorKind(MemberKind):
 
     name = "aggregator"
     app = "consilium.aggregator.client_app"
-    model = AggregatorPolicy
+    model = NodePolicy
     limits = LIMITS
 
     def open_home(self, folder: Path) -> AggregatorHome:
@@ -34,9 +35,6 @@ class AggregatorKind(MemberKind):
 
     def request(self, home: AggregatorHome, terms: Terms) -> PolicyRequest:
         return policy_request(home, terms)
-
-    def check_is_accepted(self, home: AggregatorHome) -> None:
-        check_is_accepted(home)
 
     def roster_of(self, kit: Kit) -> VerifiedRoster:
         home = open_home(kit.folder)
@@ -55,10 +53,8 @@ class AggregatorKind(MemberKind):
         )
 
     def state(self, kit: Kit) -> str:
-        home = open_home(kit.folder)
-        past = refused_is_wrong(
-            lambda: given_in(home, self.terms_of(home)), "terms.json", "Unpack the kit again", CURES_OF_SECOND
-        )
+        opened = partial(self._opened, kit)
+        _, _, past = refused_is_wrong(opened, "terms.json", "Unpack the kit again", CURES_OF_SECOND)
         return f"{past.in_this + past.elsewhere} queries ever in sums that it gave its half of"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
@@ -70,7 +66,7 @@ class AggregatorKind(MemberKind):
 
     def standing(self, kit: Kit) -> str:
         try:
-            return self._standing(open_home(kit.folder))
+            return _standing(self._opened(kit)[2])
         except (ConsiliumError, Refused):
             return "its files cannot be read: consilium doctor"
 
@@ -79,39 +75,38 @@ class AggregatorKind(MemberKind):
         terms, problem = self.terms_of(home), ""
         try:
             past = given_in(home, terms)
-            check_is_accepted(home)
+            self.check_is_accepted(home)
             check_terms(home.policy, terms, home.roster(), past.earlier)
         except Refused as error:
             problem = f"its own policy refuses this federation: {error}. {CURES_OF_SECOND[error.refusal.rule]}"
             past = GivenSoFar(False, 0, 0, 0, ())
         except NotAccepted as error:
             problem = str(error)
-        standing = self._standing(home) if not problem else "does not serve this federation"
+        standing = "does not serve this federation" if problem else _standing(past)
         return self.base_status(kit, home, terms, past.in_this + past.elsewhere, standing=standing, problem=problem)
 
-    def _standing(self, home: AggregatorHome) -> str:
-        past = given_in(home, self.terms_of(home))
-        if not past.introduced:
-            return NOT_YET
-        return (
-            f"serves, {past.in_this} queries in sums of this federation" if past.in_this else "serves, no sum given yet"
-        )
+    def _opened(self, kit: Kit) -> tuple[AggregatorHome, Terms, GivenSoFar]:
+        home = open_home(kit.folder)
+        terms = self.terms_of(home)
+        return home, terms, given_in(home, terms)
 
     def _policy(self, kit: Kit) -> str:
         home = open_home(kit.folder)
         terms, policy, roster = self.terms_of(home), home.policy, home.roster()
-        refused_is_wrong(
-            lambda: check_terms(policy, terms, roster, given_in(home, terms).earlier),
-            "policy in policy.toml",
-            "Change the policy, or do not serve: the coordinator will ask exactly this",
-            CURES_OF_SECOND,
-        )
-        earlier = given_in(home, terms).earlier
-        costs = [epsilon((*earlier, promise), policy) for promise in (terms.promise, terms.student or terms.promise)]
-        nodes = Disclosure(ReleaseKind.COUNTS, "verified").towards_nodes(costs[0])
-        student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
+
+        def allowed() -> tuple[str, ...]:
+            earlier = given_in(home, terms).earlier
+            check_terms(policy, terms, roster, earlier)
+            return earlier
+
+        action = "Change the policy, or do not serve: the coordinator will ask exactly this"
+        earlier = refused_is_wrong(allowed, "policy in policy.toml", action, CURES_OF_SECOND)
+        promises = terms.promise, terms.student or terms.promise
+        nodes, student = (epsilon((*earlier, promise), policy) for promise in promises)
         return (
-            f"allows this federation: sums with noise of its own; {student}; {nodes}; at delta {policy.delta:g} for a"
+            "allows this federation: sums with noise of its own; epsilon at most"
+            f" {epsilon_text(student)} towards the student and the public;"
+            f" {Disclosure(ReleaseKind.COUNTS, 'verified').towards_nodes(nodes)}; at delta {policy.delta:g} for a"
             f" {policy.unit}, with all earlier federations"
         )
 
@@ -123,12 +118,18 @@ class AggregatorKind(MemberKind):
 
     def _queries(self, kit: Kit) -> str:
         """Whether the policy's most_queries lasts."""
-        home = open_home(kit.folder)
-        past, most = given_in(home, self.terms_of(home)), home.policy.most_queries
+        home, _, past = self._opened(kit)
+        most = home.policy.most_queries
         sentence = f"{past.elsewhere} in sums of other federations, at most {past.promised} in this one; policy: {most}"
         if past.elsewhere + past.promised > most:
             raise Advice(sentence, CURES_OF_SECOND[Rule.MOST_QUERIES])
         return sentence
+
+
+def _standing(past: GivenSoFar) -> str:
+    if not past.introduced:
+        return NOT_YET
+    return f"serves, {past.in_this} queries in sums of this federation" if past.in_this else "serves, no sum given yet"
 
 
 AGGREGATOR = AggregatorKind()

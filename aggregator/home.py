@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from consilium.aggregator import SETTINGS
-from consilium.aggregator.node import AggregatorNode, AggregatorSettings
-from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, release_of
+from consilium.aggregator.node import AggregatorNode
+from consilium.aggregator.policy import AggregatorFile, release_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,
@@ -35,7 +35,7 @@ from consilium.node.acceptance import (
     rounded_up,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import epsilon
+from consilium.node.limits import NodePolicy, epsilon
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import Terms
@@ -56,7 +56,7 @@ class AggregatorHome:
         return self.file.name
 
     @property
-    def policy(self) -> AggregatorPolicy:
+    def policy(self) -> NodePolicy:
         """Its own limits. Raises NotAccepted while its people have said nothing."""
         if self.file.policy is None:
             raise not_accepted(self.folder, "aggregator")
@@ -94,7 +94,8 @@ class AggregatorHome:
 
     def node(self) -> AggregatorNode:
         """What answers."""
-        settings = AggregatorSettings(
+        return AggregatorNode(
+            GivenStore(self.store_file),
             name=self.name,
             policy=self.policy,
             roster=self.roster(),
@@ -103,17 +104,11 @@ class AggregatorHome:
             pinned=self.pinned_terms(),
             noise_seed=self.file.simulated_noise_seed,
         )
-        return AggregatorNode(settings, GivenStore(self.store_file))
 
 
 def open_home(folder: Path) -> AggregatorHome:
-    """Read `aggregator.toml`, and in a kit `policy.toml`.
-
-    Raises
-    ------
-    ConfigError : the folder or file is missing, or says something it may not say.
-    """
-    return AggregatorHome(folder, read_with_policy(folder / SETTINGS, AggregatorFile, AggregatorPolicy, LIMITS))
+    """Read `aggregator.toml`, and in a kit `policy.toml`. Raises ConfigError: missing, or of another form."""
+    return AggregatorHome(folder, read_with_policy(folder / SETTINGS, AggregatorFile, NodePolicy, LIMITS))
 
 
 @dataclass(frozen=True)
@@ -129,42 +124,31 @@ class GivenSoFar:
 
 
 def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
-    """What it has given, of this federation and of others.
-
-    Raises
-    ------
-    LedgerError : its state cannot be read. Refused : the promise cannot be read.
-    """
+    """Raises LedgerError where its state cannot be read, Refused where the promise cannot."""
     promised = release_of(terms.promise).queries_in(1)
     if not (home.folder / "state" / "given.db").exists():
         return GivenSoFar(False, 0, 0, promised, ())
     with GivenStore(home.store_file).transaction() as sums:
         introduced, in_this = sums.terms(terms.federation) is not None, sums.given_in(terms.federation, 1)
-        return GivenSoFar(
-            introduced, in_this, sums.ever() - in_this, promised, tuple(sums.other_promises(terms.federation))
-        )
+        others = tuple(sums.other_promises(terms.federation))
+        return GivenSoFar(introduced, in_this, sums.ever() - in_this, promised, others)
 
 
 def check_is_accepted(home: AggregatorHome) -> None:
     """Raise NotAccepted, see `check_kit_accepted`."""
-    asked = home.folder, "aggregator", AggregatorPolicy, LIMITS, home.pinned_terms
-    check_kit_accepted(*asked, lambda terms: policy_request(home, terms))
+    check_kit_accepted(home, "aggregator", NodePolicy, LIMITS, policy_request)
 
 
 def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
-    """All that these terms ask, beside the defaults and what was accepted before.
-
-    Raises
-    ------
-    ConfigError : a file of the kit cannot be read, or its terms are none. LedgerError : its state cannot be read.
-    """
+    """All that these terms ask, beside the defaults and what was accepted before. Raises ConfigError (a file of the kit
+    cannot be read, or its terms are none), LedgerError (its state cannot)."""
     action = "Do not serve: ask the operator"
     return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", action, CURES_OF_SECOND)
 
 
 def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     federation, release, roster = load_federation_part(home.folder), release_of(terms.promise), home.roster()
-    known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
+    known, past = read_policy(home.folder, NodePolicy, LIMITS), given_in(home, terms)
     unit, neighbouring, delta = release.unit, release.neighbouring, federation.privacy.delta
     requested: dict[str, Any] = {
         "unit": unit.value,
@@ -174,22 +158,19 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         "least_parties": roster.sure,
         "allow_simulation": terms.simulation,
     }
-    counted_by = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
+    counted_by = NodePolicy.model_validate(counting(LIMITS, requested, known))
     theirs = counted_by.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
-    nodes = epsilon((terms.promise,), theirs)
-    student = epsilon((terms.student or terms.promise,), theirs)
-    together, by = (
-        epsilon((*past.earlier, terms.promise), counted_by),
-        f"at delta {counted_by.delta:g} for a {counted_by.unit}",
-    )
+    nodes, student = (epsilon((promise,), theirs) for promise in (terms.promise, terms.student or terms.promise))
+    together = epsilon((*past.earlier, terms.promise), counted_by)
+    by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
     return PolicyRequest(
         kind="aggregator",
         name=home.name,
         federation=federation.name,
         terms=terms,
-        model=AggregatorPolicy,
+        model=NodePolicy,
         known=known,
-        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, NodePolicy, known),
         guarantees=guarantees(federation.privacy, terms.collection, student, nodes, neighbouring.value),
         facts=past_in_words(len(past.earlier), past.elsewhere, epsilon(past.earlier, counted_by), together, by),
     )

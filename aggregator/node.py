@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.aggregator.policy import AggregatorPolicy, check_new, check_terms, noise_of, release_of
+from consilium.aggregator.policy import check_new, check_terms, noise_of, release_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.node.answering import check_pinned, check_protocol, pool_of
-from consilium.protocol.digests import canonical_digest
+from consilium.node.limits import NodePolicy
 from consilium.protocol.errors import DataError
 from consilium.protocol.identity import Identity, SealingKey, digest
 from consilium.protocol.messages import Terms
-from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.noise import NoiseSource
 from consilium.protocol.pool import proves
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
@@ -49,30 +49,26 @@ log = logging.getLogger("consilium.aggregator")
 
 
 @dataclass(frozen=True)
-class AggregatorSettings:
-    """What a second aggregator is, apart from what it remembers. name: as it calls itself, for people. pinned: terms of
-    the one federation that it serves; None for any. noise_seed: of simulations."""
+class AggregatorNode:
+    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store.
 
+    name: as it calls itself, for people. pinned: terms of the one federation that it serves; None for any. noise_seed:
+    of simulations.
+    """
+
+    store: GivenStore
     name: str
-    policy: AggregatorPolicy
+    policy: NodePolicy
     roster: VerifiedRoster
     identity: Identity
     sealing: SealingKey = field(repr=False)
     pinned: Terms | None = None
     noise_seed: int | None = None
 
-
-@dataclass(frozen=True)
-class AggregatorNode:
-    """One second aggregator, open for as long as its settings stay. Everything it remembers is in its store."""
-
-    settings: AggregatorSettings
-    store: GivenStore
-
     def hello(self, request: AggregatorRequest) -> AggregatorReply:
         """Name and key, if the policy lets it serve; Refused otherwise."""
         check_protocol(request.protocol_version)
-        check_pinned(self.settings.pinned, request.terms)
+        check_pinned(self.pinned, request.terms)
         with self._transaction() as sums:
             known = sums.terms(request.federation)
             if known is not None and known != request.terms:
@@ -82,24 +78,21 @@ class AggregatorNode:
         program = program_versions()
         if request.program != program:
             log.warning("another version: the coordinator runs %s, this node %s", request.program or "none", program)
-        return AggregatorReply(name=self.settings.name, key=self.settings.identity.public.hex(), program=program)
+        return AggregatorReply(name=self.name, key=self.identity.public.hex(), program=program)
 
     def open(self, request: OpenRequest) -> OpenReply:
-        """Begin a session on these queries, if it is what was promised and nothing of it was given before.
+        """Begin a session on these queries, if it is what was promised and nothing of it was given before. Raises
+        Refused, SecAggError.
 
         The queries are looked at themselves: a digest would let the coordinator show this node others than the parties.
-
-        Raises
-        ------
-        Refused, SecAggError : it is not.
         """
-        terms = VerifiedTerms.open(request.terms, request.signature, self.settings.roster)
+        terms = VerifiedTerms.open(request.terms, request.signature, self.roster)
         try:
             queries = canonical_queries(request.queries, request.queries.shape[1])
         except DataError:
             raise Refused(Rule.MALFORMED) from None
         ids = query_ids(queries)
-        if query_set_hash(queries) != terms.query_set or len(set(ids)) != terms.queries:
+        if query_set_hash(queries) != terms.query_set or not len(set(ids)) == len(ids) == terms.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
         with self._transaction() as sums:
             session = sums.session(terms.sid)
@@ -108,13 +101,13 @@ class AggregatorNode:
                 pool = pool_of(agreed)
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
                     raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-                check_new(sums, self.settings.policy, agreed, terms, ids)
+                check_new(sums, self.policy, agreed, terms, ids)
                 session = sums.open(terms, ids, SealingKey.generate().private(), time.time())
             elif session.terms != request.terms:
                 raise Replay(f"session {terms.sid} is known with other terms")
             signed = sums.signed(terms.federation)
         key = SealingKey(session.key).public if session.key else b""
-        signature = sign_key(self.settings.identity, terms.ctx, key) if key else b""
+        signature = sign_key(self.identity, terms.ctx, key) if key else b""
         return OpenReply(sid=terms.sid_bytes, signed=signed, key=key, signature=signature)
 
     def check(self, request: CheckRequest) -> CheckReply:
@@ -130,12 +123,7 @@ class AggregatorNode:
 
     def give(self, request: GiveRequest) -> GiveReply:
         """Half of the sum, and what is signed of it; the session's key is deleted. The same message gets the same bytes
-        again.
-
-        Raises
-        ------
-        Refused, SecAggError : the session is not open, or the sum is one that this node does not give its half of.
-        """
+        again. Raises Refused, SecAggError: the session is not open, or its half is not to be given."""
         question = request.content.tobytes()
         with self._transaction() as sums:
             session = self._session(sums, request.sid)
@@ -145,9 +133,9 @@ class AggregatorNode:
             else:
                 terms, helper = self._helper(session)
                 agreed = self._agreed(sums, terms)
-                check_new(sums, self.settings.policy, agreed, terms, session.ids)  # another may have been given since
+                check_new(sums, self.policy, agreed, terms, session.ids)  # another may have been given since
                 answer, record = helper.give(question, session.ids, self._noise(terms, agreed))
-                given = answer, record.canonical(), record.sign(self.settings.identity)
+                given = answer, record.canonical(), record.sign(self.identity)
                 sums.give(terms, session.ids, asked, *given)
         content, record, signature = given
         return GiveReply(sid=request.sid, content=as_array(content), record=record, signature=signature)
@@ -160,17 +148,15 @@ class AggregatorNode:
             yield sums
 
     def _check_terms(self, sums: GivenSums, terms: Terms) -> None:
-        check_terms(self.settings.policy, terms, self.settings.roster, sums.other_promises(terms.federation))
+        check_terms(self.policy, terms, self.roster, sums.other_promises(terms.federation))
 
     def _agreed(self, sums: GivenSums, terms: VerifiedTerms) -> Terms:
-        """What the federation came with, if this session is one that it promised and that the policy allows.
-
-        The noise must be, to the digit, that of the release that is charged.
-        """
+        """What the federation came with, if this session is one that it promised and that the policy allows. The noise
+        must be, to the digit, that of the release that is charged."""
         agreed = sums.terms(terms.federation)
         if agreed is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
-        check_pinned(self.settings.pinned, agreed)
+        check_pinned(self.pinned, agreed)
         self._check_terms(sums, agreed)
         if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
             raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
@@ -186,10 +172,10 @@ class AggregatorNode:
 
     def _helper(self, session: OpenSession) -> tuple[VerifiedTerms, Helper]:
         """Of an open session, as the last message left it."""
-        terms, settings = VerifiedTerms.parse(session.terms), self.settings
+        terms = VerifiedTerms.parse(session.terms)
         if not session.key:
             raise StageOrder(f"session {terms.sid} is over: its keys are deleted")
-        helper = Helper(terms, settings.roster, settings.sealing, SealingKey(session.key))
+        helper = Helper(terms, self.roster, self.sealing, SealingKey(session.key))
         if session.codes:
             helper.total += np.frombuffer(session.total, dtype=TOTAL_DTYPE).reshape(terms.shape)
             helper.codes[:] = session.codes
@@ -197,8 +183,4 @@ class AggregatorNode:
         return terms, helper
 
     def _noise(self, terms: VerifiedTerms, agreed: Terms) -> NoiseSource:
-        seed = self.settings.noise_seed
-        if seed is None or not agreed.simulation:
-            return SystemNoise()
-        parts = [seed, "second aggregator", terms.query_set, terms.round]
-        return SeededNoise(int(canonical_digest(parts), 16))
+        return terms.half_noise(self.noise_seed if agreed.simulation else None, "second aggregator")

@@ -33,18 +33,13 @@ def noise_of(release: ReleaseEvent, round: int) -> PartyNoise:
     return noise
 
 
-class AggregatorPolicy(NodePolicy):
-    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere."""
-
-
-class AggregatorFile(NodeFile[AggregatorPolicy]):
-    """The file `aggregator.toml` in the home of a second aggregator. sealing: its X25519 key, of its link to the
-    coordinator."""
+class AggregatorFile(NodeFile[NodePolicy]):
+    """The file `aggregator.toml`. sealing: the X25519 key of the link to the coordinator."""
 
     sealing: str = Field(default="sealing.pem", min_length=1)
 
 
-def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, earlier: Sequence[str]) -> None:
+def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, earlier: Sequence[str]) -> None:
     """Raise Refused if the policy does not let this aggregator serve in a federation with these terms.
 
     earlier: the promises of the other federations that it has served.
@@ -63,14 +58,9 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     check_within((*earlier, terms.promise), policy)
 
 
-def check_new(given: GivenSums, policy: AggregatorPolicy, agreed: Terms, terms: VerifiedTerms, ids: list[str]) -> None:
-    """Whether a sum on these queries may be given: each is in one sum of each round, and within the query budgets, the
-    promise's and the policy's.
-
-    Raises
-    ------
-    Refused (ALREADY_ANSWERED) : a query is in a sum of this round. (PROMISE, MOST_QUERIES) : a budget is used up.
-    """
+def check_new(given: GivenSums, policy: NodePolicy, agreed: Terms, terms: VerifiedTerms, ids: list[str]) -> None:
+    """Raise Refused unless a sum on these queries may be given: each is in one sum of each round (ALREADY_ANSWERED),
+    and within the query budgets, the promise's (PROMISE) and the policy's (MOST_QUERIES)."""
     answered = given.given_of(ids, terms.round)
     if answered:
         raise Refused(Rule.ALREADY_ANSWERED, limit=len(ids) - answered, requested=len(ids))

@@ -70,10 +70,8 @@ class GivenSums:
 
     def other_promises(self, federation: str) -> list[str]:
         """What all other federations that gave a sum have promised. Raises LedgerError."""
-        rows = self._run(
-            "SELECT content FROM terms WHERE federation != ? AND federation IN (SELECT federation FROM given)",
-            (federation,),
-        )
+        others = "federation != ? AND federation IN (SELECT federation FROM given)"
+        rows = self._run(f"SELECT content FROM terms WHERE {others}", (federation,))
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
@@ -106,7 +104,7 @@ class GivenSums:
         self._run("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", values)
 
     def signed(self, federation: str) -> int:
-        """Sums of this federation of which the half was given."""
+        """Sums of this federation that it gave its half of."""
         return self._count("sessions WHERE federation = ? AND length(record) > 0", federation)
 
     def given_in(self, federation: str, round: int) -> int:
@@ -144,11 +142,7 @@ class GivenStore:
 
     @contextmanager
     def transaction(self) -> Iterator[GivenSums]:
-        """One transaction, committed at the end and undone by any error.
-
-        Raises
-        ------
-        LedgerError : the file cannot be read or written, or has another format.
-        """
+        """One transaction, committed at the end and undone by any error. Raises LedgerError: the file cannot be read or
+        written, or has another format."""
         with committed(self._path, TABLES, FORMAT) as connection:
             yield GivenSums(connection)

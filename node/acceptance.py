@@ -461,20 +461,19 @@ def accepted_in_words(known: PolicyFile[Any]) -> str:
 
 
 def check_kit_accepted(
-    folder: Path,
+    home: Any,
     kind: EnrolledKind,
     model: type[Frozen],
     limits: Mapping[str, Limit],
-    pinned: Callable[[], Terms | None],
-    request: Callable[[Terms], PolicyRequest],
+    request: Callable[[Any, Terms], PolicyRequest],
 ) -> None:
     """Raise NotAccepted unless the node's people have allowed what its kit asks. What is no kit, as in a simulation,
-    has a policy of its own from the beginning. pinned: the kit's terms. request: what they ask."""
-    if not is_kit(folder):
+    has a policy of its own from the beginning. home: see `MemberKind.open_home`. request: what terms ask of it."""
+    if not is_kit(home.folder):
         return
-    known, terms = read_policy(folder, model, limits), pinned()
-    if not check_accepted(folder, known, kind, limits, terms) and terms is not None:
-        check_covered(folder, request(terms))
+    known, terms = read_policy(home.folder, model, limits), home.pinned_terms()
+    if not check_accepted(home.folder, known, kind, limits, terms) and terms is not None:
+        check_covered(home.folder, request(home, terms))
 
 
 def read_terms(path: Path) -> Terms:

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from consilium.node import acceptance
 from consilium.node import keys as own_keys
-from consilium.node.acceptance import Limit, PolicyRequest, accepted_in_words, is_answered, read_policy
+from consilium.node.acceptance import Limit, PolicyRequest
 from consilium.node.checks import (
     Advice,
     Check,
@@ -216,9 +217,9 @@ class MemberKind(NodeKind):
     def request(self, home: Any, terms: Terms) -> PolicyRequest:
         """All that these terms ask. Raises ConfigError."""
 
-    @abstractmethod
     def check_is_accepted(self, home: Any) -> None:
-        """Raise NotAccepted unless the node's people have allowed what its kit asks."""
+        """See `check_kit_accepted`."""
+        acceptance.check_kit_accepted(home, self.name, self.model, self.limits, self.request)
 
     @abstractmethod
     def state(self, kit: Kit) -> str:
@@ -309,7 +310,7 @@ class MemberKind(NodeKind):
         return [("signature", lambda: check_signature(kit)), ("authority", lambda: check_authority(kit.authority))]
 
     def further_checks(self, kit: Kit) -> list[Check]:
-        answered = is_answered(kit) and not own_keys.lacks_own_keys(kit, self.name)
+        answered = acceptance.is_answered(kit) and not own_keys.lacks_own_keys(kit, self.name)
         return [
             ("own keys", lambda: self._own_keys(kit)),
             *(self.terms_checks(kit) if answered else []),
@@ -382,7 +383,7 @@ class MemberKind(NodeKind):
     def _accepted(self, kit: Kit) -> str:
         """That its people have allowed what is asked: before that, nothing else of the policy can be said."""
         self.check_is_accepted(self.open_home(kit.folder))
-        return accepted_in_words(read_policy(kit.folder, self.model, self.limits))
+        return acceptance.accepted_in_words(acceptance.read_policy(kit.folder, self.model, self.limits))
 
     def _own_keys(self, kit: Kit) -> str:
         """Whose keys these are, and that they are the ones that were enrolled. Raises ConfigError, Advice."""

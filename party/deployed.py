@@ -13,7 +13,6 @@ from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
 from consilium.party.dry_run import check, load_federation, usable
 from consilium.party.expectation import (
-    check_is_accepted,
     own_epsilon,
     party_warnings,
     policy_request,
@@ -53,9 +52,6 @@ class Party(MemberKind):
 
     def request(self, home: Home, terms: Terms) -> PolicyRequest:
         return policy_request(home, terms)
-
-    def check_is_accepted(self, home: Home) -> None:
-        check_is_accepted(home)
 
     def keys_of(self, kit: Kit) -> OwnKeys:
         return OwnKeys.of_party(open_home(kit.folder).identity(), NodeKey.load(kit / NODE_KEY))
@@ -109,7 +105,7 @@ class Party(MemberKind):
         standing, since = standing_of(_last_answers(home), terms.federation)
         epsilon, problem, student, towards = None, "", None, ""
         try:
-            check_is_accepted(home)
+            self.check_is_accepted(home)
             epsilon, student = own_epsilon(home, terms), student_epsilon(terms, home.policy)
             towards = towards_whom(terms, epsilon, student)
         except NotAccepted as error:

@@ -86,9 +86,7 @@ def party_warnings(terms: Terms, policy: Policy) -> list[RunWarning]:
 
 def check_is_accepted(home: Home) -> None:
     """Raise NotAccepted, see `check_kit_accepted`."""
-    check_kit_accepted(
-        home.folder, "party", Policy, LIMITS, home.pinned_terms, lambda terms: policy_request(home, terms)
-    )
+    check_kit_accepted(home, "party", Policy, LIMITS, policy_request)
 
 
 def policy_request(home: Home, terms: Terms) -> PolicyRequest:

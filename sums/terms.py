@@ -57,9 +57,13 @@ class SessionTerms(Derived, Strict):
     def create(
         cls, roster: SumRoster, federation: str, *, position: LedgerPosition = NO_LEDGER, sid: str = "", **others: Any
     ) -> Self:
-        """Terms checked against the roster (`check`). sid: empty for a new session. others: more fields."""
+        """Terms checked against the roster (`check`). sid: empty for a new session. others: more fields. Raises
+        UnsafeSession where a number is out of its bounds."""
         sid = sid or secrets.token_hex(SID_BYTES)
-        terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
+        try:
+            terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
+        except ValidationError as error:
+            raise UnsafeSession(f"no such session can be: {error.errors()[0]['msg']}") from None
         terms.check(roster)
         return terms
 

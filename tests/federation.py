@@ -224,16 +224,23 @@ class FakeTransport:
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         for done, (node, request) in enumerate(requests.items(), 1):
             self.requests.append((node, request.kind))
-            received = from_record(to_record(request), REQUESTS[request.kind])
-            try:
-                reply = to_record(ACTIONS[request.kind](self.parties[node], received))
-            except Refused as error:
-                reply = refusal_to_record(error.refusal)
-            except SecAggError as error:
-                reply = refusal_to_record(refusal_of(error))
+            reply = self._reply(node, request)
             fault = self.faults.get((node, request.kind))
             on_reply(done, len(requests))
-            yield node, fault(reply) if fault else reply
+            yield node, fault(reply) if fault and isinstance(reply, RecordDict) else reply
+
+    def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:
+        return answered(ACTIONS[request.kind], self.parties[node], request, REQUESTS)
+
+
+def answered(action: Callable[..., WireModel], node: Any, request: WireModel, models: Mapping[str, Any]) -> RecordDict:
+    """What this node answers to what has come over the wire, or that it refuses."""
+    try:
+        return to_record(action(node, from_record(to_record(request), models[request.kind])))
+    except Refused as error:
+        return refusal_to_record(error.refusal)
+    except SecAggError as error:
+        return refusal_to_record(refusal_of(error))
 
 
 class Singles(dict[str, np.ndarray]):

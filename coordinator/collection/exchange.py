@@ -107,11 +107,12 @@ def exchange(
     model: type[Reply],
     timeout: float,
     on_reply: Callable[[int, int], None],
+    most_bytes: int | None = None,
 ) -> Replies[Reply]:
     """Send the requests, and all that comes back, as `stream` gives it."""
     answers: dict[int, Reply] = {}
     failures: dict[int, Failure] = {}
-    for node, reply in stream(transport, requests, model, timeout, on_reply):
+    for node, reply in stream(transport, requests, model, timeout, on_reply, most_bytes):
         if isinstance(reply, Failure):
             failures[node] = reply
         else:

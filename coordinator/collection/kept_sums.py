@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,15 +54,10 @@ class KeptSession:
 
 class KeptSessions:
     """The sessions that are open, by name; what a method wrote is on disk when it returns. The file is made on first
-    use.
-
-    Raises
-    ------
-    LedgerError : it cannot be read or written.
-    """
+    use. Raises LedgerError where it cannot be read or written."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / SESSIONS
+        self._open = partial(committed, folder / SESSIONS, SESSION_TABLES, FORMAT)
 
     def session(self, name: str) -> KeptSession | None:
         """The one that was begun and not settled."""
@@ -72,8 +68,7 @@ class KeptSessions:
         _, terms, signature, fresh, key, codes, nonce, total, sealed = row
         question = None
         if sealed is not None:
-            shape = VerifiedTerms.parse(terms).shape
-            question = Question(codes, Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(shape)), sealed)
+            question = Question(codes, _half(VerifiedTerms.parse(terms), nonce, total), sealed)
         return KeptSession(terms, signature, fresh, key, question)
 
     def begin(self, name: str, session: KeptSession) -> None:
@@ -99,9 +94,8 @@ class KeptSessions:
         """What was sent from these places."""
         with self._open() as file:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
-            return dict(
-                file.execute(f"SELECT place, content FROM uploads WHERE {chosen}", (name, json.dumps([*places])))
-            )
+            values = name, json.dumps([*places])
+            return dict(file.execute(f"SELECT place, content FROM uploads WHERE {chosen}", values))
 
     def keep_question(self, name: str, question: Question) -> None:
         """Before it is sent."""
@@ -115,11 +109,6 @@ class KeptSessions:
         with self._open() as file:
             for table in ("sessions", "uploads"):
                 file.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with committed(self._path, SESSION_TABLES, FORMAT) as file:
-            yield file
 
 
 @dataclass(frozen=True)
@@ -135,13 +124,11 @@ class KeptSum:
 
     def check_halves(self) -> None:
         """Raise MalformedMessage unless these are the totals that both aggregators were bound to."""
-        ctx, sid = self.terms.ctx, self.terms.sid
+        ctx, where = self.terms.ctx, f"{SUMS}: session {self.terms.sid}"
         if self.leader.commitment(ctx, leads=True).hex() != self.record.commitment:
-            raise MalformedMessage(
-                f"{SUMS}: session {sid}: the coordinator's total is not the one that it was bound to"
-            )
+            raise MalformedMessage(f"{where}: the coordinator's total is not the one that it was bound to")
         if self.helper.commitment(ctx, leads=False).hex() != self.record.half:
-            raise MalformedMessage(f"{SUMS}: {sid}: the second aggregator's total is not the one that it gave")
+            raise MalformedMessage(f"{where}: the second aggregator's total is not the one that it gave")
 
 
 class KeptSums:
@@ -160,12 +147,8 @@ class KeptSums:
     def keep(
         self, content: bytes, signature: bytes, terms: VerifiedTerms, ids: Sequence[str], result: VerifiedSum
     ) -> None:
-        """A record, once for each session, and the halves; on disk when this returns.
-
-        Raises
-        ------
-        BadLink : what is signed is not this sum.
-        """
+        """A record, once for each session, and the halves; on disk when this returns. Raises BadLink: what is signed is
+        not this sum."""
         try:
             record = GivenRecord.open(content, signature, self._roster)
         except MalformedMessage as error:
@@ -187,13 +170,9 @@ class KeptSums:
 
 
 def read_sums(content: bytes, roster: VerifiedRoster) -> list[KeptSum]:
-    """All sums of a file with these bytes, in the order in which they were given.
-
-    Raises
-    ------
-    MalformedMessage : it cannot be read, a record is not signed by the roster's second aggregator, or it is of other
-        terms or queries than stand beside it.
-    """
+    """All sums of a file with these bytes, in the order in which they were given. Raises MalformedMessage: it cannot be
+    read, a record is not signed by the roster's second aggregator, or is of other terms or queries than stand beside
+    it."""
     try:
         with closing(sqlite3.connect(":memory:")) as file:
             file.deserialize(content)
@@ -207,7 +186,8 @@ def _kept(row: tuple, roster: VerifiedRoster) -> KeptSum:
     terms, record, ids = VerifiedTerms.parse(content), GivenRecord.open(record, signature, roster), json.loads(ids)
     if (record.session, record.ids, terms.queries) != (terms.ctx.hex(), ids_digest(ids), len(ids)):
         raise MalformedMessage(f"{SUMS}: the record of session {sid} is of other terms or queries than stand beside it")
-    leader, helper = (
-        Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape)) for nonce, total in (halves[:2], halves[2:])
-    )
-    return KeptSum(terms, record, tuple(ids), leader, helper)
+    return KeptSum(terms, record, tuple(ids), _half(terms, *halves[:2]), _half(terms, *halves[2:]))
+
+
+def _half(terms: VerifiedTerms, nonce: bytes, total: bytes) -> Half:
+    return Half(nonce, np.frombuffer(total, dtype=DTYPE).reshape(terms.shape))

@@ -25,7 +25,7 @@ from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
 from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
-from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage
+from consilium.sums.secure.messages import REPLIES, SecAggMessage, Stage, most_reply
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
 ATTEMPTS = 2
@@ -143,8 +143,8 @@ class SecureCollector(SumCollector):
                     if isinstance(error, ThresholdNotMet) and paid and len(remember) >= self._keys.roster.t:
                         raise
                     self._log.write("session-lost", reason=type(error).__name__)
-                elif paid or not named or left == 0:
-                    raise
+                elif session.summed or not named or left == 0:
+                    raise  # what some have charged already is not charged again unless somebody asks again
                 own.unlink(missing_ok=True)
                 session, path, resumed = None, own, False
         raise AssertionError("the last session returns or raises")
@@ -208,7 +208,7 @@ class SecureCollector(SumCollector):
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             if stage is Stage.MASKED:
                 self._standing.voting(queries.rows, list(requests), session.state.terms.sid)
-            return self._send(stage, requests, progress)
+            return self._send(stage, requests, terms, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}
         attempts = 0
@@ -237,7 +237,7 @@ class SecureCollector(SumCollector):
             raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
 
     def _send(
-        self, stage: Stage, requests: Mapping[str, SecAggMessage], progress: Progress
+        self, stage: Stage, requests: Mapping[str, SecAggMessage], terms: MaskedTerms, progress: Progress
     ) -> dict[str, WireModel | str]:
         timeouts, nodes = self._config.timeouts, self._nodes
         by_node = {nodes[party]: party for party in requests}
@@ -247,6 +247,7 @@ class SecureCollector(SumCollector):
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
             Steps(self._log, f"secure sum: {stage}", len(requests), progress),
+            most_reply(self._keys.roster.n, terms.queries * terms.classes),
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():

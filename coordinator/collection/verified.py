@@ -12,12 +12,11 @@ from consilium.coordinator.collection.kept_sums import KeptSession, KeptSessions
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.secure import check_digest
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.noise import NoiseSource
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.sums.errors import SecAggError, ThresholdNotMet
 from consilium.sums.roster import VerifiedRoster
@@ -83,23 +82,16 @@ class AggregatorRefuses(SecAggError):
 
 
 class SecondAggregator:
-    """Finds the node that has the second aggregator's key, and asks it.
-
-    Parties announce themselves to `query.hello`; whoever refuses that since it is another kind of node is asked here. A
-    node that only claims the key cannot go on: all that it says later is sealed and signed.
-    """
+    """Finds the node that has the second aggregator's key, among those that are no parties, and asks it. A node that
+    only claims the key cannot go on: all that it says later is sealed and signed."""
 
     def __init__(self, means: Collecting, roster: VerifiedRoster) -> None:
         self._means, self._roster = means, roster
         self._node: int | None = None
 
     def find(self) -> int:
-        """Its node, which would serve in this federation.
-
-        Raises
-        ------
-        AggregatorAway : no such node is connected. AggregatorRefuses : it does not serve.
-        """
+        """Its node, which would serve in this federation. Raises AggregatorAway (no such node is connected),
+        AggregatorRefuses (it does not serve)."""
         means, config = self._means, self._means.config
         members = {member.node for member in means.members}
         others = [node for node in means.transport.nodes() if node not in members]
@@ -116,12 +108,7 @@ class SecondAggregator:
         return self._node
 
     def ask(self, request: WireModel, model: type[Reply]) -> Reply:
-        """Its answer to one message.
-
-        Raises
-        ------
-        AggregatorAway : it is not there, or silent. AggregatorRefuses : it says no.
-        """
+        """Its answer to one message. Raises AggregatorAway (it is not there, or silent), AggregatorRefuses."""
         failure, wait = no_node(), self._means.config.timeouts.secure
         for _attempt in range(ATTEMPTS):
             node = self.find() if self._node is None else self._node
@@ -170,12 +157,10 @@ class VerifiedKeys:
         return self.roster.least
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError unless they are those of the federation."""
+        """Raise ConfigError unless they are those of the federation, and its sums fit."""
         check_digest(config, self.roster)
-        if (self.signer.public.hex(), self.sealing.public.hex()) != (
-            self.roster.leader.ed25519_pk,
-            self.roster.leader.x25519_pk,
-        ):
+        listed = self.roster.leader
+        if (self.signer.public.hex(), self.sealing.public.hex()) != (listed.ed25519_pk, listed.x25519_pk):
             raise ConfigError(
                 "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
             )
@@ -192,8 +177,7 @@ class VerifiedKeys:
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
     """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
-    event = config.node_event(0, 0)
-    drawn = [event.party_noise(round) for round in (1, 2)]
+    drawn = (config.node_event(0, 0).party_noise(round) for round in (1, 2))
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma)
     if reach > MOST_REACH:
@@ -351,10 +335,9 @@ class VerifiedCollector(SumCollector):
                 checked = self._answer(CheckRequest(sid=sid, content=as_array(batch)), CheckReply)
                 leader.settle(checked.content.tobytes())
             steps(start + len(part), len(places))
-        left_out = leader.left_out
-        reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in left_out.items()}
+        reasons = {party: Failure(f"not accepted: it {fault}") for party, fault in leader.left_out.items()}
         tell_left_out(self._log, "secure sum: check", reasons)
-        for party, fault in left_out.items():
+        for party, fault in leader.left_out.items():
             self._refused.add(self._roster.place(party))
             if self._history.refuse(party) >= MOST_REFUSED:
                 self._history.leave_out([party], str(fault))
@@ -367,8 +350,4 @@ class VerifiedCollector(SumCollector):
         return reply
 
     def _noise(self, terms: VerifiedTerms) -> NoiseSource:
-        seed = self._config.noise_seed
-        if seed is None:
-            return SystemNoise()
-        parts = [seed, "coordinator's half", terms.query_set, terms.round]
-        return SeededNoise(int(canonical_digest(parts), 16))
+        return terms.half_noise(self._config.noise_seed, "coordinator's half")

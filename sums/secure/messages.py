@@ -55,6 +55,11 @@ def list_bytes(peers: int) -> int:
     return NONCE_BYTES + peers * KEY_BYTES + TAG_BYTES
 
 
+def most_reply(parties: int, cells: int) -> int:
+    """Bytes of arrays that no reply of so many parties, in sums of so many cells, has more of."""
+    return (parties + 1) * (sealed_bytes(MOST_SUMS) + MOST_SUMS * KEY_BYTES) + 4 * cells
+
+
 def _indices(array: np.ndarray) -> np.ndarray:
     if array.dtype != np.uint16 or array.ndim != 1 or array.size > MOST_PARTIES:
         raise ValueError("places in the roster must be uint16 (n,)")

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from consilium.protocol.messages import CollectionMode
+from consilium.protocol.records import MOST_CELLS
 from consilium.sums.errors import UnsafeSession
 from consilium.sums.roster import MOST_PARTIES, SumRoster
 from consilium.sums.secure.masks import RingBits, choose_ring
@@ -41,7 +42,8 @@ class MaskedTerms(SumTerms):
     noise_shares: int = Field(ge=1, le=MOST_PARTIES)
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms`: also the noise must be in shares that are sure to be there, and a ring hold the sum."""
+        """See `SessionTerms`. Also the noise is in shares that are sure to be there, and a ring and a message hold the
+        sum."""
         super().check(roster)
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
@@ -50,6 +52,8 @@ class MaskedTerms(SumTerms):
             )
         if self.sigma**2 < self.noise_shares:
             raise UnsafeSession(f"a share of the noise has variance {self.sigma**2 / self.noise_shares:.3g}, below 1")
+        if self.queries * self.classes > MOST_CELLS:
+            raise UnsafeSession(f"{self.queries * self.classes} counts in a sum, a message holds {MOST_CELLS}")
         self.ring(roster)
 
     def ring(self, roster: SumRoster) -> RingBits:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,28 +33,19 @@ from consilium.sums.verified.messages import (
     ASKED,
     BATCH,
     CHECKED,
+    CODES,
     GIVEN,
     GivenRecord,
     Half,
     body_digest,
     code_of,
-    faults_of,
     ids_digest,
     read_asked,
     read_batch,
     read_checked,
     read_given,
 )
-from consilium.sums.verified.proof import (
-    DIGEST_BYTES,
-    NONCE_BYTES,
-    Opener,
-    hold,
-    opening_elements,
-    proof_elements,
-    reading_point,
-    seed_key,
-)
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, Opener, hold, reading_point, seed_key
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import HelperPart, Upload
@@ -62,17 +54,11 @@ from consilium.sums.verified.uploads import HelperPart, Upload
 class VoteAggregator:
     """One of the two, in one session.
 
+    terms: from `VerifiedTerms.open`. roster: its own copy. own, fresh: its keys, the pinned one and that of the
+    session. other_fresh: the other one's of the session.
     total: its share of the votes of all that are accepted, `TOTAL_DTYPE` (queries, classes). It never overflows: all
     votes of a session are at most half of the prime, and the square of the prime fits into its type. codes: one byte
     for each party of the roster, see `messages`.
-
-    Parameters
-    ----------
-    terms : of the session, from `VerifiedTerms.open`.
-    roster : its own copy.
-    own, fresh : its keys: the pinned one, and that of the session.
-    other_fresh : the other one's of the session.
-    leads : whether it is the leader.
 
     Raises
     ------
@@ -80,22 +66,18 @@ class VoteAggregator:
     BadKey : a key is of low order.
     """
 
+    LEADS: ClassVar[bool]
+
     def __init__(
-        self,
-        terms: VerifiedTerms,
-        roster: VerifiedRoster,
-        own: SealingKey,
-        fresh: SealingKey,
-        other_fresh: bytes,
-        leads: bool,
+        self, terms: VerifiedTerms, roster: VerifiedRoster, own: SealingKey, fresh: SealingKey, other_fresh: bytes
     ) -> None:
         terms.check(roster)
-        mine, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
+        mine, other = (roster.leader, roster.helper) if self.LEADS else (roster.helper, roster.leader)
         if own.public.hex() != mine.x25519_pk:
             raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
         self.terms, self.roster = terms, roster
         self._link = Link(own, bytes.fromhex(other.x25519_pk), fresh, other_fresh, terms.ctx)
-        self._open = Opener(terms.grid, reading_point(self._link.secret(), terms.ctx), leads)
+        self._open = Opener(terms.grid, reading_point(self._link.secret(), terms.ctx), self.LEADS)
         self.total: np.ndarray = np.zeros(terms.shape, dtype=TOTAL_DTYPE)
         self.codes = bytearray(roster.n)
 
@@ -121,8 +103,7 @@ class VoteAggregator:
 
 HELPER = "the second aggregator"
 FALSE = code_of(VoteFault.FALSE_VOTES)
-OWN_WORD = {ACCEPTED, *map(code_of, (VoteFault.FALSE_VOTES, VoteFault.TWICE, VoteFault.NOT_FOR_US))}
-OWN_WORD |= {code_of(VoteFault.COMMITMENT)}
+OWN_WORD = {*map(code_of, (None, VoteFault.FALSE_VOTES, VoteFault.TWICE, VoteFault.NOT_FOR_US, VoteFault.COMMITMENT))}
 """What the helper may say of a part. Whatever else would be wrong with one the leader has seen before."""
 
 
@@ -169,15 +150,16 @@ def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> np.ndar
 
 
 class Leader(VoteAggregator):
-    """See `VoteAggregator`. fresh: of the session's `leader_key`. helper_key: the helper's of this session, which was
-    checked."""
+    """See `VoteAggregator`. helper_key: the helper's of this session, which was checked."""
+
+    LEADS = True
 
     def __init__(
         self, terms: VerifiedTerms, roster: VerifiedRoster, own: SealingKey, fresh: SealingKey, helper_key: bytes
     ) -> None:
         if fresh.public.hex() != terms.leader_key:
             raise RosterMismatch("the session has another key of the leader than this node")
-        super().__init__(terms, roster, own, fresh, helper_key, leads=True)
+        super().__init__(terms, roster, own, fresh, helper_key)
         self._out: list[Upload] = []
         self._opened = np.zeros((0, 0))
         self._body = b""
@@ -185,7 +167,8 @@ class Leader(VoteAggregator):
     @property
     def left_out(self) -> dict[str, VoteFault]:
         """Why, by name; who sent nothing is not in it."""
-        return {self.roster.name(place): fault for place, fault in faults_of(self.codes).items()}
+        faults = ((self.roster.name(place), CODES[code]) for place, code in enumerate(self.codes))
+        return {party: fault for party, fault in faults if fault is not None}
 
     def batch(self, uploads: Mapping[int, bytes]) -> bytes | None:
         """For `Helper.check`: what the parties at these places sent, at most `MOST_BATCH` of them; None if nothing of
@@ -218,13 +201,9 @@ class Leader(VoteAggregator):
         return upload if upload.is_bound() else VoteFault.COMMITMENT
 
     def settle(self, reply: bytes) -> None:
-        """The helper's answer to the batch that is out: the good are added up, the others left out by name.
-
-        Raises
-        ------
-        BadLink : it is not that; nothing has changed.
-        AggregatorsDisagree : the helper's verdicts are not what its own openings say, or not its to give.
-        """
+        """The helper's answer to the batch that is out: the good are added up, the others left out by name. Raises
+        BadLink where it is none, and AggregatorsDisagree where its verdicts are not what its own openings say, or not
+        its to give; nothing has changed then."""
         if not self._out:
             raise StageOrder("no batch is with the helper")
         grid, places = self.terms.grid, [each.part.place for each in self._out]
@@ -232,23 +211,20 @@ class Leader(VoteAggregator):
         lies = [place for place, code in zip(places, codes, strict=True) if code not in OWN_WORD]
         if lies:
             raise AggregatorsDisagree(self._names(lies), HELPER)
-        good = [
-            fine and code in (ACCEPTED, FALSE)
-            for fine, code in zip(hold(grid, self._opened, opened), codes, strict=True)
-        ]
-        doubtful = [place for place, code, fine in zip(places, codes, good, strict=True) if fine != (code == ACCEPTED)]
+        verdicts = zip(places, codes, hold(grid, self._opened, opened), strict=True)
+        doubtful = [place for place, code, fine in verdicts if code == (FALSE if fine else ACCEPTED)]
         if doubtful:
             raise AggregatorsDisagree(self._names(doubtful))
         for place, code in zip(places, codes, strict=True):
             self.codes[place] = code
-        shares = [each.share for each, fine in zip(self._out, good, strict=True) if fine]
+        shares = [each.share for each, code in zip(self._out, codes, strict=True) if code == ACCEPTED]
         self.total += grid.summed(np.array(shares).reshape(len(shares), grid.cells))
         self._out = []
 
     def ask(self, noise: NoiseSource) -> Question:
         """For `Helper.give`, once; from now on no upload is taken. Raises ThresholdNotMet: too few are accepted."""
         question = Question(bytes(self.codes), self._close(noise), b"")
-        return Question(question.codes, question.half, self._link.seal(ASKED, question.body(self.terms.ctx)))
+        return replace(question, sealed=self._link.seal(ASKED, question.body(self.terms.ctx)))
 
     def finish(self, question: Question, reply: bytes) -> VerifiedSum:
         """The sum, from the helper's total. Raises BadLink: the reply is none to this question."""
@@ -269,8 +245,10 @@ class Helper(VoteAggregator):
     """See `VoteAggregator`. met: digest of the first part of each party, uint8 (parties, 32); of those without one
     zeros. Whoever keeps a session writes down `total`, `codes` and `met`, and puts them back."""
 
+    LEADS = False
+
     def __init__(self, terms: VerifiedTerms, roster: VerifiedRoster, own: SealingKey, fresh: SealingKey) -> None:
-        super().__init__(terms, roster, own, fresh, bytes.fromhex(terms.leader_key), leads=False)
+        super().__init__(terms, roster, own, fresh, bytes.fromhex(terms.leader_key))
         self._fresh = fresh
         self.met = np.zeros((roster.n, DIGEST_BYTES), dtype=np.uint8)
 
@@ -280,16 +258,20 @@ class Helper(VoteAggregator):
         body = self._link.open(BATCH, batch)
         contents, theirs = read_batch(body, grid)
         parts = list(map(HelperPart.read, contents))
-        found = [self._seed(part) for part in parts]
-        seeds = {row: seed for row, seed in enumerate(found) if isinstance(seed, bytes)}
-        codes = bytearray(code_of(seed) if isinstance(seed, VoteFault) else ABSENT for seed in found)
-        opened = np.zeros((len(parts), opening_elements(grid)), dtype=DTYPE)
+        seeds, codes = dict[int, bytes](), bytearray(len(parts))
+        for row, part in enumerate(parts):
+            seed = self._seed(part)
+            if isinstance(seed, bytes):
+                seeds[row] = seed
+            else:
+                codes[row] = code_of(seed)
+        opened = np.zeros((len(parts), grid.opening), dtype=DTYPE)
         rows, size = list(seeds), AT_ONCE // grid.cells + 1
         for start in range(0, len(rows), size):
             few = rows[start : start + size]
             shares, proofs = (
                 elements([seed_key(self.terms.ctx, parts[row].place, seeds[row], purpose) for row in few], count)
-                for purpose, count in (("votes", grid.cells), ("proof", proof_elements(grid)))
+                for purpose, count in (("votes", grid.cells), ("proof", grid.proof))
             )
             opened[few] = self._open(shares, proofs, [parts[row].challenge_key for row in few])
             new = []
@@ -318,13 +300,8 @@ class Helper(VoteAggregator):
         return seed
 
     def give(self, question: bytes, ids: Sequence[str], noise: NoiseSource) -> tuple[bytes, GivenRecord]:
-        """For `Leader.finish`: this aggregator's total, once; and what it signs of it. ids: of the queries.
-
-        Raises
-        ------
-        BadLink : it is no question of the leader. AggregatorsDisagree : the leader has accepted others.
-        ThresholdNotMet : too few are accepted.
-        """
+        """For `Leader.finish`: this aggregator's total, once; and what it signs of it. ids: of the queries. Raises
+        BadLink (no question of the leader), AggregatorsDisagree (it has accepted others), ThresholdNotMet."""
         body = self._link.open(ASKED, question)
         commitment, theirs = read_asked(body, self.roster.n)
         pairs = list(zip(theirs, self.codes, strict=True))

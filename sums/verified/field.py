@@ -6,9 +6,9 @@ Fields, theorem 3.75); it has about 2^147 elements. Challenges come from it, so 
 less than once in 2^120 times; six coefficients would leave 2^126 elements, and 10,000 rows a chance of 2^-119.
 
 Arrays are float64 and reduced late: sums of products are exact below 2^53, and matrix products of floats are what
-processors do fastest. A reduced number is at most `MOST_REDUCED` in size. A proof has at most 8,192 lines and 2,048
-points (`proof.MOST_ROWS`), fewer than may be added up before the next reduction. Axes before those named are of many
-uploads at once.
+processors do fastest. "Reduced" is at most `MOST_REDUCED` in size. A proof has at most 8,192 lines and 2,048 points
+(`proof.MOST_ROWS`), fewer than may be added up before the next reduction. Axes before those named are of many uploads
+at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEGREE, CONSTANT = 7, 2
 ORDER = PRIME**DEGREE
 """Elements of the extension."""
 DTYPE, TOTAL_DTYPE = np.dtype("<u4"), np.dtype("<i8")
-"""Of numbers below the prime, as they are kept, hashed and taken from a key; and of sums of them, not reduced."""
+"""Of numbers below the prime, in the one form that is kept, sent and hashed; and of sums of them, not reduced."""
 MOST_REACH = PRIME // 2
 """Values that a count may have (`terms.reach_of`): half of the prime. What lies beyond is brought back without a jump,
 which takes as many. A million votes fit into it, and room for their noise."""
@@ -46,8 +46,7 @@ SPARE = 64
 
 
 def reduced(values: np.ndarray) -> np.ndarray:
-    """The same modulo the prime, float64 of the same shape, at most `MOST_REDUCED` in size. values: integers, at most
-    2^53 in size.
+    """Integers up to 2^53 in size -> the same modulo the prime, float64, reduced.
 
     The quotient may be off by one where the remainder is close to half the prime; both remainders are of the number.
     """
@@ -58,15 +57,16 @@ def reduced(values: np.ndarray) -> np.ndarray:
 
 
 def to_wire(values: np.ndarray) -> np.ndarray:
-    """Any integers up to 2^53 -> numbers below the prime, `DTYPE`: the one form that is kept and sent."""
+    """The same as numbers below the prime, `DTYPE`."""
     numbers = reduced(values)
     numbers[numbers < 0] += PRIME
     return numbers.astype(DTYPE)
 
 
-def is_canonical(values: np.ndarray) -> bool:
-    """Whether all of these unsigned numbers are below the prime: each element has one form only."""
-    return not values.size or int(values.max()) < PRIME
+def from_wire(content: bytes) -> np.ndarray | None:
+    """Bytes -> `DTYPE`; None unless all are below the prime: each element has one form only."""
+    numbers = np.frombuffer(content, dtype=DTYPE)
+    return numbers if not numbers.size or numbers.max() < PRIME else None
 
 
 def elements(keys: Sequence[bytes], count: int) -> np.ndarray:
@@ -76,30 +76,29 @@ def elements(keys: Sequence[bytes], count: int) -> np.ndarray:
     those that are not below the prime are replaced, in order, by the words after all of these: there is no bias.
     """
     streams = [Cipher(AES(key), CTR(bytes(16))).encryptor() for key in keys]
-    numbers, width = np.empty((len(keys), count), dtype=DTYPE), DTYPE.itemsize
-    for row, stream in zip(numbers, streams, strict=True):
-        row[:] = np.frombuffer(stream.update(bytes(count * width)), dtype=DTYPE)
-    mask = DTYPE.type(2 ** PRIME.bit_length() - 1)
-    np.bitwise_and(numbers, mask, out=numbers)
-    for at in np.flatnonzero((numbers >= PRIME).any(axis=1)):
+    mask, width = DTYPE.type(2 ** PRIME.bit_length() - 1), DTYPE.itemsize
+
+    def words(at: int, number: int) -> np.ndarray:
+        return np.frombuffer(streams[at].update(bytes(number * width)), dtype=DTYPE) & mask
+
+    numbers = np.empty((len(keys), count), dtype=DTYPE)
+    for at in range(len(keys)):
+        numbers[at] = words(at, count)
+    for at in np.flatnonzero((numbers >= PRIME).any(axis=1)).tolist():
         bad = np.flatnonzero(numbers[at] >= PRIME)
         while len(bad):
-            spare = np.frombuffer(streams[at].update(bytes(SPARE * width)), dtype=DTYPE) & mask
+            spare = words(at, SPARE)
             good = spare[spare < PRIME][: len(bad)]
-            numbers[at, bad[: len(good)]] = good
-            bad = bad[len(good) :]
+            numbers[at, bad[: len(good)]], bad = good, bad[len(good) :]
     return numbers
 
 
 def lagrange_weights(count: int) -> np.ndarray:
-    """int64 (count,): 1 / prod over j != i of (i - j), for the points 0 to count - 1.
-
-    The i-th is the factor of the i-th value in Lagrange's formula that does not depend on where the polynomial is read.
-    """
-    factorials = [1]
+    """int64 (count,): 1 / prod over j != i of (i - j), the factor of the value at i in Lagrange's formula that does not
+    depend on where the polynomial is read. The points are 0 to count - 1."""
+    factorials, last = [1], count - 1
     for number in range(1, count):
         factorials.append(factorials[-1] * number % PRIME)
-    last = count - 1
     products = [factorials[i] * factorials[last - i] * (-1) ** (last - i) for i in range(count)]
     return np.array([pow(product, -1, PRIME) for product in products], dtype=np.int64)
 
@@ -117,17 +116,10 @@ def continuation(points: int) -> np.ndarray:
     return reduced((whole[:, None] * factors % PRIME).astype(np.float64))
 
 
-def _folding() -> np.ndarray:
-    """(DEGREE^2, DEGREE): what the product of each pair of coefficients adds to each one of the product."""
-    matrix = np.zeros((DEGREE, DEGREE, DEGREE))
-    for one in range(DEGREE):
-        for other in range(DEGREE):
-            power = one + other
-            matrix[one, other, power % DEGREE] = CONSTANT if power >= DEGREE else 1
-    return matrix.reshape(DEGREE * DEGREE, DEGREE)
-
-
-_FOLDING = _folding()
+_FOLDING = np.zeros((DEGREE, DEGREE, DEGREE))
+for _one, _other in np.ndindex(DEGREE, DEGREE):
+    _FOLDING[_one, _other, (_one + _other) % DEGREE] = CONSTANT if _one + _other >= DEGREE else 1
+"""What the product of each pair of coefficients adds to each one of the product."""
 
 
 def fold(products: np.ndarray, terms: int = 1) -> np.ndarray:
@@ -136,7 +128,7 @@ def fold(products: np.ndarray, terms: int = 1) -> np.ndarray:
     flat = products.reshape(-1, DEGREE**2)
     if terms > MOST_FOLDED:
         flat = reduced(flat)
-    return reduced(flat @ _FOLDING).reshape(*products.shape[:-2], DEGREE)
+    return reduced(flat @ _FOLDING.reshape(-1, DEGREE)).reshape(*products.shape[:-2], DEGREE)
 
 
 def multiply(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -168,10 +160,7 @@ def square_sums(values: np.ndarray) -> np.ndarray:
 
 def lagrange_at(where: np.ndarray, count: int) -> np.ndarray:
     """(count, DEGREE), reduced: factors that read a polynomial, given by its values at 0 to count - 1, at the element
-    `where`.
-
-    Without a division: each is the product of all other differences, from the left and from the right.
-    """
+    `where`. Without a division: each is the product of all other differences, from the left and from the right."""
     differences = np.repeat(where[None], count, axis=0)
     differences[:, 0] -= np.arange(count)
     differences = reduced(differences)

@@ -15,8 +15,10 @@ A code is one byte: nothing was sent, accepted, or why it is not (`VoteFault`).
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -30,8 +32,8 @@ from consilium.protocol.models import Strict
 from consilium.sums.errors import BadLink, VoteFault
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
 from consilium.sums.terms import SID_BYTES
-from consilium.sums.verified.field import DTYPE, KEY_BYTES, is_canonical
-from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total, opening_elements
+from consilium.sums.verified.field import DTYPE, KEY_BYTES, from_wire
+from consilium.sums.verified.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, commit_total
 from consilium.sums.verified.uploads import PART_BYTES
 
 MOST_BATCH = 1024
@@ -58,10 +60,8 @@ def as_array(content: bytes) -> np.ndarray:
 
 
 class SessionOf(WireModel):
-    """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32.
-
-    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
-    """
+    """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32. places,
+    proof: that these are rows of the pool, see `protocol.messages.VoteRequest`."""
 
     terms: Annotated[bytes, Field(max_length=5000)]
     signature: Signature
@@ -128,7 +128,7 @@ class UploadReply(WireModel):
 
 
 class Sealed(WireModel):
-    """Base of what the aggregators seal for each other."""
+    """Base of what the aggregators seal for each other, see above."""
 
     sid: Sid
     content: Content
@@ -163,17 +163,13 @@ class GiveReply(Sealed):
 BATCH, CHECKED, ASKED, GIVEN = "batch", "checked", "asked", "given"
 """Kinds of sealed messages, in their order."""
 ABSENT, ACCEPTED = 0, 1
-FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
+CODES: tuple[VoteFault | None, ...] = (None, None, *VoteFault)
+"""What a code says against an upload."""
 
 
 def code_of(fault: VoteFault | None) -> int:
-    """Of an upload: accepted, or its fault."""
-    return ACCEPTED if fault is None else FAULT_CODES.index(fault) + ACCEPTED + 1
-
-
-def faults_of(codes: Sequence[int]) -> dict[int, VoteFault]:
-    """Places of the codes that are faults, and which."""
-    return {place: FAULT_CODES[code - ACCEPTED - 1] for place, code in enumerate(codes) if code > ACCEPTED}
+    """Of an upload that was sent: accepted, or its fault."""
+    return ACCEPTED if fault is None else CODES.index(fault)
 
 
 @dataclass(frozen=True)
@@ -195,13 +191,12 @@ def body_digest(body: bytes) -> bytes:
 
 
 def read_batch(body: bytes, grid: VoteGrid) -> tuple[list[bytes], np.ndarray]:
-    """Parts as bytes, and what the leader opens, numbers below the prime (n, opening_elements). Raises BadLink."""
-    count, end = divmod(len(body), PART_BYTES + opening_elements(grid) * DTYPE.itemsize)
-    if end or not 1 <= count <= MOST_BATCH:
+    """Parts as bytes, and what the leader opens, numbers below the prime (n, opening). Raises BadLink."""
+    count, rest = divmod(len(body), PART_BYTES + grid.opening * DTYPE.itemsize)
+    if rest or not 1 <= count <= MOST_BATCH:
         raise BadLink(f"a batch is not of 1 to {MOST_BATCH} uploads of this session")
-    parts, opened = _split(body, count * PART_BYTES)
-    each = [parts[at : at + PART_BYTES] for at in range(0, len(parts), PART_BYTES)]
-    return each, _numbers(opened, (count, opening_elements(grid)))
+    *parts, opened = _split(body, *[PART_BYTES] * count)
+    return parts, _numbers(opened, (count, grid.opening))
 
 
 def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int) -> tuple[list[int], np.ndarray]:
@@ -209,7 +204,7 @@ def read_checked(body: bytes, grid: VoteGrid, batch: bytes, count: int) -> tuple
     answered, codes, opened = _split(body, DIGEST_BYTES, count)
     if answered != body_digest(batch):
         raise BadLink("the helper answers another batch than the one that is out")
-    return _codes(codes), _numbers(opened, (count, opening_elements(grid)))
+    return _codes(codes), _numbers(opened, (count, grid.opening))
 
 
 def read_asked(body: bytes, parties: int) -> tuple[bytes, list[int]]:
@@ -233,36 +228,32 @@ _FORM = "a message between the aggregators has not the form of this session"
 
 def _split(body: bytes, *lengths: int) -> list[bytes]:
     """Pieces of these lengths, and the rest."""
-    pieces = []
-    for length in lengths:
-        if len(body) < length:
-            raise BadLink(_FORM)
-        pieces.append(body[:length])
-        body = body[length:]
-    return [*pieces, body]
+    if len(body) < sum(lengths):
+        raise BadLink(_FORM)
+    return [body[start:end] for start, end in pairwise((0, *accumulate(lengths), len(body)))]
 
 
 def _codes(content: bytes) -> list[int]:
-    if any(code > ACCEPTED + len(FAULT_CODES) for code in content):
+    if content and max(content) >= len(CODES):
         raise BadLink("the other aggregator names a fault that there is not")
     return list(content)
 
 
 def _numbers(content: bytes, shape: tuple[int, int]) -> np.ndarray:
-    if len(content) != shape[0] * shape[1] * DTYPE.itemsize:
+    if len(content) != math.prod(shape) * DTYPE.itemsize:
         raise BadLink(_FORM)
-    numbers = np.frombuffer(content, dtype=DTYPE).reshape(shape)
-    if not is_canonical(numbers):
+    numbers = from_wire(content)
+    if numbers is None:
         raise BadLink("a message between the aggregators has numbers above the prime")
-    return numbers
+    return numbers.reshape(shape)
 
 
 class GivenRecord(Strict):
     """What the helper signs when it gives its half. Whoever has the roster can check over which parties a sum is.
 
-    session: hash of its terms. ids: digest of its queries' ids, in order (`ids_digest`). accepted: places of the
-    parties in the sum, rising. left_out: how many others sent votes that were none. commitment: by which the leader was
-    bound to its total before it saw the helper's half; half: the same of that half (`proof.commit_total`).
+    session: hash of its terms. ids: see `ids_digest`. accepted: places of the parties in the sum, rising. left_out: how
+    many others sent votes that were none. commitment: by which the leader was bound to its total before it saw the
+    helper's half; half: the same of that half (`Half.commitment`).
     """
 
     SIGNED_AS: ClassVar[str] = SPACE + "given"
@@ -278,12 +269,7 @@ class GivenRecord(Strict):
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: VerifiedRoster) -> GivenRecord:
-        """Bytes and their signature -> the record.
-
-        Raises
-        ------
-        MalformedMessage : not signed by the roster's helper, or not the canonical bytes of a record.
-        """
+        """Its bytes -> the record. Raises MalformedMessage: not signed by the roster's helper, or not canonical."""
         if not verify(bytes.fromhex(roster.helper.ed25519_pk), signature, cls.SIGNED_AS, content):
             raise MalformedMessage("the record of a sum is not signed by the second aggregator")
         try:

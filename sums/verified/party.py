@@ -34,12 +34,9 @@ aggregator to refuse this party and see what follows."""
 def upload(voter: Voter, request: UploadRequest) -> UploadReply:
     """Votes, counted against the party's limits. The same request gets the same bytes.
 
-    Raises
-    ------
-    Refused : policy, promise or budget do not allow it, or so many sessions were tried.
-    SecAggError : the session is not the coordinator's, not of this roster, or was asked in another way before; or the
-        key to seal for is not the helper's of this session.
-    ConfigError : no usable key or roster.
+    Raises Refused (policy, promise or budget do not allow it, or so many sessions were tried), SecAggError (the session
+    is not the coordinator's, not of this roster, or was asked in another way before; or the key to seal for is not the
+    helper's of this session) or ConfigError (no usable key or roster).
     """
     roster, signer, store = voter.roster(VerifiedRoster), voter.identity, voter.store
     terms = VerifiedTerms.open(request.terms, request.signature, roster)
@@ -57,6 +54,9 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             if tried >= MOST_SESSIONS:
                 detail = "so many sessions on the same queries"
                 raise Refused(Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail=detail)
+            if len(request.queries) != terms.queries:  # else it would be charged for others than it votes on
+                detail = "the session is of another number of queries"
+                raise Refused(Rule.MALFORMED, limit=terms.queries, requested=len(request.queries), detail=detail)
             query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
             votes = voter.votes(terms, query_set, again=False)
             known = made_for, make_upload(terms, place, signer, request.helper_key, votes)

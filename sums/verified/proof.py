@@ -31,8 +31,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class VoteGrid:
 
     @cached_property
     def points(self) -> int:
-        """Rows on a line.
+        """Rows on a line; the last of the `lines` may be filled up with rows of zeros.
 
         >>> VoteGrid(10_000, 10, 1).points, VoteGrid(10_000, 10, 1).lines
         (50, 200)
@@ -85,91 +86,73 @@ class VoteGrid:
 
     @cached_property
     def lines(self) -> int:
-        """Lines; the last may be filled up with rows of zeros."""
+        """See `points`."""
         return math.ceil(self.rows / self.points)
 
     @property
     def values(self) -> int:
-        """Elements of the extension that the polynomial of the proof is given by: its values at 0 to 2 points."""
+        """Elements of the extension that F is given by: its values at 0 to 2 points."""
         return 2 * self.points + 1
 
     @property
-    def last_points(self) -> int:
-        """Rows on the last line."""
-        return self.rows - (self.lines - 1) * self.points
+    def proof(self) -> int:
+        """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
+        return (self.lines + self.values) * DEGREE
+
+    @property
+    def opening(self) -> int:
+        """Numbers in what an aggregator opens of one upload: f_l(t), F(t), and two elements that are zero for votes."""
+        return (self.lines + 3) * DEGREE
 
     def picks(self, votes: np.ndarray) -> np.ndarray:
-        """The class of each row, int64 (rows,).
-
-        votes: integers (queries, classes), as many in each row as there are teachers; not checked here.
+        """Integers (queries, classes), as many in each row as there are teachers, unchecked -> the class of each row.
 
         >>> VoteGrid(2, 3, 2).picks(np.array([[1, 0, 1], [0, 2, 0]])).tolist()
         [0, 2, 1, 1]
         """
-        if self.teachers == 1:
-            return np.argmax(votes, axis=1)
-        classes = np.broadcast_to(np.arange(self.classes), votes.shape)
-        return np.repeat(classes.ravel(), votes.ravel())
+        return np.repeat(np.tile(np.arange(self.classes), len(votes)), votes.ravel())
 
     def summed(self, shares: np.ndarray) -> np.ndarray:
-        """Shares of the votes, numbers below the prime (n, cells) -> `TOTAL_DTYPE` (queries, classes), not reduced: the
-        sum over n and over the teachers."""
+        """Shares of n parties' votes (n, cells) -> their sum, `TOTAL_DTYPE` (queries, classes)."""
         total = shares.sum(axis=0, dtype=TOTAL_DTYPE)
         return total.reshape(self.queries, self.teachers, self.classes).sum(axis=1)
 
 
 SPACE = "verified/4/"
 """Of all that is hashed, derived and signed: 4 is the version of sessions, uploads and messages between aggregators."""
-SEED_BYTES = 16
-BLIND_BYTES = 16
+SEED_BYTES = BLIND_BYTES = NONCE_BYTES = 16
 DIGEST_BYTES = 32
-NONCE_BYTES = 16
 
 
-def place_bytes(place: int) -> bytes:
-    """A party's place in the roster, 4 bytes, big-endian."""
-    return place.to_bytes(4, "big")
-
-
-def commit_leader(ctx: bytes, place: int, blind: bytes, share: bytes) -> bytes:
-    """Commitment to the leader's share. blind: 16 random bytes, without which the helper could try out votes."""
-    return digest(SPACE + "leader", ctx, place_bytes(place), blind, share)
-
-
-def commit_helper(ctx: bytes, place: int, seed: bytes) -> bytes:
-    """Commitment to the helper's share, by its seed."""
-    return digest(SPACE + "helper", ctx, place_bytes(place), seed)
-
-
-def commit_proof(ctx: bytes, place: int, blind: bytes, proof: bytes) -> bytes:
-    """Commitment to the leader's share of the proof."""
-    return digest(SPACE + "proof", ctx, place_bytes(place), blind, proof)
+def commitment(to: str, ctx: bytes, place: int, *content: bytes) -> bytes:
+    """Of a party, to the share of its votes that the "leader" has, to that of the "helper", and to the leader's of the
+    "proof". content: of the helper's its seed; else the share after 16 random bytes, without which votes could be tried
+    out."""
+    return digest(SPACE + to, ctx, place.to_bytes(4, "big"), *content)
 
 
 def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
-    """Commitment to the total of one aggregator. nonce: 16 random bytes, without which a small total could be tried
-    out."""
+    """Of one aggregator, to its total. nonce: 16 random bytes, without which a small total could be tried out."""
     return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
 def seed_key(ctx: bytes, place: int, seed: bytes, purpose: str) -> bytes:
-    """From which the helper's share of the votes, or of the proof, is drawn (`field.elements`), by purpose."""
-    return derive(seed, SPACE + purpose, ctx, place_bytes(place))
+    """From which the helper's share of the "votes", or of the "proof", is drawn (`field.elements`)."""
+    return derive(seed, SPACE + purpose, ctx, place.to_bytes(4, "big"))
 
 
-@dataclass(frozen=True)
-class Challenge:
+class Challenge(NamedTuple):
     """Of n uploads, elements of the extension, reduced: r (n, classes, DEGREE), u (n, points, DEGREE) and y (n, lines,
     DEGREE)."""
 
-    r: np.ndarray = field(repr=False)
-    u: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
+    r: np.ndarray
+    u: np.ndarray
+    y: np.ndarray
 
 
 def challenge_key(ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> bytes:
     """From which the first challenge of an upload with these commitments is drawn."""
-    return derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
+    return derive(to_leader + to_helper, SPACE + "challenge", ctx, place.to_bytes(4, "big"))
 
 
 def challenges(grid: VoteGrid, keys: Sequence[bytes]) -> Challenge:
@@ -193,26 +176,9 @@ def reading_point(secret: bytes, ctx: bytes) -> np.ndarray:
         tried += 1
 
 
-CHECKS = 3
-"""Elements that are opened beside the f_l(t): F(t), and two that are zero for votes."""
-
-
-def proof_elements(grid: VoteGrid) -> int:
-    """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
-    return (grid.lines + grid.values) * DEGREE
-
-
-def opening_elements(grid: VoteGrid) -> int:
-    """Numbers in what an aggregator opens of one upload."""
-    return (grid.lines + CHECKS) * DEGREE
-
-
 def prove(grid: VoteGrid, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-    """The values of F at 0 to 2 points, (values, DEGREE), reduced.
-
-    picks: the class of each row, (rows,). challenge: of this one upload. starts: f_l(0), random, reduced, (lines,
-    DEGREE).
-    """
+    """The values of F at 0 to 2 points, (values, DEGREE), reduced. picks: the class of each row. challenge: of this one
+    upload. starts: f_l(0), random, reduced, (lines, DEGREE)."""
     points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
     table = np.zeros((nothing + 1, DEGREE))  # y_l r_c, and zero where is no row
     table[:-1] = multiply(challenge.y[0][:, None], challenge.r[0]).reshape(-1, DEGREE)
@@ -228,11 +194,8 @@ AT_ONCE = 2**18
 
 
 class Opener:
-    """What one aggregator opens of uploads. Made once for a session.
-
-    grid: its sizes. where: the reading point, (DEGREE,), reduced. leads: whether this aggregator is the one that
-    subtracts constants.
-    """
+    """What one aggregator opens of uploads. where: the reading point, (DEGREE,), reduced. leads: whether this one
+    subtracts constants."""
 
     def __init__(self, grid: VoteGrid, where: np.ndarray, leads: bool) -> None:
         self._grid, self._leads = grid, leads
@@ -241,9 +204,9 @@ class Opener:
         self._values = lagrange_at(where, grid.values)
 
     def __call__(self, shares: np.ndarray, proofs: np.ndarray, keys: Sequence[bytes]) -> np.ndarray:
-        """Numbers below the prime (n, opening_elements). shares, proofs: the same of n uploads' votes, (n, cells), and
-        proofs, (n, proof_elements). keys: of their challenges."""
-        opened, size = np.empty((len(keys), opening_elements(self._grid)), dtype=DTYPE), AT_ONCE // self._grid.cells + 1
+        """Numbers below the prime (n, opening). shares, proofs: of n uploads, (n, cells) and (n, proof). keys: of their
+        challenges."""
+        opened, size = np.empty((len(keys), self._grid.opening), dtype=DTYPE), AT_ONCE // self._grid.cells + 1
         for start in range(0, len(keys), size):
             part = slice(start, start + size)
             opened[part] = self._open(shares[part], proofs[part], challenges(self._grid, keys[part]))
@@ -262,7 +225,7 @@ class Opener:
         by_class = inner(u, across)  # sums of u_m y_l^2 x, (n, classes, DEGREE)
         along = reduced(by_line.reshape(-1, grid.points) @ self._along)
         along = along.reshape(n, grid.lines, grid.classes, DEGREE).swapaxes(1, 2)
-        opened = np.empty((n, grid.lines + CHECKS, DEGREE))
+        opened = np.empty((n, grid.lines + 3, DEGREE))
         opened[:, : grid.lines] = multiply(y, inner(r, along)) + multiply(self._start, starts)
         opened[:, -3] = inner(self._values, values[:, :, None])[:, 0]
         of_squares = inner(multiply(r, r), by_class[:, :, None])
@@ -272,13 +235,14 @@ class Opener:
 
     def _of_ones(self, squares: np.ndarray, u: np.ndarray) -> np.ndarray:
         """The sum of u_m y_l^2 over the rows that there are, (n, DEGREE)."""
-        last = u[:, : self._grid.last_points]
+        grid = self._grid
+        on_last = u[:, : grid.rows - (grid.lines - 1) * grid.points]
         whole = multiply(reduced(squares[:, :-1].sum(axis=1)), reduced(u.sum(axis=1)))
-        return whole + multiply(squares[:, -1], reduced(last.sum(axis=1)))
+        return whole + multiply(squares[:, -1], reduced(on_last.sum(axis=1)))
 
 
 def hold(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Whether openings of n uploads, numbers below the prime (n, opening_elements) each, are of votes: bool (n,)."""
+    """Whether openings of n uploads, numbers below the prime (n, opening) each, are of votes: bool (n,)."""
     opened = reduced(one.astype(np.float64) + other).reshape(len(one), -1, DEGREE)
     squares = square_sums(opened[:, : grid.lines])
     return np.asarray(~reduced(squares - opened[:, -3]).any(axis=1) & ~opened[:, -2:].any(axis=(1, 2)))

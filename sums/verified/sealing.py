@@ -28,14 +28,8 @@ def agreed(key: SealingKey, public: bytes, whose: str) -> bytes:
 
 
 def seal_once(key: SealingKey, helper: bytes, plain: bytes, bound: bytes) -> bytes:
-    """AES-256-GCM under what `key`, made for this one message, agrees with the helper's public key.
-
-    bound: what the seal is good for; it enters key and associated data.
-
-    Raises
-    ------
-    BadKey : the helper's key is of low order.
-    """
+    """AES-256-GCM under what `key`, made for this one message, agrees with the helper's public key. bound: what the
+    seal is good for; it enters key and associated data. Raises BadKey: the helper's key is of low order."""
     secret = derive(agreed(key, helper, "the helper"), SPACE + "seal", key.public, helper, bound)
     return AESGCM(secret).encrypt(_ONCE, plain, bound)
 

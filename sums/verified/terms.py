@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from consilium.protocol.digests import Hash
+from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.messages import CollectionMode
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.sums.errors import OverflowRisk
 from consilium.sums.roster import SumRoster
 from consilium.sums.terms import TAIL, SumTerms
@@ -55,6 +56,12 @@ class VerifiedTerms(SumTerms):
     def tail(self) -> int:
         """How far noise may carry a count."""
         return tail_of(self.sigma)
+
+    def half_noise(self, seed: int | None, whose: str) -> NoiseSource:
+        """Of one aggregator. seed: of a simulation; None elsewhere: the operating system's."""
+        if seed is None:
+            return SystemNoise()
+        return SeededNoise(int(canonical_digest([seed, whose, self.query_set, self.round]), 16))
 
     @cached_property
     def grid(self) -> VoteGrid:

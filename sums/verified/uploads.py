@@ -19,7 +19,7 @@ import numpy as np
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, SealingKey, verify
 from consilium.sums.errors import VoteFault
 from consilium.sums.roster import VerifiedRoster
-from consilium.sums.verified.field import DEGREE, DTYPE, KEY_BYTES, elements, is_canonical, reduced, to_wire
+from consilium.sums.verified.field import DEGREE, DTYPE, KEY_BYTES, elements, from_wire, reduced, to_wire
 from consilium.sums.verified.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -27,10 +27,7 @@ from consilium.sums.verified.proof import (
     VoteGrid,
     challenge_key,
     challenges,
-    commit_helper,
-    commit_leader,
-    commit_proof,
-    proof_elements,
+    commitment,
     prove,
     seed_key,
 )
@@ -79,7 +76,7 @@ class HelperPart:
 
     @property
     def challenge_key(self) -> bytes:
-        """Of its first challenge."""
+        """See `proof.challenge_key`."""
         return challenge_key(self.ctx, self.place, self.to_leader, self.to_helper)
 
     def fault(self, ctx: bytes, roster: VerifiedRoster) -> VoteFault | None:
@@ -98,7 +95,7 @@ class HelperPart:
         seed = unseal_once(key, sender, sealed, self.content[: _BOUND.size])
         if seed is None:
             return VoteFault.NOT_FOR_US
-        return seed if commit_helper(self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
+        return seed if commitment("helper", self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
 
 
 @dataclass(frozen=True)
@@ -115,9 +112,12 @@ class Upload:
         """From bytes; None if they have not the form of an upload of this size."""
         if len(content) != upload_bytes(grid):
             return None
-        part, count, blind = HelperPart.read(content[:PART_BYTES]), proof_elements(grid), PART_BYTES + BLIND_BYTES
-        numbers = np.frombuffer(content[blind:], dtype=DTYPE)
-        return cls(part, content[PART_BYTES:blind], numbers[:count], numbers[count:]) if is_canonical(numbers) else None
+        head = PART_BYTES + BLIND_BYTES
+        numbers = from_wire(content[head:])
+        if numbers is None:
+            return None
+        part, blind = HelperPart.read(content[:PART_BYTES]), content[PART_BYTES:head]
+        return cls(part, blind, numbers[: grid.proof], numbers[grid.proof :])
 
     def write(self) -> bytes:
         """To bytes."""
@@ -125,10 +125,10 @@ class Upload:
 
     def is_bound(self) -> bool:
         """Whether the signed commitments are to this share and this proof."""
-        part = self.part
-        return part.to_leader == commit_leader(part.ctx, part.place, self.blind, self.share.tobytes()) and (
-            part.to_proof == commit_proof(part.ctx, part.place, self.blind, self.proof.tobytes())
-        )
+        ctx, place, blind = self.part.ctx, self.part.place, self.blind
+        to_share = commitment("leader", ctx, place, blind, self.share.tobytes())
+        to_proof = commitment("proof", ctx, place, blind, self.proof.tobytes())
+        return (self.part.to_leader, self.part.to_proof) == (to_share, to_proof)
 
 
 def upload_bytes(grid: VoteGrid) -> int:
@@ -137,7 +137,7 @@ def upload_bytes(grid: VoteGrid) -> int:
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
     408704
     """
-    return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (proof_elements(grid) + grid.cells)
+    return PART_BYTES + BLIND_BYTES + DTYPE.itemsize * (grid.proof + grid.cells)
 
 
 def make_upload(
@@ -150,25 +150,22 @@ def make_upload(
 ) -> bytes:
     """What a party sends to the leader, once in a session.
 
-    Parameters
-    ----------
-    place : of the party in the roster, which has the key of `signer`.
-    helper : the helper's public key of this session, which was checked.
-    votes : integers (queries, classes), as many in each row as the party has teachers.
-    entropy : so many random bytes; the operating system's but in tests.
+    place: of the party in the roster, which has the key of `signer`. helper: the helper's public key of this session,
+    which was checked. votes: integers (queries, classes), as many in each row as the party has teachers. entropy: so
+    many random bytes; the operating system's but in tests.
     """
     grid, ctx = terms.grid, terms.ctx
     picks, seed, blind = grid.picks(votes), entropy(SEED_BYTES), entropy(BLIND_BYTES)
     (other,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
-    share = -other
-    share[np.arange(0, grid.cells, grid.classes) + picks] += 1
-    share = to_wire(share)
-    to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
+    other[np.arange(0, grid.cells, grid.classes) + picks] -= 1
+    share = to_wire(-other)
+    to_leader = commitment("leader", ctx, place, blind, share.tobytes())
+    to_helper = commitment("helper", ctx, place, seed)
     challenge = challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
     starts = reduced(elements([entropy(KEY_BYTES)], grid.lines * DEGREE)).reshape(grid.lines, DEGREE)
     values = prove(grid, picks, challenge, starts)
-    (other,) = elements([seed_key(ctx, place, seed, "proof")], proof_elements(grid))
+    (other,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
     proof = to_wire(np.concatenate((starts, values)).ravel() - other)
-    bound = ctx, place, to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
+    bound = ctx, place, to_leader, to_helper, commitment("proof", ctx, place, blind, proof.tobytes())
     part = HelperPart.make(bound, seed, SealingKey(entropy(KEY_BYTES)), helper, signer)
     return Upload(part, blind, proof, share).write()

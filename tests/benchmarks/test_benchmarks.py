@@ -76,7 +76,7 @@ def test_what_a_label_costs(monkeypatch: pytest.MonkeyPatch, recorded: dict[str,
 
 
 def test_what_hidden_sums_cost(recorded: dict[str, dict[str, Any]]) -> None:
-    hidden_sums.main(["--sums", "10x4x2", "--flower", "10x4x2", "--liars"])
+    hidden_sums.main(["10x4x2"])
     assert {f"hidden-sums-{title}" for title in ("party", "coordinator", "bytes")} == set(recorded)
     assert "–" not in {cell for result in recorded.values() for cell in result["values"].values()}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord
 
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.collection.admission import Greeting, enrol, train
@@ -26,7 +27,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.records import refusal_to_record
+from consilium.protocol.records import encode_array, refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from consilium.sums.secure.coordinator import SecureSession
@@ -298,6 +299,31 @@ class TestWhoIsLeftOut:
             liars += [liar]
             made.fails(x=queries(5, 5), error=BadShare)
         made.fails("advertise: 4 parties", queries(5, 5))
+
+    def test_who_sends_more_than_a_reply_can_have_is_out_before_it_is_looked_into(self, cluster) -> None:
+        """Else a few liars fill the coordinator's memory: replies of a stage are there together."""
+        made = cluster()
+
+        def huge(record):
+            many = encode_array(np.zeros((2000, 2), dtype=np.uint16))
+            record["arrays"] = ArrayRecord({**dict(record["arrays"]), "y": many})
+            return record
+
+        made.faulty(Stage.MASKED, 3, fault=huge)
+        assert made.ask(queries()).parties == NAMES[:3] + NAMES[4:]
+        assert "arrays of more than" in made.told("left-out")[0]["reason"]
+
+    def test_liars_one_after_the_other_do_not_have_one_request_charged_again_and_again(self, cluster) -> None:
+        """Each is found out in `masked`, where others have charged: whoever asks decides whether they charge again."""
+        made = cluster(**MANY)
+
+        def accusing(record):
+            return record if made.told("excluded") else accuse(record)
+
+        made.faulty(Stage.MASKED, 0, 1, 2, fault=accusing)
+        made.fails("p03", error=BadShare)
+        assert made.charged() == {20} and [event["party"] for event in made.told("excluded")] == ["p03"]
+        assert made.ask(queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
 
     def test_a_history_that_cannot_be_used(self, cluster) -> None:
         made = cluster()

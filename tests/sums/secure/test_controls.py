@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 
 from consilium.sums import roster
-from consilium.sums.errors import BadKey, UnsafeSession
+from consilium.sums.errors import BadKey, StageOrder, UnsafeSession
 from consilium.sums.secure import messages
 from consilium.sums.secure.masks import Masks, decode
 from consilium.sums.secure.messages import ConsistencyRequest, Stage, UnmaskRequest
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import rebuild
+from consilium.sums.terms import LIFETIME
 from tests.sums.secure.network import Federation, Network, altered, run_until
 
 VICTIM = 5
@@ -71,3 +73,13 @@ def test_a_query_stands_once_in_a_sum(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 3)
     with pytest.raises(UnsafeSession, match="twice"):
         federation.sum_terms(federation.session(), np.concatenate([federation.queries, federation.queries[:1]]))
+
+
+def test_after_its_lifetime_a_session_gives_nothing_and_is_erased(tmp_path: Path, monkeypatch) -> None:
+    federation = Federation(tmp_path, 3)
+    session = run_until(federation, Stage.MASKED)
+    request, later = session.requests()["party-000"], time.time() + LIFETIME + 1
+    monkeypatch.setattr("consilium.sums.secure.party.time.time", lambda: later)
+    with pytest.raises(StageOrder, match="lifetime"):
+        federation.serve("party-000", request)
+    assert not federation.memory("party-000", session) and not federation.charged

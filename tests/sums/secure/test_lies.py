@@ -254,6 +254,7 @@ class TestTheCoordinatorLies:
     @pytest.mark.parametrize(
         ("changes", "error"),
         [({"noise_shares": 6}, errors.UnsafeSession), ({"sigma": 1.0}, errors.UnsafeSession),
+         ({"queries": 10**7, "classes": 1000}, errors.UnsafeSession),
          ({"sigma": 1e9}, errors.OverflowRisk), ({"roster": "0" * 64}, errors.RosterMismatch)],
     )  # fmt: skip
     def test_terms_of_a_sum_that_a_party_does_not_take(self, federation: Federation, changes: dict, error) -> None:

@@ -58,7 +58,8 @@ def test_ed25519() -> None:
 
 
 def test_masks_are_the_keystream_of_aes_in_counter_mode() -> None:
-    """SP 800-38A, F.5.5, says what AES-256-CTR is; ours begins at counter 2, under a key of this sum."""
+    """SP 800-38A, F.5.5, says what AES-256-CTR is; ours begins at counter 2, under a key of seed and terms. Of these
+    all: a coordinator could make two whose hashes begin alike, and sum votes on other queries for some parties."""
     secret = hexed("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     vector = Cipher(AES(secret), CTR(hexed("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"))).encryptor()
     assert vector.update(hexed("6bc1bee22e409f96e93d7e117393172a")) == hexed("601ec313775789a5b7a7f504bbf3d228")
@@ -70,6 +71,9 @@ def test_masks_are_the_keystream_of_aes_in_counter_mode() -> None:
         assert total.tobytes() == stream
         Masks(total, ctx).subtract(secret)
         assert not total.any()
+        Masks(total, ctx).add(secret)
+        Masks(total, ctx[:31] + b"x").subtract(secret)
+        assert total.any()
 
 
 def test_pairs_agree_and_are_separate() -> None:

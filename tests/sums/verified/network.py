@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import NoiseSource, SystemNoise
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
-from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum
-from consilium.sums.verified.field import (
-    DEGREE,
-    DTYPE,
-    ORDER,
-    PRIME,
-    continuation,
-    elements,
-    inner,
-    multiply,
-    reduced,
-    square_sums,
-    to_wire,
-)
-from consilium.sums.verified.proof import (
-    Challenge,
-    VoteGrid,
-    challenge_key,
-    challenges,
-    commit_helper,
-    commit_leader,
-    commit_proof,
-    proof_elements,
-    seed_key,
-)
+from consilium.sums.verified import field, proof
+from consilium.sums.verified.aggregators import Helper, Leader, Question, VerifiedSum
+from consilium.sums.verified.field import DEGREE, PRIME, elements, inner, multiply, reduced, square_sums, to_wire
+from consilium.sums.verified.messages import GivenRecord
+from consilium.sums.verified.proof import Challenge, VoteGrid, challenge_key, seed_key
 from consilium.sums.verified.sealing import Link
 from consilium.sums.verified.terms import VerifiedTerms
 from consilium.sums.verified.uploads import HelperPart, Upload, make_upload
@@ -67,11 +47,11 @@ class VerifiedFederation:
     classes: int = 3
     teachers: int = 1
     sigma: float = 3.0
+    drawn: Callable[[int], bytes] = os.urandom
 
     def __post_init__(self) -> None:
-        self.identities = [Identity.generate() for _ in range(self.n)]
-        self.signer, self.second = Identity.generate(), Identity.generate()
-        self.own, self.other, self.fresh, self.helper_fresh = (SealingKey.generate() for _ in range(4))
+        *self.identities, self.signer, self.second = (Identity.of_secret(self.drawn(32)) for _ in range(self.n + 2))
+        self.own, self.other, self.fresh, self.helper_fresh = (SealingKey(self.drawn(32)) for _ in range(4))
         self.roster = VerifiedRoster.build(
             {f"h{place}": identity.public.hex() for place, identity in enumerate(self.identities)},
             self.signer.public.hex(),
@@ -127,8 +107,16 @@ def collect(
     items = list(uploads.items())
     for start in range(0, len(items), 4):
         check_all(leader, helper, dict(items[start : start + 4]))
+    return ended(leader, helper, noise)[0]
+
+
+def ended(
+    leader: Leader, helper: Helper, noise: Sequence[NoiseSource] = (NoNoise(), NoNoise())
+) -> tuple[VerifiedSum, GivenRecord, Question, bytes]:
+    """The sum, what the helper signs of it, and both messages."""
     question = leader.ask(noise[0])
-    return leader.finish(question, helper.give(question.sealed, IDS, noise[1])[0])
+    answer, record = helper.give(question.sealed, IDS, noise[1])
+    return leader.finish(question, answer), record, question, answer
 
 
 def random_elements(count: int) -> np.ndarray:
@@ -145,7 +133,7 @@ def true_squares(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, start
     rows[: grid.rows, :, 0] = reduced(matrix.astype(np.float64))
     z = inner(challenge.r[0], rows.transpose(1, 0, 2)).reshape(grid.lines, grid.points, DEGREE)
     known = np.concatenate((starts[:, None], multiply(challenge.y[0][:, None], z)), axis=1).transpose(1, 0, 2)
-    more = reduced(continuation(grid.points) @ known.reshape(grid.points + 1, -1))
+    more = reduced(field.continuation(grid.points) @ known.reshape(grid.points + 1, -1))
     return square_sums(np.concatenate((known, more.reshape(-1, grid.lines, DEGREE))))
 
 
@@ -166,7 +154,7 @@ def fitted(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.
 
 def inverse(element: np.ndarray) -> np.ndarray:
     """By Fermat: the (q - 2)th power."""
-    found, power, base = np.eye(DEGREE)[0], ORDER - 2, element
+    found, power, base = np.eye(DEGREE)[0], field.ORDER - 2, element
     while power:
         found = multiply(found, base) if power & 1 else found
         base, power = multiply(base, base), power >> 1
@@ -202,7 +190,7 @@ class Forger:
     helper: bytes | None = None
     seed: Callable[[bytes], bytes] = bytes
     commitments: Callable[[tuple[bytes, bytes, bytes]], tuple[bytes, bytes, bytes]] = tuple  # type: ignore[assignment]
-    proof: Callable[[np.ndarray], np.ndarray] = field(default=np.asarray)
+    proof: Callable[[np.ndarray], np.ndarray] = np.asarray
     tries: int = 1
 
     def __call__(self, matrix: np.ndarray, prove: Prove = true_squares) -> bytes:
@@ -212,18 +200,19 @@ class Forger:
         for _ in range(self.tries):
             seed, blind = os.urandom(16), os.urandom(16)
             (given,) = elements([seed_key(ctx, place, seed, "votes")], grid.cells).astype(np.int64)
-            share = ((matrix.ravel() - given) % PRIME).astype(DTYPE)
-            to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
-            challenge = challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
+            share = ((matrix.ravel() - given) % PRIME).astype(field.DTYPE)
+            to_leader = proof.commitment("leader", ctx, place, blind, share.tobytes())
+            to_helper = proof.commitment("helper", ctx, place, seed)
+            challenge = proof.challenges(grid, [challenge_key(ctx, place, to_leader, to_helper)])
         starts = random_elements(grid.lines)
         values = prove(grid, matrix, challenge, starts)
-        (of_helper,) = elements([seed_key(ctx, place, seed, "proof")], proof_elements(grid))
-        proof = self.proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
-        bound = self.commitments((to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())))
+        (of_helper,) = elements([seed_key(ctx, place, seed, "proof")], grid.proof)
+        given = self.proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
+        bound = self.commitments((to_leader, to_helper, proof.commitment("proof", ctx, place, blind, given.tobytes())))
         helper = self.helper or federation.helper_fresh.public
         signer = self.identity or federation.identities[self.place]
         part = HelperPart.make((ctx, place, *bound), self.seed(seed), SealingKey.generate(), helper, signer)
-        return Upload(part, blind, proof, share).write()
+        return Upload(part, blind, given, share).write()
 
 
 def one_hot(federation: VerifiedFederation, place: int) -> np.ndarray:

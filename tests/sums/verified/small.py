@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,18 @@ from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.voting import Lot
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.protocol.records import from_record, refusal_to_record, to_record
-from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.sums.errors import SecAggError
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests import federation
-from tests.federation import ACTIONS, FEATURES, REQUESTS, FakeTransport, cast, make_homes, make_rows, node_at
+from tests.federation import FEATURES, REQUESTS, FakeTransport, answered, cast, make_homes, make_rows, node_at
 from tests.sums.verified.network import NoNoise
 
 SIGMA = 4.0
@@ -50,12 +48,8 @@ UPLOAD, CHECK, GIVE = "query.va_upload", "query.va_check", "query.va_give"
 def make_aggregators(homes: list[Path], root: Path, least: int | None = None, **policy: Any) -> VerifiedKeys:
     """Keys and a roster for parties that are there, and the home of a second aggregator in `root`/second."""
     parties = {open_home(home).name: (home, Identity.generate()) for home in homes}
-    signer, second, sealing, other = (
-        Identity.generate(),
-        Identity.generate(),
-        SealingKey.generate(),
-        SealingKey.generate(),
-    )
+    signer, second = Identity.generate(), Identity.generate()
+    sealing, other = SealingKey.generate(), SealingKey.generate()
     roster = VerifiedRoster.build(
         {name: identity.public.hex() for name, (_, identity) in parties.items()},
         signer.public.hex(),
@@ -69,11 +63,13 @@ def make_aggregators(homes: list[Path], root: Path, least: int | None = None, **
         identity.save(folder / "identity.pem")
         roster.save(folder / "roster.json")
     other.save(home / "sealing.pem")
-    set_policy(home, **{"most_epsilon": float("inf"), "allow_simulation": True, **policy})
+    set_policy(home, **policy)
     return VerifiedKeys(roster, signer, sealing)
 
 
 def set_policy(home: Path, terms: str = "", **policy: Any) -> None:
+    """Of one that serves whom it can, but for what is said otherwise."""
+    policy = {"most_epsilon": float("inf"), "allow_simulation": True, **policy}
     (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "terms": terms, "policy": policy}))
 
 
@@ -88,35 +84,21 @@ class TwoKinds(FakeTransport):
     def __init__(self, homes: list[Path], root: Path) -> None:
         super().__init__(homes)
         self.root, self.away = root, False
+        self.sent: list[tuple[int, WireModel]] = []
 
     def nodes(self) -> list[int]:
         return [*super().nodes(), *([] if self.away else [SECOND])]
 
-    def exchange(
-        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
-    ) -> Iterator[tuple[int, RecordDict | Failure]]:
-        for done, (node, request) in enumerate(requests.items(), 1):
-            self.requests.append((node, request.kind))
-            fault = self.faults.get((node, request.kind))
-            reply = self._reply(node, request)
-            on_reply(done, len(requests))
-            yield node, fault(reply) if fault and isinstance(reply, RecordDict) else reply
-
     def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:
+        self.sent.append((node, request))
         if node == SECOND and self.away:
             return no_node()
-        models = TO_SECOND if node == SECOND else REQUESTS
-        if request.kind not in models:
+        if request.kind not in (TO_SECOND if node == SECOND else REQUESTS):
             return refusal_to_record(Refusal(rule=Rule.NODE_KIND))
-        received = from_record(to_record(request), models[request.kind])
-        try:
-            if node == SECOND:
-                return to_record(getattr(second_node(self.root), request.kind.removeprefix("query.va_"))(received))
-            return to_record(ACTIONS[request.kind](self.parties[node], received))
-        except Refused as error:
-            return refusal_to_record(error.refusal)
-        except SecAggError as error:
-            return refusal_to_record(refusal_of(error))
+        if node != SECOND:
+            return super()._reply(node, request)
+        action = getattr(AggregatorNode, request.kind.removeprefix("query.va_"))
+        return answered(action, second_node(self.root), request, TO_SECOND)
 
 
 @dataclass
@@ -124,21 +106,17 @@ class VerifiedSmall:
     """Parties that have trained, and what a coordinator needs to ask them."""
 
     root: Path
+    run: Path
     homes: list[Path]
     keys: VerifiedKeys
     config: FederationConfig
     transport: TwoKinds
     log: EventLog
 
-    @property
-    def run(self) -> Path:
-        """Folder of the run."""
-        return self.root / "run"
-
-    def means(self, config: FederationConfig | None = None) -> Collecting:
+    def means(self) -> Collecting:
         members = [Member(index, f"p{index:02d}", 1) for index in range(len(self.homes))]
         greeting, standing = Greeting(lambda: NO_LEDGER), federation.standing()
-        return Collecting(self.transport, config or self.config, members, self.run, standing, greeting, self.log)
+        return Collecting(self.transport, self.config, members, self.run, standing, greeting, self.log)
 
     def collector(self) -> VerifiedCollector:
         """Of a coordinator that was started just now."""
@@ -199,8 +177,8 @@ def made(
     values = {"mechanism": GNMax(sigma=SIGMA), "query_budget": QueryBudget(queries=100, answers=100), **changes}
     config = federation.make_config(collection="verified", roster=keys.roster.digest, **values)
     transport = TwoKinds(homes, root)
-    (root / "run").mkdir()
-    small = VerifiedSmall(root, homes, keys, config, transport, EventLog(root / "run" / "events.jsonl"))
+    (run := root / "run").mkdir()
+    small = VerifiedSmall(root, run, homes, keys, config, transport, EventLog(run / "events.jsonl"))
     for node in transport.parties.values():
         node.hello(federation.hello_of(config))
         node.train(config.train_request())

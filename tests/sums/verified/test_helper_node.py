@@ -24,12 +24,13 @@ from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.pool import PoolTree
-from consilium.protocol.queries import query_ids
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
 from consilium.sums.verified.messages import (
+    AggregatorReply,
     AggregatorRequest,
     CheckRequest,
     GiveRequest,
@@ -42,7 +43,6 @@ from tests.federation import make_config, make_homes
 from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy
 
 QUERIES, OTHERS = queries_of(6), queries_of(4, seed=9)
-OPEN: dict[str, Any] = {"most_epsilon": float("inf"), "allow_simulation": True}
 
 
 class Board:
@@ -63,9 +63,12 @@ class Board:
         """Another federation of this roster."""
         return make_config(collection="verified", roster=self.keys.roster.digest, **values)
 
-    def hello(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorRequest:
+    def request(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorRequest:
         terms = (config or self.config).terms().model_dump()
         return AggregatorRequest(**{**terms, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
+
+    def hello(self, config: FederationConfig | None = None, **changes: Any) -> AggregatorReply:
+        return self.node.hello(self.request(config, **changes))
 
     def terms(self, queries: np.ndarray = QUERIES, classes: int = 2, teachers: int = 1, **others: Any) -> VerifiedTerms:
         noise = self.config.node_event(0, 0).party_noise(1)
@@ -75,16 +78,22 @@ class Board:
 
     def open(self, terms: VerifiedTerms, queries: np.ndarray = QUERIES, signer: Identity | None = None) -> OpenReply:
         places, proof = np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.uint8)
-        signature = terms.sign(signer or self.keys.signer)
-        begin = {"terms": terms.canonical(), "signature": signature, "queries": queries}
-        return self.node.open(OpenRequest(**begin, places=places, proof=proof))
+        signed = {"terms": terms.canonical(), "signature": terms.sign(signer or self.keys.signer)}
+        return self.node.open(OpenRequest(**signed, queries=queries, places=places, proof=proof))
 
-    def given(self, config: FederationConfig, queries: np.ndarray, round: int = 1) -> None:
-        """A sum of a federation was given."""
+    def given(self, config: FederationConfig, queries: np.ndarray) -> None:
+        """A sum of the first round of a federation was given."""
         with self.node.store.transaction() as sums:
-            rows = [(query_id, round, config.digest()) for query_id in query_ids(queries)]
-            for row in rows:
-                sums._run("INSERT INTO given VALUES (?, ?, ?)", row)
+            for query_id in query_ids(queries):
+                sums._run("INSERT INTO given VALUES (?, 1, ?)", (query_id, config.digest()))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    """One that has been greeted."""
+    board = Board(tmp_path)
+    board.hello()
+    return board
 
 
 def refused(ask: Any, rule: Rule, **numbers: float) -> None:
@@ -95,11 +104,10 @@ def refused(ask: Any, rule: Rule, **numbers: float) -> None:
     assert {name: getattr(found, name) for name in numbers} == numbers
 
 
-def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
-    board = Board(tmp_path)
-    reply = board.node.hello(board.hello())
+def test_it_serves_what_its_policy_allows(board: Board) -> None:
+    reply = board.hello()
     assert (reply.name, reply.key) == ("board", board.keys.roster.helper.ed25519_pk)
-    assert board.node.hello(board.hello()) == reply
+    assert board.hello() == reply
     first = board.open(terms := board.terms())
     assert first.key and board.open(terms) == first, "a session has one key"
     assert stat.S_IMODE((board.home / "state" / "given.db").stat().st_mode) == 0o600
@@ -125,44 +133,38 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
 def test_what_it_does_not_serve(tmp_path: Path, name: str) -> None:
     policy, changes, rule = REFUSED[name]
     board = Board(tmp_path, **policy)
-    refused(lambda: board.node.hello(board.hello(**changes)), rule)
+    refused(lambda: board.hello(**changes), rule)
     refused(lambda: board.open(board.terms()), Rule.PROMISE)  # and it was not introduced
 
 
-def test_a_promise_of_other_noise_or_several_releases_is_refused(tmp_path: Path) -> None:
+def test_a_promise_of_other_noise_or_several_releases_is_refused(board: Board) -> None:
     """A coordinator that lies promises what no federation may have: exact sums, or another release beside the one."""
-    board = Board(tmp_path)
     exact = make_config(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=10, answers=10))
     noisy, bare = (json.loads(config.terms().promise) for config in (board.config, exact))
     for wrong in (bare, noisy + bare, bare + noisy, [{**noisy[0], "noise_shares": 2}]):
-        refused(lambda wrong=wrong: board.node.hello(board.hello(promise=json.dumps(wrong))), Rule.PROMISE)
+        refused(lambda wrong=wrong: board.hello(promise=json.dumps(wrong)), Rule.PROMISE)
 
 
-def test_terms_are_those_it_came_with_first_or_that_its_kit_pins(tmp_path: Path) -> None:
-    board = Board(tmp_path)
-    board.node.hello(board.hello())
-    refused(lambda: board.node.hello(board.hello(teachers=2)), Rule.PROMISE)
-    set_policy(board.home, terms="terms.json", **OPEN)
+def test_terms_are_those_it_came_with_first_or_that_its_kit_pins(board: Board) -> None:
+    refused(lambda: board.hello(teachers=2), Rule.PROMISE)
+    set_policy(board.home, terms="terms.json")
     (board.home / "terms.json").write_text(board.config.terms().model_dump_json())
-    board.node.hello(board.hello())
-    refused(lambda: board.node.hello(board.hello(board.other(name="another"))), Rule.TERMS)
+    board.hello()
+    refused(lambda: board.hello(board.other(name="another")), Rule.TERMS)
 
 
-def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
+def test_what_other_federations_promised_counts_too(board: Board) -> None:
     """By what each gave: one that was only introduced costs nothing."""
-    board = Board(tmp_path)
-    set_policy(board.home, **{**OPEN, "most_epsilon": 1.2 * promised_to_nodes(board.config).epsilon})
+    set_policy(board.home, most_epsilon=1.2 * promised_to_nodes(board.config).epsilon)
     other = board.other(mechanism=GNMax(sigma=4.0), query_budget=QueryBudget(queries=9, answers=9))
-    board.node.hello(board.hello())
-    board.node.hello(board.hello(other))
+    board.hello()
+    board.hello(other)
     board.given(other, OTHERS)
-    refused(lambda: board.node.hello(board.hello()), Rule.MOST_EPSILON)
+    refused(board.hello, Rule.MOST_EPSILON)
 
 
-def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
-    board = Board(tmp_path)
-    board.node.hello(board.hello())
-    many = queries_of(11)
+def test_sessions_that_were_not_promised(board: Board) -> None:
+    many, twice = queries_of(11), np.concatenate([QUERIES, QUERIES[:1]])
     cases: list[tuple[VerifiedTerms, np.ndarray, Rule]] = [
         (board.terms(teachers=2), QUERIES, Rule.PROMISE),
         (board.terms(classes=3), QUERIES, Rule.PROMISE),
@@ -170,6 +172,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
         (board.terms(round=2), QUERIES, Rule.PROMISE),
         (board.terms(many), many, Rule.PROMISE),
         (board.terms(), queries_of(6, seed=9), Rule.MALFORMED),
+        (board.terms().model_copy(update={"query_set": query_set_hash(twice)}), twice, Rule.MALFORMED),
     ]
     for terms, queries, rule in cases:
         refused(lambda terms=terms, queries=queries: board.open(terms, queries), rule)
@@ -179,7 +182,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
 
 def test_queries_of_the_pool_only(tmp_path: Path) -> None:
     board = Board(tmp_path, {"public": PoolTree.of_rows(queries_of(40)).terms(0.0)})
-    board.node.hello(board.hello())
+    board.hello()
     refused(lambda: board.open(board.terms()), Rule.POOL)
 
 
@@ -187,36 +190,34 @@ def test_the_policys_queries_count_over_all_sums_and_rounds(tmp_path: Path) -> N
     """A lying coordinator may not have other rows summed in round 2 than it screened; the policy may be changed while
     the federation runs."""
     board = Board(tmp_path, {"mechanism": Confident(threshold=1, sigma1=30.0, sigma2=30.0)}, most_queries=6)
-    board.node.hello(board.hello())
+    board.hello()
     board.given(board.config, QUERIES)
     assert board.open(board.terms(QUERIES[:2], round=2), QUERIES[:2]).key  # rows that it had screened
-    refused(lambda: board.open(board.terms(OTHERS), OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
-    refused(lambda: board.open(board.terms(OTHERS, round=2), OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
-    set_policy(board.home, **OPEN, most_queries=10)
+    for terms in (board.terms(OTHERS), board.terms(OTHERS, round=2)):
+        refused(lambda terms=terms: board.open(terms, OTHERS), Rule.MOST_QUERIES, limit=6, requested=10)
+    set_policy(board.home, most_queries=10)
     assert board.open(board.terms(OTHERS), OTHERS).key
 
 
-@pytest.mark.parametrize("kind", ["check", "give"])
-def test_nobody_else_can_ask(tmp_path: Path, kind: str) -> None:
-    board = Board(tmp_path)
-    board.node.hello(board.hello())
+@pytest.mark.parametrize(("ask", "model"), [(AggregatorNode.check, CheckRequest), (AggregatorNode.give, GiveRequest)])
+def test_nobody_else_can_ask(board: Board, ask: Any, model: Any) -> None:
     terms = board.terms()
-    model = {"check": CheckRequest, "give": GiveRequest}[kind]
+    empty, zeros = (model(sid=terms.sid_bytes, content=as_array(content)) for content in (b"", bytes(60)))
     with pytest.raises(StageOrder, match="never opened"):
-        getattr(board.node, kind)(model(sid=terms.sid_bytes, content=as_array(bytes(60))))
+        ask(board.node, zeros)
     board.open(terms)
-    for content in (b"", bytes(60)):
+    for request in (empty, zeros):
         with pytest.raises(BadLink):
-            getattr(board.node, kind)(model(sid=terms.sid_bytes, content=as_array(content)))
+            ask(board.node, request)
 
 
 def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
     board = Board(tmp_path, {"simulation": False, "noise_seed": None})
-    board.node.hello(board.hello())
+    board.hello()
     with sqlite3.connect(board.home / "state" / "given.db") as file:
         file.execute("PRAGMA user_version = 99")
     with pytest.raises(LedgerError, match="has format 99"):
-        board.node.hello(board.hello())
+        board.hello()
     (board.home / "sealing.pem").unlink()
     SealingKey.generate().save(board.home / "sealing.pem")
     with pytest.raises(ConfigError, match="with other keys than this node has"):
@@ -260,20 +261,19 @@ def test_each_kind_of_node_refuses_what_is_for_the_other_and_what_is_malformed(t
 
 
 def test_no_exception_text_travels_and_a_home_is_opened_once(tmp_path: Path, monkeypatch, caplog) -> None:
-    board, opened = Board(tmp_path), []
-    honest = aggregator.open_home
+    board, opened, kind = Board(tmp_path), [], "query.va_hello"
+    content, honest = to_record(board.request()), aggregator.open_home
     monkeypatch.setattr(aggregator, "open_home", lambda folder: opened.append(folder) or honest(folder))
-    for _ in range(2):
-        assert call(aggregator.app, board.home, "query.va_hello", to_record(board.hello())) is None
+    assert call(aggregator.app, board.home, kind, content) is call(aggregator.app, board.home, kind, content) is None
     assert len(opened) == 1
-    set_policy(board.home, **{**OPEN, "allow_simulation": False})
-    assert call(aggregator.app, board.home, "query.va_hello", to_record(board.hello())) == Refusal(rule=Rule.SIMULATION)
-    set_policy(board.home, **OPEN)
+    set_policy(board.home, allow_simulation=False)
+    assert call(aggregator.app, board.home, kind, content) == Refusal(rule=Rule.SIMULATION)
+    set_policy(board.home)
 
     def fail(*_):
         raise RuntimeError("patient 4711 has a stroke")
 
     monkeypatch.setattr(aggregator, "open_home", fail)
-    refusal = call(aggregator.app, board.home, "query.va_hello", to_record(board.hello()))
+    refusal = call(aggregator.app, board.home, kind, content)
     assert refusal == Refusal(rule=Rule.INTERNAL)
     assert "4711" not in f"{refusal}{caplog.text}"

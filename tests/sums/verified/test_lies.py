@@ -7,7 +7,7 @@ a typed error, or moves counts by no more than it could anyway. Controls: the sa
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ import pytest
 from consilium.protocol.identity import Identity
 from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, ThresholdNotMet, VoteFault
 from consilium.sums.verified import aggregators
-from consilium.sums.verified.aggregators import Helper, Leader, add_up
+from consilium.sums.verified.aggregators import Helper, Leader, VerifiedSum, add_up
 from consilium.sums.verified.field import DTYPE, MOST_REACH, PRIME
 from consilium.sums.verified.messages import ASKED, BATCH, CHECKED, body_digest, code_of, read_checked
-from consilium.sums.verified.proof import DIGEST_BYTES, opening_elements
+from consilium.sums.verified.proof import DIGEST_BYTES
 from consilium.sums.verified.uploads import PART_BYTES, HelperPart, Upload
 from tests.marks import third
 from tests.sums.verified.network import (
@@ -29,6 +29,7 @@ from tests.sums.verified.network import (
     VerifiedFederation,
     check_all,
     collect,
+    ended,
     fitted,
     one_hot,
     true_squares,
@@ -39,7 +40,7 @@ LIAR = 7
 FIRST_QUERY = (0, 0, 0, 0, 1, 1, 1)
 """What the honest seven vote for on the first query: no vote of an eighth makes it the second class."""
 HALF, THIRD, ROOT = (PRIME + 1) // 2, pow(3, -1, PRIME), pow(2, (PRIME - 1) // 7, PRIME)
-Cells = tuple[int, int, int]
+Lie = Callable[[np.ndarray], np.ndarray]
 
 
 def make_federation(teachers: int = 1) -> VerifiedFederation:
@@ -49,66 +50,62 @@ def make_federation(teachers: int = 1) -> VerifiedFederation:
     return federation
 
 
-def rows(*cells: Cells, at: int = 0) -> Callable[[np.ndarray], None]:
-    def tell(matrix: np.ndarray) -> None:
-        matrix[at : at + len(cells)] = cells
-
-    return tell
+def first(*rows: tuple[int, int, int]) -> Lie:
+    return lambda honest: np.concatenate((rows, honest[len(rows) :]))
 
 
-def everywhere(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], None]:
-    def tell(matrix: np.ndarray) -> None:
-        matrix[:] = change(matrix)
-
-    return tell
+def last(*row: int) -> Lie:
+    return lambda honest: np.concatenate((honest[:-1], [row]))
 
 
-def rows_of_one(matrix: np.ndarray) -> np.ndarray:
-    """Random numbers, each row of which sums to 1."""
-    drawn = np.random.default_rng(1).integers(0, PRIME, matrix.shape)
-    drawn[:, 0] = (1 - drawn[:, 1:].sum(axis=1)) % PRIME
-    return drawn
+def drawn(honest: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, PRIME, honest.shape)
 
 
-def stacked(matrix: np.ndarray) -> np.ndarray:
-    """All votes on the first query."""
-    return np.concatenate(([[0, len(matrix), 0]], np.zeros_like(matrix[1:])))
+def rows_of_one(honest: np.ndarray) -> np.ndarray:
+    numbers = drawn(honest)
+    return np.column_stack(((1 - numbers[:, 1:].sum(axis=1)) % PRIME, numbers[:, 1:]))
 
 
-FALSE_VOTES: dict[str, Callable[[np.ndarray], None]] = {
-    "two hot": rows((0, 1, 1)),
-    "all hot": rows((1, 1, 1)),
-    "none": rows((0, 0, 0)),
-    "none at all": everywhere(np.zeros_like),
-    "two votes": rows((0, 2, 0)),
-    "ten votes": rows((0, 10, 0)),
-    "taken and given": rows((-3, 4, 0)),
-    "one less": rows((-1, 0, 0)),
-    "one less, two more": rows((-1, 2, 0)),
-    "minus one and two ones": rows((-1, 1, 1)),
-    "the largest element": rows((PRIME - 1, 0, 0)),
-    "half and half": rows((0, HALF, HALF)),
-    "one half": rows((0, HALF, 0)),
-    "thirds": rows((THIRD, THIRD, THIRD)),
-    "other elements": rows((0, 12_345, 1 - 12_345)),
-    "an element and its negative": rows((1, 777, -777)),
-    "a root of unity": rows((0, ROOT, 1 - ROOT)),
-    "votes stacked": everywhere(stacked),
-    "vote moved": rows((0, 2, 0), (0, 0, 0)),
-    "two votes in the last row": rows((0, 2, 0), at=12),
-    "none in the last row": rows((0, 0, 0), at=12),
-    "random": everywhere(lambda matrix: np.random.default_rng(1).integers(0, PRIME, matrix.shape)),
-    "random, rows of one": everywhere(rows_of_one),
-    "everything negative": everywhere(lambda matrix: -matrix),
+FALSE_VOTES: dict[str, Lie] = {
+    "two hot": first((0, 1, 1)),
+    "all hot": first((1, 1, 1)),
+    "none": first((0, 0, 0)),
+    "none at all": np.zeros_like,
+    "two votes": first((0, 2, 0)),
+    "ten votes": first((0, 10, 0)),
+    "taken and given": first((-3, 4, 0)),
+    "one less": first((-1, 0, 0)),
+    "one less, two more": first((-1, 2, 0)),
+    "minus one and two ones": first((-1, 1, 1)),
+    "the largest element": first((PRIME - 1, 0, 0)),
+    "half and half": first((0, HALF, HALF)),
+    "one half": first((0, HALF, 0)),
+    "thirds": first((THIRD, THIRD, THIRD)),
+    "other elements": first((0, 12_345, 1 - 12_345)),
+    "an element and its negative": first((1, 777, -777)),
+    "a root of unity": first((0, ROOT, 1 - ROOT)),
+    "votes stacked": lambda honest: first((0, len(honest), 0))(np.zeros_like(honest)),
+    "vote moved": first((0, 2, 0), (0, 0, 0)),
+    "two votes in the last row": last(0, 2, 0),
+    "none in the last row": last(0, 0, 0),
+    "random": drawn,
+    "random, rows of one": rows_of_one,
+    "everything negative": np.negative,
 }
 DECIDE = ("two votes", "ten votes", "taken and given", "one less, two more", "half and half", "votes stacked")
 """Lies after which the second class wins the first query."""
 
 
+def with_others(federation: VerifiedFederation, lie: bytes) -> tuple[Leader, Helper, VerifiedSum]:
+    """A whole session of the liar and the honest seven."""
+    leader, helper = federation.leader(), federation.helper()
+    return leader, helper, collect(leader, helper, {LIAR: lie, **federation.uploads(range(LIAR))})
+
+
 def must_be_out(federation: VerifiedFederation, lie: bytes, fault: VoteFault) -> None:
     """The liar is out by name, for this reason, and the sum is that of the others."""
-    leader, helper = federation.leader(), federation.helper()
-    result = collect(leader, helper, {LIAR: lie, **federation.uploads(range(LIAR))})
+    leader, helper, result = with_others(federation, lie)
     assert result.accepted == leader.accepted == helper.accepted == tuple(range(LIAR))
     assert leader.left_out == {f"h{LIAR}": fault}
     assert np.array_equal(result.sums, federation.total(range(LIAR)))
@@ -126,8 +123,7 @@ def test_the_sum_is_that_of_clear_votes(n, classes, teachers, queries) -> None:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aggregators that take whatever can be read and opened."""
-    for module in (aggregators, aggregators):
-        monkeypatch.setattr(module, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
+    monkeypatch.setattr(aggregators, "hold", lambda grid, one, other: np.ones(len(one), dtype=bool))
     monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster: None)
     monkeypatch.setattr(Upload, "is_bound", lambda self: True)
     monkeypatch.setattr(aggregators, "add_up", lambda one, other, votes, tail: (one.astype(int) + other) % PRIME)
@@ -136,19 +132,15 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("kind", "prove"), third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS]))
 def test_false_votes_are_left_out_whatever_their_proof(kind, prove) -> None:
     federation = make_federation()
-    matrix = one_hot(federation, LIAR)
-    FALSE_VOTES[kind](matrix)
-    must_be_out(federation, Forger(federation, LIAR)(matrix, prove), VoteFault.FALSE_VOTES)
+    lie = Forger(federation, LIAR)(FALSE_VOTES[kind](one_hot(federation, LIAR)), prove)
+    must_be_out(federation, lie, VoteFault.FALSE_VOTES)
 
 
 @pytest.mark.parametrize("kind", FALSE_VOTES)
 def test_control_false_votes_count_where_nobody_checks(kind, unchecked) -> None:
     federation = make_federation()
-    matrix = one_hot(federation, LIAR)
-    FALSE_VOTES[kind](matrix)
-    lie = Forger(federation, LIAR)(matrix)
-    result = collect(federation.leader(), federation.helper(), {LIAR: lie, **federation.uploads(range(LIAR))})
-    honest = federation.total(range(LIAR))
+    matrix, honest = FALSE_VOTES[kind](one_hot(federation, LIAR)), federation.total(range(LIAR))
+    _, _, result = with_others(federation, Forger(federation, LIAR)(matrix))
     assert np.array_equal(result.sums, (honest + matrix) % PRIME)
     if kind in DECIDE:
         assert np.argmax(result.sums[0]) == 1
@@ -158,18 +150,17 @@ def test_control_false_votes_count_where_nobody_checks(kind, unchecked) -> None:
 @pytest.mark.parametrize("prove", [true_squares, fitted])
 def test_control_the_forger_passes_with_true_votes(prove) -> None:
     federation = make_federation()
-    uploads = {LIAR: Forger(federation, LIAR)(one_hot(federation, LIAR), prove), **federation.uploads(range(LIAR))}
-    assert collect(federation.leader(), federation.helper(), uploads).accepted == tuple(range(8))
+    lie = Forger(federation, LIAR)(one_hot(federation, LIAR), prove)
+    assert with_others(federation, lie)[2].accepted == tuple(range(8))
 
 
 @pytest.mark.parametrize(
-    "cells", [((0, 2, 0), (0, 0, 0)), ((0, 2, 0), (0, 1, 0)), ((0, 3, -1), (0, 0, 0)), ((HALF, HALF, 0),) * 2]
+    "rows", [((0, 2, 0), (0, 0, 0)), ((0, 2, 0), (0, 1, 0)), ((0, 3, -1), (0, 0, 0)), ((HALF, HALF, 0),) * 2]
 )
-def test_every_teacher_of_a_party_has_one_vote(cells) -> None:
+def test_every_teacher_of_a_party_has_one_vote(rows) -> None:
     federation = make_federation(teachers=2)
-    matrix = one_hot(federation, LIAR)
-    rows(*cells)(matrix)
-    must_be_out(federation, Forger(federation, LIAR)(matrix), VoteFault.FALSE_VOTES)
+    lie = Forger(federation, LIAR)(first(*rows)(one_hot(federation, LIAR)))
+    must_be_out(federation, lie, VoteFault.FALSE_VOTES)
 
 
 def forged(prove=true_squares, **changes) -> Callable[[VerifiedFederation], bytes]:
@@ -186,9 +177,7 @@ def last_number(number: int) -> Callable[[bytes], bytes]:
 
 
 def tried(federation: VerifiedFederation) -> bytes:
-    matrix = one_hot(federation, LIAR)
-    matrix[0] = 0, 2, 0
-    return Forger(federation, LIAR, tries=1000)(matrix)
+    return Forger(federation, LIAR, tries=1000)(first((0, 2, 0))(one_hot(federation, LIAR)))
 
 
 def proof_of_another(federation: VerifiedFederation) -> bytes:
@@ -199,6 +188,11 @@ def proof_of_another(federation: VerifiedFederation) -> bytes:
 
 def in_session(**changes) -> Callable[[VerifiedFederation], bytes]:
     return lambda federation: federation.upload(LIAR, federation.new_terms(**changes))
+
+
+def joined(part: int, shares: int) -> Callable[[VerifiedFederation], bytes]:
+    """Of the uploads of two parties."""
+    return lambda federation: federation.upload(part)[:PART_BYTES] + federation.upload(shares)[PART_BYTES:]
 
 
 Fault = VoteFault
@@ -225,14 +219,8 @@ LIES: dict[str, tuple[Callable[[VerifiedFederation], bytes], VoteFault]] = {
         Fault.SIGNATURE,
     ),
     "an honest party's upload": (lambda federation: federation.upload(0), Fault.OTHER_PARTY),
-    "an honest party's part": (
-        lambda federation: federation.upload(0)[:PART_BYTES] + federation.upload(LIAR)[PART_BYTES:],
-        Fault.OTHER_PARTY,
-    ),
-    "an honest party's shares": (
-        lambda federation: federation.upload(LIAR)[:PART_BYTES] + federation.upload(0)[PART_BYTES:],
-        Fault.COMMITMENT,
-    ),
+    "an honest party's part": (joined(0, LIAR), Fault.OTHER_PARTY),
+    "an honest party's shares": (joined(LIAR, 0), Fault.COMMITMENT),
     "empty": (damaged(lambda content: b""), Fault.MALFORMED),
     "truncated by a byte": (damaged(lambda content: content[:-1]), Fault.MALFORMED),
     "part only": (damaged(lambda content: content[:PART_BYTES]), Fault.MALFORMED),
@@ -253,8 +241,7 @@ def test_a_party_that_lies_is_left_out(kind) -> None:
 @pytest.mark.parametrize("kind", ["replay of an earlier session", "an honest party's shares"])
 def test_control_lies_are_in_the_sum_where_nobody_checks(kind, unchecked, monkeypatch) -> None:
     federation = make_federation()
-    uploads = {LIAR: LIES[kind][0](federation), **federation.uploads(range(1, LIAR))}
-    assert LIAR in collect(federation.leader(), federation.helper(), uploads).accepted
+    assert LIAR in with_others(federation, LIES[kind][0](federation))[2].accepted
 
 
 @pytest.mark.slow
@@ -271,29 +258,23 @@ def test_no_byte_can_be_altered() -> None:
 def test_many_liars_are_all_named_and_a_second_upload_is_not_taken() -> None:
     federation = VerifiedFederation(30, queries=13)
     uploads, liars = federation.uploads(), range(0, 30, 4)
-    for at, place in enumerate(liars):
-        matrix = one_hot(federation, place)
-        list(FALSE_VOTES.values())[at](matrix)
-        uploads[place] = Forger(federation, place)(matrix)
-    honest = tuple(place for place in range(30) if place not in liars)
-    leader, helper = federation.leader(), federation.helper()
-    for start in range(0, 30, 4):
-        check_all(leader, helper, {place: uploads[place] for place in range(start, min(30, start + 4))})
-    assert leader.batch({1: federation.upload(1)}) is None
-    question = leader.ask(NoNoise())
-    result = leader.finish(question, helper.give(question.sealed, IDS, NoNoise())[0])
-    assert result.accepted == honest
+    for place, false in zip(liars, FALSE_VOTES.values(), strict=False):
+        uploads[place] = Forger(federation, place)(false(one_hot(federation, place)))
+    leader = federation.leader()
+    result = collect(leader, federation.helper(), uploads)
+    assert result.accepted == tuple(sorted({*range(30)} - {*liars}))
     assert leader.left_out == {f"h{place}": VoteFault.FALSE_VOTES for place in liars}
-    assert np.array_equal(result.sums, federation.total(honest))
+    assert np.array_equal(result.sums, federation.total(result.accepted))
+    assert leader.batch({1: federation.upload(1)}) is None
 
 
 # An aggregator lies: it has its keys and does not keep to the protocol; the other one is the program as it is.
 
 
-def ready(n: int = 5) -> tuple[VerifiedFederation, Leader, Helper]:
+def ready(n: int = 5, places: Sequence[int] | None = None) -> tuple[VerifiedFederation, Leader, Helper]:
     federation = VerifiedFederation(n)
     leader, helper = federation.leader(), federation.helper()
-    check_all(leader, helper, federation.uploads())
+    check_all(leader, helper, federation.uploads(places))
     return federation, leader, helper
 
 
@@ -322,9 +303,7 @@ def test_the_total_is_over_those_whom_the_helper_has_accepted_or_it_is_not_given
 
 
 def test_too_few_are_no_sum_whatever_the_leader_says() -> None:
-    federation = VerifiedFederation(4)
-    leader, helper = federation.leader(), federation.helper()
-    check_all(leader, helper, federation.uploads([2]))
+    federation, leader, helper = ready(4, [2])
     with pytest.raises(ThresholdNotMet, match="h0, h1, h3"):
         leader.ask(NoNoise())
     with pytest.raises(ThresholdNotMet):
@@ -335,7 +314,7 @@ def test_of_a_second_upload_of_one_party_nothing_is_opened() -> None:
     """Two readings of the same votes with one random start would be an equation for the votes."""
     federation = VerifiedFederation(4)
     helper, link, grid = federation.helper(), federation.link(), federation.terms.grid
-    nothing = np.zeros(opening_elements(grid), dtype=DTYPE)
+    nothing = np.zeros(grid.opening, dtype=DTYPE)
     parts = [federation.upload(0)[:PART_BYTES] for _ in range(2)]
 
     def ask(*parts: bytes) -> list[tuple[int, np.ndarray]]:
@@ -356,13 +335,7 @@ def test_a_leader_can_have_an_honest_party_left_out_but_not_unseen(monkeypatch) 
     federation = VerifiedFederation(4)
     leader, helper = federation.leader(), federation.helper()
     honest = leader._open
-
-    def opens(shares, proofs, keys):
-        opened = honest(shares, proofs, keys)
-        opened[2] ^= 1
-        return opened
-
-    monkeypatch.setattr(leader, "_open", opens)
+    monkeypatch.setattr(leader, "_open", lambda *uploads: honest(*uploads) ^ (np.arange(4) == 2)[:, None])
     check_all(leader, helper, federation.uploads())
     assert leader.left_out == {"h2": VoteFault.FALSE_VOTES}
     assert helper.codes[2] == FALSE
@@ -420,9 +393,7 @@ def test_verdicts_of_a_helper_that_its_openings_do_not_bear_out() -> None:
 def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(halves, more) -> None:
     federation, leader, helper = ready(3)
     helper.total[0, 0] += halves * MOST_REACH + more  # twice half of the prime is one less than the prime
-    question = leader.ask(NoNoise())
-    result = leader.finish(question, helper.give(question.sealed, IDS, NoNoise())[0])
-    tail = federation.terms.tail
+    result, tail = ended(leader, helper)[0], federation.terms.tail
     assert np.array_equal(result.sums[1:], federation.total(range(3))[1:])
     assert -tail <= result.sums[0].min() <= result.sums[0].max() <= 3 + tail
 
@@ -450,9 +421,8 @@ def test_control_cut_off_at_both_ends_one_vote_moves_a_count_from_none_to_all() 
 
 def test_each_is_bound_to_its_total_before_it_sees_the_other_ones() -> None:
     federation, leader, helper = ready()
-    question = leader.ask(NoNoise())
-    answer, record = helper.give(question.sealed, IDS, NoNoise())
-    result, ctx = leader.finish(question, answer), federation.terms.ctx
+    result, record, question, answer = ended(leader, helper)
+    ctx = federation.terms.ctx
     assert record.commitment == result.leader.commitment(ctx, leads=True).hex()
     assert record.half == result.helper.commitment(ctx, leads=False).hex()
     result.leader.total[0, 0] += 1

@@ -64,62 +64,51 @@ def test_the_audit_holds(verified: Path) -> None:
     assert signed.found == "1 of 1 signed sums, each with noise of the second aggregator, sigma 79.27"
 
 
-def sums(statement: str, *values: object) -> Callable[[Path], None]:
-    """Change the file of what was signed."""
+def with_row(change: Callable[[dict], dict]) -> Callable[[Path], None]:
+    """The one row of what was signed, changed."""
 
     def apply(folder: Path) -> None:
         with sqlite3.connect(folder / "aggregator.db") as file:
-            assert file.execute(f"UPDATE sums SET {statement}", values).rowcount == 1
+            file.row_factory = sqlite3.Row
+            changes = change(dict(file.execute("SELECT * FROM sums").fetchone()))
+            file.execute(f"UPDATE sums SET {', '.join(f'{name} = ?' for name in changes)}", [*changes.values()])
 
     return apply
 
 
-def with_file(change: Callable[[sqlite3.Connection], object]) -> Callable[[Path], None]:
-    def apply(folder: Path) -> None:
-        with sqlite3.connect(folder / "aggregator.db") as file:
-            change(file)
-
-    return apply
+def with_file(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
-def fewer_parties(file: sqlite3.Connection) -> None:
-    record = json.loads(file.execute("SELECT record FROM sums").fetchone()[0])
+def no_record(folder: Path) -> None:
+    with sqlite3.connect(folder / "aggregator.db") as file:
+        file.execute("DELETE FROM sums")
+
+
+def fewer_parties(row: dict) -> dict:
+    record = json.loads(row["record"])
     record["accepted"] = record["accepted"][1:]
-    content = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
-    file.execute("UPDATE sums SET record = ?", (content,))
+    return {"record": json.dumps(record, sort_keys=True, separators=(",", ":")).encode()}
 
 
 def one_vote_more(who: str) -> Callable[[Path], None]:
     """In the total of one aggregator, after it was bound to it."""
-
-    def change(file: sqlite3.Connection) -> None:
-        total = bytearray(file.execute(f"SELECT {who} FROM sums").fetchone()[0])
-        total[0] ^= 1
-        file.execute(f"UPDATE sums SET {who} = ?", (bytes(total),))
-
-    return with_file(change)
-
-
-def other_queries(file: sqlite3.Connection) -> None:
-    ids = json.loads(file.execute("SELECT ids FROM sums").fetchone()[0])
-    file.execute("UPDATE sums SET ids = ?", (json.dumps(ids[::-1]),))
+    return with_row(lambda row: {who: bytes([row[who][0] ^ 1]) + row[who][1:]})
 
 
 FORGED: dict[str, Callable[[Path], object]] = {
     "another total of the coordinator": one_vote_more("leader"),
     "another total of the second aggregator": one_vote_more("helper"),
-    "no totals": sums("leader = X'', helper = X''"),
-    "no record": with_file(lambda file: file.execute("DELETE FROM sums")),
+    "no totals": with_row(lambda _: {"leader": b"", "helper": b""}),
+    "no record": no_record,
     "no file": lambda folder: (folder / "aggregator.db").unlink(),
-    "no database": lambda folder: (folder / "aggregator.db").write_bytes(b"{}" * 3000),
+    "no database": with_file("aggregator.db", lambda _: b"{}" * 3000),
     "no roster": lambda folder: (folder / "roster.json").unlink(),
-    "fewer parties": with_file(fewer_parties),
-    "other queries": with_file(other_queries),
-    "no signature": sums("signature = ?", bytes(64)),
-    "other terms": sums("terms = replace(CAST(terms AS TEXT), 'sigma', 'sigmb')"),
-    "another roster": lambda folder: (folder / "roster.json").write_text(
-        (folder / "roster.json").read_text().replace('"c": 0', '"c": 1')
-    ),
+    "fewer parties": with_row(fewer_parties),
+    "other queries": with_row(lambda row: {"ids": json.dumps(json.loads(row["ids"])[::-1])}),
+    "no signature": with_row(lambda _: {"signature": bytes(64)}),
+    "other terms": with_row(lambda row: {"terms": row["terms"].replace(b"sigma", b"sigmb")}),
+    "another roster": with_file("roster.json", lambda content: content.replace(b'"c": 0', b'"c": 1')),
 }
 
 
