@@ -40,8 +40,7 @@ class Database(Protocol):
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
-    (`protocol.pool`)."""
+    """Queries, float32 (queries, features), their hash, and the proof that they are of the pool (`protocol.pool`)."""
 
     queries: np.ndarray = field(repr=False)
     query_set: str
