@@ -9,25 +9,15 @@ from typing import ClassVar
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Rule
 
-MOST_NAMED = 10
-
 
 def named(parties: Iterable[str]) -> str:
-    """Party names for an error text: the first ten, then how many more.
-
-    >>> named(["a", "b"])
-    'a, b'
-    """
+    """Party names for an error text: the first ten, then how many more."""
     names = list(parties)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 class SecAggError(ConsiliumError):
-    """Base of all errors of hidden sums. what: in words. cure: what to do, where a class does not say it itself.
-
-    TOLD_AS: what the coordinator learns of it from a node; the text stays in the node's log.
-    """
+    """Base of all errors of hidden sums. CURE: what to do. TOLD_AS: what the coordinator learns of it from a node."""
 
     exit_code = 11
     meaning = "secure aggregation"
@@ -59,39 +49,32 @@ class OverflowRisk(SecAggError):
     TOLD_AS = Rule.OVERFLOW_RISK
 
     def __init__(self, reach: float, limit: int) -> None:
-        self.reach, self.limit = reach, limit
         super().__init__(f"sums may reach {reach:.6g} with their noise, the most is {limit}")
 
 
-class _OfParty(SecAggError):
-    """party: at fault, or "the coordinator", "the second aggregator"."""
-
-    def __init__(self, party: str, what: str, cure: str = "") -> None:
-        self.party = party
-        super().__init__(what, cure)
-
-
-class BadSignature(_OfParty):
-    """A signature does not verify under the key that the roster pins for this party."""
+class BadSignature(SecAggError):
+    """A signature does not verify under the key that the roster pins for this party, or for "the coordinator"."""
 
     CURE = "Check that its key is the one in the roster"
     TOLD_AS = Rule.BAD_SIGNATURE
 
     def __init__(self, party: str, message: str) -> None:
-        super().__init__(party, f"signature of {party} on its {message} does not verify")
+        self.party = party
+        super().__init__(f"signature of {party} on its {message} does not verify")
 
 
-class BadKey(_OfParty):
+class BadKey(SecAggError):
     """A key of this session is of low order, or is used twice."""
 
     CURE = "Start a new session without this party and ask its operator"
     TOLD_AS = Rule.BAD_KEY
 
     def __init__(self, party: str, message: str) -> None:
-        super().__init__(party, f"session key of {party} {message}")
+        self.party = party
+        super().__init__(f"session key of {party} {message}")
 
 
-class BadShare(_OfParty):
+class BadShare(SecAggError):
     """What was dealt for this party's secret, or given of it, is false.
 
     parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where nobody can
@@ -99,9 +82,9 @@ class BadShare(_OfParty):
     """
 
     def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
-        self.parties = tuple(parties)
+        self.party, self.parties = party, tuple(parties)
         advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
-        super().__init__(party, f"share of {party}: {message}", f"Start a new session {advice}")
+        super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
 
 
 class InconsistentView(SecAggError):
@@ -132,9 +115,8 @@ class ThresholdNotMet(SecAggError):
     TOLD_AS = Rule.THRESHOLD
 
     def __init__(self, stage: str, have: int, need: int, missing: Iterable[str]) -> None:
-        self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
-        absent = named(self.missing) or "none"
-        super().__init__(f"stage {stage}: {have} parties are left, {need} are needed; missing: {absent}")
+        counts = f"{have} parties are left, {need} are needed"
+        super().__init__(f"stage {stage}: {counts}; missing: {named(missing) or 'none'}")
 
 
 class VoteFault(StrEnum):

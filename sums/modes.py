@@ -21,10 +21,9 @@ Answer = Callable[[Voter, Any], WireModel]
 
 @dataclass(frozen=True)
 class Mode:
-    """roster: class of it. answers: what a party says to each request. votes: the one with whose answer votes leave.
-    tables: of a party's database, for CREATE TABLE. second: requests that a second aggregator answers; none where there
-    is no such node. aggregators: who add the noise of a sum, each the whole of it; 0 where each party adds a share.
-    givers: the same in words."""
+    """answers: what a party says to each request. votes: the one with whose answer votes leave. tables: of a party's
+    database, for CREATE TABLE. second: requests that a second aggregator answers, where there is one. aggregators: who
+    add the noise of a sum, each the whole of it; 0 where each party adds a share. givers: the same in words."""
 
     roster: type[SumRoster]
     answers: Mapping[type[WireModel], Answer] = field(repr=False)
@@ -42,9 +41,9 @@ MODES: Mapping[CollectionMode, Mode] = {
         verified.ANSWERS,
         UploadRequest,
         verified.TABLES,
-        (AggregatorRequest, OpenRequest, CheckRequest, GiveRequest),
-        2,
-        "each of two aggregators",
+        second=(AggregatorRequest, OpenRequest, CheckRequest, GiveRequest),
+        aggregators=2,
+        givers="each of two aggregators",
     ),
 }
 

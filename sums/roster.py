@@ -35,15 +35,19 @@ class RosterEntry(Strict):
 
 
 class AggregatorEntry(Strict):
-    """An aggregator's public keys, hex: Ed25519, by which it signs, its keys of a session too, and X25519, of the link
-    between the two."""
+    """An aggregator's public keys, hex: Ed25519, by which it signs, and X25519, of the link between the two."""
 
     ed25519_pk: PublicKey
     x25519_pk: PublicKey
 
 
 def least_rebuilders(parties: int, colluders: int) -> int:
-    """t of a roster of so many: floor(2n/3) + 1, raised where colluders ask for more."""
+    """t: floor(2n/3) + 1, raised where colluders ask for more.
+
+    2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
+    (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
+    unmasked: any two groups of t have an honest party in common.
+    """
     return max(2 * parties // 3, (parties + colluders) // 2) + 1
 
 
@@ -57,8 +61,8 @@ def least_sum(parties: int, colluders: int) -> int:
 
 
 class SumRoster(Derived, Strict):
-    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude. least:
-    parties that must be in a sum."""
+    """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may work with the
+    coordinator, or with one of two aggregators. least: parties that must be in a sum."""
 
     version: Literal[1] = 1
     collection: CollectionMode
@@ -76,10 +80,8 @@ class SumRoster(Derived, Strict):
         if not all(map(is_sound_key, keys)):
             raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
         if not self.c + 2 <= self.least <= self.n:
-            raise ValueError(
-                f"least {self.least} must be from c + 2 = {self.c + 2} to the number of parties, {self.n}: at least two"
-                " honest parties must be in every sum"
-            )
+            limits = f"least {self.least} must be from c + 2 = {self.c + 2} to the number of parties, {self.n}"
+            raise ValueError(f"{limits}: at least two honest parties must be in every sum")
         return self
 
     def _other_keys(self) -> list[str]:
@@ -113,12 +115,7 @@ class SumRoster(Derived, Strict):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a JSON file.
-
-        Raises
-        ------
-        ConfigError : no such file, or not a safe roster.
-        """
+        """Read a JSON file. Raises ConfigError where there is none, or not of a safe roster."""
         try:
             return _parsed(cls, path.read_bytes())
         except OSError as error:
@@ -137,30 +134,20 @@ class SumRoster(Derived, Strict):
         sealing: str = "",
         second: AggregatorEntry | None = None,
     ) -> Self:
-        """A roster.
+        """A roster. Raises ConfigError where these give no safe one.
 
-        Parameters
-        ----------
-        identities : public key (hex) by party name; the order is kept.
-        coordinator : hex; by which it signs.
-        colluders : parties assumed to work with the coordinator, or with one of two aggregators.
-        least : parties in a sum; None: the least that is safe.
-        sealing, second : the coordinator's X25519 key of its link to a second aggregator, hex, and that node's keys;
-            left out where there is none.
-
-        Raises
-        ------
-        ConfigError : no safe roster of these exists.
+        identities: public key, hex, by party name; the order is kept. coordinator: its signing key, hex. colluders,
+        least: as `c` and `least`; None is the least that is safe. sealing, second: the coordinator's X25519 key of its
+        link to a second aggregator, hex, and that node's keys.
         """
         parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
         least = least_sum(len(parties), colluders) if least is None else least
+        others = cls._entries(coordinator, sealing, second)
         try:
-            others = cls._entries(coordinator, sealing, second)
             return cls(**{"parties": parties, "c": colluders, "least": least, **others})
         except ValidationError as error:
-            raise ConfigError(
-                f"roster: {cls._faults(error)}", "Enrol more parties, or assume fewer colluders"
-            ) from None
+            cure = "Enrol more parties, or assume fewer colluders"
+            raise ConfigError(f"roster: {cls._faults(error)}", cure) from None
 
     @classmethod
     def _faults(cls, error: ValidationError) -> str:
@@ -197,15 +184,18 @@ class SumRoster(Derived, Strict):
 
     def key(self, place: int) -> bytes:
         """The pinned Ed25519 key of the party at a place, 32 bytes."""
-        return bytes.fromhex(self.parties[place].ed25519_pk)
+        return self._keys[place]
+
+    @cached_property
+    def _keys(self) -> tuple[bytes, ...]:
+        return tuple(bytes.fromhex(entry.ed25519_pk) for entry in self.parties)
 
 
 R = TypeVar("R", bound=SumRoster)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # a node that answers message after message looks at 100,000 keys once
 def _parsed(kind: type[R], content: bytes) -> R:
-    """The roster of these bytes: a node that answers message after message looks at 100,000 keys once."""
     return kind.model_validate_json(content)
 
 
@@ -224,12 +214,7 @@ class Roster(SumRoster):
 
     @property
     def t(self) -> int:
-        """Shares that rebuild a secret.
-
-        2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures
-        twice (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from
-        both being unmasked: any two groups of t have an honest party in common.
-        """
+        """Shares that rebuild a secret, see `least_rebuilders`."""
         return least_rebuilders(self.n, self.c)
 
     def _other_keys(self) -> list[str]:
@@ -241,10 +226,7 @@ class Roster(SumRoster):
 
 
 class VerifiedRoster(SumRoster):
-    """The roster of sums by two aggregators, with two keys each. c: parties that may collude with one of them.
-
-    No shares are dealt among parties, so there is no threshold to rebuild anything, and a roster can be long.
-    """
+    """The roster of sums by two aggregators. No shares are dealt among parties, so it can be long."""
 
     collection: Literal["verified"] = "verified"
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
@@ -270,8 +252,6 @@ class VerifiedRoster(SumRoster):
     @classmethod
     def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
         if second is None:
-            raise ConfigError(
-                "verified votes have no second aggregator any more",
-                "Add one: consilium provision add --kind aggregator",
-            )
+            cure = "Add one: consilium provision add --kind aggregator"
+            raise ConfigError("verified votes have no second aggregator any more", cure)
         return {"leader": AggregatorEntry(ed25519_pk=coordinator, x25519_pk=sealing), "helper": second}

@@ -57,8 +57,8 @@ class SessionTerms(Derived, Strict):
     def create(
         cls, roster: SumRoster, federation: str, *, position: LedgerPosition = NO_LEDGER, sid: str = "", **others: Any
     ) -> Self:
-        """Terms checked against the roster. sid: of the session that they are of; empty for a new one. others: fields
-        of this kind of terms. Raises UnsafeSession where a number is out of its bounds, and as `check`."""
+        """Terms checked against the roster (`check`). sid: empty for a new session. others: more fields. Raises
+        UnsafeSession where a number is out of its bounds."""
         sid = sid or secrets.token_hex(SID_BYTES)
         try:
             terms = cls(sid=sid, federation=federation, roster=roster.digest, **position.model_dump(), **others)
@@ -69,13 +69,8 @@ class SessionTerms(Derived, Strict):
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: SumRoster) -> Self:
-        """Bytes of terms and their signature -> terms that this roster allows.
-
-        Raises
-        ------
-        BadSignature : not signed by the roster's coordinator.
-        MalformedMessage : not the canonical bytes of terms. Others : see `check`.
-        """
+        """Bytes of terms and their signature -> terms that this roster allows. Raises as `parse` and `check`, and
+        BadSignature unless the roster's coordinator has signed them."""
         terms = cls._signed(content, signature, roster.coordinator_key)
         terms.check(roster)
         return terms
@@ -99,12 +94,7 @@ class SessionTerms(Derived, Strict):
         return terms
 
     def check(self, roster: SumRoster) -> None:
-        """Whether a node with this roster may take part; nobody trusts the coordinator's choice of terms.
-
-        Raises
-        ------
-        RosterMismatch : the session names another roster.
-        """
+        """Raise SecAggError unless a node with this roster may take part: nobody trusts the coordinator's choice."""
         if self.roster != roster.digest:
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
 
@@ -152,12 +142,7 @@ class SumTerms(SessionTerms):
     def of_queries(
         cls, roster: SumRoster, federation: str, queries: np.ndarray, classes: int, teachers: int, **others: Any
     ) -> Self:
-        """Terms of a sum on canonical queries float32 (queries, features) (`protocol.queries.canonical_queries`).
-
-        Raises
-        ------
-        UnsafeSession : a query stands twice. Others : see `create`.
-        """
+        """See `create`. queries: canonical, float32 (queries, features); UnsafeSession where one stands twice."""
         if len(set(query_ids(queries))) < len(queries):
             raise UnsafeSession("a query stands twice in the set: it would be answered twice")
         asked = {"query_set": query_set_hash(queries), "queries": len(queries), "classes": classes}

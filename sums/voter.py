@@ -40,8 +40,7 @@ class Database(Protocol):
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
-    (`protocol.pool`)."""
+    """Queries, float32 (queries, features), their hash, and the proof that they are of the pool (`protocol.pool`)."""
 
     queries: np.ndarray = field(repr=False)
     query_set: str
@@ -50,7 +49,7 @@ class QuerySet:
 
 
 class Voter(Protocol):
-    """A party in hidden sums. What it refuses, it refuses by `Refused`."""
+    """A party in hidden sums. What it refuses, it refuses by `Refused`; ConfigError where it has no key or roster."""
 
     @property
     def name(self) -> str:
@@ -64,11 +63,11 @@ class Voter(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Its signing key. Raises ConfigError where it has none."""
+        """Its signing key."""
         ...
 
     def roster(self, kind: type[R]) -> R:
-        """Its own pinned copy. Raises ConfigError where it has none of this kind."""
+        """Its own pinned copy."""
         ...
 
     def check(self, terms: SessionTerms) -> None:

@@ -239,11 +239,11 @@ class SecureCollector(SumCollector):
     def _send(
         self, stage: Stage, requests: Mapping[str, SecAggMessage], terms: MaskedTerms, progress: Progress
     ) -> dict[str, WireModel | str]:
-        timeouts = self._config.timeouts
-        by_node = {self._nodes[party]: party for party in requests}
+        timeouts, nodes = self._config.timeouts, self._nodes
+        by_node = {nodes[party]: party for party in requests}
         replies = exchange(
             self._transport,
-            {self._nodes[party]: request for party, request in requests.items()},
+            {node: requests[party] for node, party in by_node.items()},
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
             Steps(self._log, f"secure sum: {stage}", len(requests), progress),

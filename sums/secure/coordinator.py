@@ -11,6 +11,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,12 @@ from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import BadShare, RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode, own_seed
+from consilium.sums.secure.masks import RING_DTYPES, Masks, clip, decode
 from consilium.sums.secure.messages import COMMITMENT_BYTES, KINDS, REPLIES, STAGES, SecAggMessage, Stage
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import are_shares, rebuild
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 
-DIGEST_BYTES = 32
 PoolProof = tuple[np.ndarray, np.ndarray]
 """Places in the pool, uint32 (queries,), and proof, uint8 (hashes, 32)."""
 NO_POOL: PoolProof = (np.zeros(0, dtype=np.uint32), np.zeros((0, 32), dtype=np.uint8))
@@ -55,11 +55,9 @@ class State:
     """What was accepted of each stage, by place in the roster. A set of a stage is closed when `stage` moves on: U1 are
     those of ADVERTISE, U2 of SHARE, U3 of MASKED; U2 of a second sum is U3 of the first.
 
-    terms: of the session. invited: who was asked at all. stage: the one that is due; None where the sum is there.
-    sum: terms of the one that is due or was there last; None before one is asked. sharers: its U2.
-    held: the replies. Of SHARE and MASKED they are forgotten (None) when U3 is closed, and of UNMASK with the masks.
-    lists: `ShareReply.lists` of those who shared. results: by round.
-    dropped: reason by party by stage, of this sum.
+    invited: who was asked at all. stage: the one that is due; None where the sum is there. sum: terms of the one that
+    is due or was there last. sharers: its U2. held: replies; when they are no longer needed None, so that who answered
+    stays known. total: of all y. lists: `ShareReply.lists`. results: by round. dropped: reason by party, of this sum.
     """
 
     terms: KeyTerms
@@ -83,22 +81,23 @@ class State:
         return np.stack([np.frombuffer(value, dtype=np.uint8) if name == "signature" else value for value in values])
 
     @property
-    def adverts(self) -> np.ndarray:
-        """Of U1, uint8 (|U1|, bytes)."""
-        return self.rows(Stage.ADVERTISE, "advert")[:, 0]
+    def u1(self) -> dict[str, np.ndarray]:
+        """Places, adverts and signatures, a row for each party."""
+        adverts, signatures = self.rows(Stage.ADVERTISE, "advert")[:, 0], self.rows(Stage.ADVERTISE, "signature")
+        return {"advertised": self.places(Stage.ADVERTISE), "adverts": adverts, "signatures": signatures}
 
     @property
     def gone(self) -> list[int]:
         """U2 without U3."""
         return sorted({*self.sharers} - {*self.held[Stage.MASKED]})
 
-    def forget(self, stage: Stage) -> None:
-        """Who answered stays known."""
-        self.held[stage] = dict.fromkeys(self.held[stage])
+    def forget(self, *stages: Stage) -> None:
+        """Their replies."""
+        self.held |= {stage: dict.fromkeys(self.held[stage]) for stage in stages}
 
     def save(self, path: Path) -> None:
-        """Write the file, mode 0600, durably and as a whole: a crash leaves the old one or the new one. It is for this
-        machine alone: whoever can write it has the coordinator's key as well."""
+        """Write the file, mode 0600, durably and as a whole. It is for this machine alone: whoever can write it has the
+        coordinator's key as well."""
         content = pickle.dumps(self)
         with replacing(path, mode=0o600) as file:
             file.write(hashlib.sha256(content).digest() + content)
@@ -108,10 +107,9 @@ class State:
         """Read what `save` wrote. Raises ConfigError: no such file, or not a saved session."""
         try:
             written = path.read_bytes()
-            digest, content = written[:DIGEST_BYTES], written[DIGEST_BYTES:]
-            if hashlib.sha256(content).digest() != digest:
+            if hashlib.sha256(written[32:]).digest() != written[:32]:
                 raise ValueError
-            return pickle.loads(content)
+            return pickle.loads(written[32:])
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Start a new session") from None
         except Exception:  # what unpickling raises where another version wrote it is anything
@@ -121,8 +119,8 @@ class State:
 class SecureSession:
     """The coordinator's state machine: a session of one sum or two, each asked (`ask`) and played to its result.
 
-    roster, signer: the pinned roster, and the key of its coordinator. state: of a new session, or of one that goes on
-    with the same sets (`State.load`). Raises RosterMismatch where they do not belong together.
+    signer: the coordinator's key. state: of a new session, or of one that goes on with the same sets (`State.load`).
+    Raises RosterMismatch where these and the roster do not belong together.
     """
 
     def __init__(self, roster: Roster, signer: Identity, state: State) -> None:
@@ -140,16 +138,16 @@ class SecureSession:
     @property
     def summed(self) -> tuple[str, ...]:
         """Parties in the sum, U3, once the masked stage is closed."""
-        return self._names(self.state.held[Stage.MASKED])
+        return tuple(map(self._roster.name, sorted(self.state.held[Stage.MASKED])))
 
     def has(self, round_: int, query_set: str) -> bool:
-        """Whether the sum of a round on these queries is one of the session's: there, under way, or the next."""
+        """Whether the sum of a round on these queries is there, under way, or the next."""
         result = self.state.results.get(round_)
         terms = self.state.sum if result is None else result.terms
         return self.can_ask(round_) or (terms is not None and (terms.round, terms.query_set) == (round_, query_set))
 
     def can_ask(self, round_: int) -> bool:
-        """Whether a sum of this round can be asked: the next of the session's, while no other is under way."""
+        """Whether the sum of this round is the next, and no other under way."""
         state = self.state
         left = [each for each in state.terms.rounds if each not in state.results]
         return left[:1] == [round_] and (state.sum is None or state.sum.round in state.results)
@@ -157,9 +155,8 @@ class SecureSession:
     def ask(self, terms: MaskedTerms, queries: np.ndarray, proof: PoolProof = NO_POOL) -> None:
         """The sum that is played from here on: the next one, or, after `State.load`, the one that was under way.
 
-        queries: canonical float32 (queries, features). proof: places in the pool and proof, as `VoteRequest` has them.
-        Raises as `MaskedTerms.check`; StageOrder : another sum is under way, or the session has none of this round;
-        ConfigError : the queries are not those of the terms.
+        queries: canonical float32 (queries, features). Raises as `MaskedTerms.check`; StageOrder where another sum is
+        under way, or the session has none of this round; ConfigError where the queries are not those of the terms.
         """
         state = self.state
         terms.check(self._roster)
@@ -176,33 +173,37 @@ class SecureSession:
         self._queries, self._proof = queries, proof
 
     def requests(self) -> dict[str, SecAggMessage]:
-        """The request of the stage that is due, for each party that is in and has not answered it. Raises StageOrder
-        where nothing is due."""
-        state, stage, sid = self.state, self._due(), self.state.terms.sid_bytes
+        """Of the stage that is due, for each party that is in and has not answered. Raises StageOrder if none is."""
+        state, stage, t, sid = self.state, self._due(), self._roster.t, self.state.terms.sid_bytes
         if stage is Stage.MASKED:
             return self._masked_requests()
         if stage is Stage.ADVERTISE:
-            terms, signature = state.terms.canonical(), state.terms.sign(self._signer)
-            request: SecAggMessage = messages.AdvertiseRequest(terms=terms, signature=signature)
+            request: SecAggMessage = messages.AdvertiseRequest(**self._signed_terms(state.terms))
         elif stage is Stage.SHARE:
-            rows: dict[str, Any] = {"adverts": state.adverts, "signatures": state.rows(Stage.ADVERTISE, "signature")}
-            request = messages.ShareRequest(sid=sid, advertised=state.places(Stage.ADVERTISE), **rows)
+            u1: dict[str, Any] = state.u1
+            request = messages.ShareRequest(sid=sid, **u1)
+        elif stage is Stage.CONSISTENCY:
+            request = messages.ConsistencyRequest(sid=sid, round=self.terms.round, survivors=state.places(Stage.MASKED))
         else:
-            sets: dict[str, Any] = {"sid": sid, "round": self._sum.round, "survivors": state.places(Stage.MASKED)}
-            if stage is Stage.CONSISTENCY:
-                request = messages.ConsistencyRequest(**sets)
-            else:
-                t, gone = self._roster.t, np.array(state.gone, dtype=np.uint16)
-                signers, signatures = state.places(Stage.CONSISTENCY), state.rows(Stage.CONSISTENCY, "signature")
-                request = messages.UnmaskRequest(**sets, dropped=gone, signers=signers[:t], signatures=signatures[:t])
+            request = messages.UnmaskRequest(
+                sid=sid,
+                round=self.terms.round,
+                survivors=state.places(Stage.MASKED),
+                dropped=np.array(state.gone, dtype=np.uint16),
+                signers=state.places(Stage.CONSISTENCY)[:t],
+                signatures=state.rows(Stage.CONSISTENCY, "signature")[:t],
+            )
         return {self._roster.name(index): request for index in self._waiting()}
+
+    def _signed_terms(self, terms: KeyTerms | MaskedTerms) -> dict[str, Any]:
+        return {"terms": terms.canonical(), "signature": terms.sign(self._signer)}
 
     def _masked_requests(self) -> dict[str, SecAggMessage]:
         """Each receiver gets its own column of ciphertexts only; of a second sum none."""
-        state, terms, (places, proof) = self.state, self._sum, self._proof
+        state, (places, proof) = self.state, self._proof
         advertised, sharers = state.places(Stage.ADVERTISE), np.array(state.sharers, dtype=np.uint16)
-        common: dict[str, Any] = {"terms": terms.canonical(), "signature": terms.sign(self._signer)}
-        common |= {"sid": terms.sid_bytes, "sharers": sharers, "queries": self._queries, "places": places}
+        common = {"sid": state.terms.sid_bytes, "sharers": sharers, **self._signed_terms(self.terms)}
+        common |= {"queries": self._queries, "places": places, "proof": proof}
         columns = dict.fromkeys(self._waiting(), np.zeros((0, messages.sealed_bytes(1)), dtype=np.uint8))
         if not state.results:
             ciphertexts, at_sender = state.rows(Stage.SHARE, "ciphertexts"), np.searchsorted(advertised, sharers)
@@ -212,19 +213,17 @@ class SecureSession:
                 row = column - (column > at_sender[others])  # a sender has no row for itself
                 columns[index] = ciphertexts[np.flatnonzero(others), row]
         return {
-            self._roster.name(index): messages.MaskedRequest(**common, proof=proof, ciphertexts=column)
+            self._roster.name(index): messages.MaskedRequest(**common, ciphertexts=column)
             for index, column in columns.items()
         }
 
     def take(self, replies: Mapping[str, WireModel | str]) -> None:
-        """Check the replies of the stage that is due and close it, if enough are in. replies: by party, or why there
-        is none.
+        """Check the replies of the stage that is due, by party, or why there is none, and close it, if enough are in.
 
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        BadShare : what is rebuilt is not what its owner is committed to; the session cannot come to its end.
-        StageOrder : nothing is due.
+        BadShare : what was shared or listed is false; the session cannot come to its end.
         """
         stage, state = self._due(), self.state
         reasons, held, view = state.dropped[stage], state.held[stage], self._view()
@@ -252,21 +251,18 @@ class SecureSession:
         elif stage is Stage.MASKED:
             ys = [reply.y for reply in held.values()]
             state.total = np.add.reduce(ys, axis=0, dtype=ys[0].dtype)
-            state.forget(Stage.MASKED)
-            state.forget(Stage.SHARE)
+            state.forget(Stage.SHARE, Stage.MASKED)
         elif stage is Stage.UNMASK:
             self._finish()
         following = STAGES.index(stage) + 1
         state.stage = STAGES[following] if following < len(STAGES) else None
 
     @property
-    def _sum(self) -> MaskedTerms:
+    def terms(self) -> MaskedTerms:
+        """Of the sum that was asked."""
         if self.state.sum is None:
             raise StageOrder("no sum was asked in this session")
         return self.state.sum
-
-    def _names(self, places: Collection[int]) -> tuple[str, ...]:
-        return tuple(map(self._roster.name, sorted(places)))
 
     def _due(self) -> Stage:
         if self.state.stage is None:
@@ -285,11 +281,10 @@ class SecureSession:
         state = self.state
         if state.stage in (Stage.ADVERTISE, Stage.SHARE):
             return b"", b"", b""
-        places, signatures = state.places(Stage.ADVERTISE), state.rows(Stage.ADVERTISE, "signature")
         return (
-            messages.adverts_digest(state.terms.ctx, places, state.adverts, signatures),
-            messages.set_digest("U2", self._sum.ctx, np.array(state.sharers, dtype=np.uint16)),
-            messages.set_digest("U3", self._sum.ctx, state.places(Stage.MASKED)),
+            messages.adverts_digest(state.terms.ctx, **state.u1),
+            messages.set_digest("U2", self.terms.ctx, np.array(state.sharers, dtype=np.uint16)),
+            messages.set_digest("U3", self.terms.ctx, state.places(Stage.MASKED)),
         )
 
     def _fault(self, stage: Stage, index: int, reply: WireModel, view: tuple[bytes, bytes, bytes]) -> str | None:
@@ -313,75 +308,70 @@ class SecureSession:
             if reply.lists.shape != (sums, messages.list_bytes(peers)):
                 return "its lists are not of the seeds of its pairs in each sum"
         elif isinstance(reply, messages.MaskedReply):
-            terms = self._sum
-            dtype = RING_DTYPES[terms.ring(self._roster)]
-            if reply.y.dtype != dtype:
-                return f"masked votes are {reply.y.dtype}, must be {dtype}"
-            if reply.y.shape != terms.shape:
-                return f"masked votes have shape {reply.y.shape}, must be {terms.shape}"
+            dtype, shape = RING_DTYPES[self.terms.ring(self._roster)], self.terms.shape
+            if (reply.y.dtype, reply.y.shape) != (dtype, shape):
+                return f"masked votes are {reply.y.dtype} {reply.y.shape}, must be {dtype} {shape}"
             statement = messages.masked_statement(*view[:2], reply.y)
-            if not self._signed(stage, terms.ctx, index, statement, reply.signature):
+            if not self._signed(stage, self.terms.ctx, index, statement, reply.signature):
                 return "signature on its masked votes does not verify"
         elif isinstance(reply, messages.ConsistencyReply):
-            if not self._signed(stage, self._sum.ctx, index, b"".join(view), reply.signature):
+            if not self._signed(stage, self.terms.ctx, index, b"".join(view), reply.signature):
                 return "signature on the set of survivors does not verify"
         elif isinstance(reply, messages.UnmaskReply):
-            if (len(reply.shares), len(reply.seeds)) != (len(state.sharers), len(state.gone)):
-                given = f"{len(reply.shares)} shares and {len(reply.seeds)} seeds"
-                return f"gives {given}, {len(state.sharers)} and {len(state.gone)} are needed"
+            given, needed = (len(reply.shares), len(reply.seeds)), (len(state.sharers), len(state.gone))
+            if given != needed:
+                return "gives {} shares and {} seeds, {} and {} are needed".format(*given, *needed)
             if not are_shares(reply.shares):
                 return "gives a share that is out of range"
         return None
 
     def _signed(self, stage: Stage, ctx: bytes, index: int, statement: bytes, signature: bytes) -> bool:
-        key = self._roster.key(index)
-        return messages.first_unsigned(stage, ctx, key, (index,), statement, signature) is None
+        return messages.first_unsigned(stage, ctx, self._roster.key(index), (index,), statement, signature) is None
 
     def _finish(self) -> None:
         """Masks come off: all secrets are rebuilt and held against what their owners are committed to before the first
         does (Bonawitz et al. 2017, figure 4, round 4)."""
-        state, terms = self.state, self._sum
+        state, terms = self.state, self.terms
         secrets, survivors = self._rebuilt(), sorted(state.held[Stage.MASKED])
         seeds = {gone: self._seeds_of(gone, secrets[gone]) for gone in state.gone}
         total = np.array(state.total)
         masks = Masks(total, terms.ctx)
         for index in survivors:
-            masks.subtract(own_seed(secrets[index], terms.ctx, index))
-        for gone, of_peers in seeds.items():
-            for index in survivors:
+            masks.subtract(secrets[index])
+            for gone, of_peers in seeds.items():
                 masks.add_pair(of_peers[index], gone, index)  # what it would have added cancels what the other did
         bits, votes = terms.ring(self._roster), terms.teachers * len(survivors)
         sums, clipped = clip(decode(total, bits), bits, votes, terms.deviation(len(survivors)))
-        state.results[terms.round] = SecureSum(terms, sums, clipped, self._names(survivors))
+        state.results[terms.round] = SecureSum(terms, sums, clipped, self.summed)
         state.forget(Stage.UNMASK)
         if terms.round == state.terms.rounds[-1]:
             state.lists.clear()
 
     def _rebuilt(self) -> dict[int, bytes]:
         """b of each party of U3, K of each of U2 without U3. Raises BadShare."""
-        state, terms = self.state, self._sum
+        state, terms = self.state, self.terms
         holders = state.places(Stage.UNMASK)[: self._roster.t].tolist()
-        secrets = rebuild(holders, state.rows(Stage.UNMASK, "shares")[: self._roster.t])
+        rebuilt = rebuild(holders, state.rows(Stage.UNMASK, "shares")[: self._roster.t])
+        secrets = {owner: secret.tobytes() for owner, secret in zip(state.sharers, rebuilt, strict=True)}
         first = KEY_BYTES + state.terms.rounds.index(terms.round) * KINDS * COMMITMENT_BYTES
-        for owner, secret in zip(state.sharers, secrets, strict=True):
+        for owner, secret in secrets.items():
             kind, start = ("b", first) if owner in state.held[Stage.MASKED] else ("K", first + COMMITMENT_BYTES)
             promised = state.held[Stage.ADVERTISE][owner].advert[0, start : start + COMMITMENT_BYTES].tobytes()
-            if messages.commitment(state.terms.ctx, owner, secret.tobytes(), terms.round, kind) != promised:
+            if messages.commitment(state.terms.ctx, owner, secret, terms.round, kind) != promised:
                 fault = "its shares do not give what it is committed to: it, or one of them, lies"
                 raise BadShare(self._roster.name(owner), fault)
-        return {owner: secret.tobytes() for owner, secret in zip(state.sharers, secrets, strict=True)}
+        return secrets
 
     def _seeds_of(self, gone: int, k: bytes) -> dict[int, bytes]:
         """By peer in U1, from the list of one that is lost. Raises BadShare where it does not open, or where a survivor
         says otherwise: one of the two lied."""
-        state, terms, name = self.state, self._sum, self._roster.name(gone)
+        state, terms, name = self.state, self.terms, self._roster.name(gone)
         sealed = state.lists[gone][state.terms.rounds.index(terms.round)].tobytes()
         content = unseal(list_key(k, state.terms.ctx, gone, terms.round), sealed, self._view()[0])
         if content is None:
             raise BadShare(name, "its list of mask seeds does not open", [name])
-        peers = [index for index in sorted(state.held[Stage.ADVERTISE]) if index != gone]
+        peers, row = sorted({*state.held[Stage.ADVERTISE]} - {gone}), state.gone.index(gone)
         seeds = {peer: content[at * KEY_BYTES :][:KEY_BYTES] for at, peer in enumerate(peers)}
-        row = state.gone.index(gone)
         for holder, reply in sorted(state.held[Stage.UNMASK].items()):
             if reply.seeds[row].tobytes() != seeds[holder]:
                 other = self._roster.name(holder)
@@ -398,22 +388,17 @@ def drive(
 ) -> SecureSum:
     """Play the stages that are left of the sum that was asked. Raises as `SecureSession.take`.
 
-    path: where the state is saved before each stage's requests leave and after its replies are in, so that the session
-    can go on after a crash (`State.load`). progress: told of each stage when it is closed; `State.dropped` says who is
-    out.
+    path: where the state is saved before requests leave and after replies are in, so that the session can go on after a
+    crash (`State.load`). progress: told of each stage when it is closed.
     """
-    state = session.state
-    if state.sum is None:
-        raise StageOrder("no sum was asked in this session")
-    if path is not None:
-        state.save(path)
-    while state.stage is not None:
-        stage = state.stage
+    state, round_ = session.state, session.terms.round
+    save = partial(state.save, path) if path is not None else lambda: None
+    save()
+    while (stage := state.stage) is not None:
         replies = send(stage, session.requests())
         try:
             session.take(replies)
         finally:
-            if path is not None:
-                state.save(path)
+            save()
         progress(stage)
-    return state.results[state.sum.round]
+    return state.results[round_]

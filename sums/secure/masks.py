@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from consilium.protocol.identity import derive, index_bytes
+from consilium.protocol.identity import frame
 from consilium.sums.errors import OverflowRisk
 from consilium.sums.secure.pairs import NONCE_BYTES, expand
 from consilium.sums.terms import TAIL
@@ -16,6 +16,7 @@ from consilium.sums.terms import TAIL
 RingBits = Literal[16, 32]
 RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
+NO_NONCE = bytes(NONCE_BYTES)
 
 
 def choose_ring(largest: int, noise: float) -> RingBits:
@@ -32,7 +33,7 @@ def choose_ring(largest: int, noise: float) -> RingBits:
 
 
 def encode(values: np.ndarray, bits: RingBits) -> np.ndarray:
-    """int64, any shape -> uint16 or uint32 of the same shape, modulo 2^bits."""
+    """int64 -> uint16 or uint32, modulo 2^bits."""
     return values.astype(SIGNED_DTYPES[bits], casting="unsafe").view(RING_DTYPES[bits])
 
 
@@ -41,24 +42,20 @@ def decode(values: np.ndarray, bits: RingBits) -> np.ndarray:
     return values.view(SIGNED_DTYPES[bits]).astype(np.int64)
 
 
-def own_seed(b: bytes, ctx: bytes, party: int) -> bytes:
-    """Of a party's own mask in the sum of these terms, 32 bytes, from its secret b."""
-    return derive(b, "own-mask", ctx, index_bytes(party))
-
-
 class Masks:
     """Adds and takes off masks in a matrix of the ring, in place, of the sum whose terms have this hash.
 
-    A mask is the keystream of AES-256 in counter mode under its seed, by the cipher that makes a new one fastest:
-    AES-GCM's ciphertext of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. The
-    cipher's key is of a seed and all of the terms' hash, used once: two who were told other terms have other masks.
+    A mask is the keystream of AES-256 in counter mode, by the cipher that makes a new one fastest: AES-GCM's ciphertext
+    of zeros is that keystream from its second block on (SP 800-38D), and its tag is left out. The key comes from a
+    secret of one sum, b or a pair's seed, and the hash: two that were told other terms have other masks. No key is used
+    for two streams, so the nonce is zero.
     """
 
     def __init__(self, total: np.ndarray, ctx: bytes) -> None:
-        self._total, self._ctx, self._zeros = total.reshape(-1), ctx, bytes(total.nbytes)
+        self._total, self._info, self._zeros = total.reshape(-1), frame("mask", ctx), bytes(total.nbytes)
 
     def add(self, seed: bytes) -> None:
-        """The mask of a seed, 32 bytes."""
+        """The mask of b or of a pair's seed."""
         np.add(self._total, self._mask(seed), out=self._total)
 
     def subtract(self, seed: bytes) -> None:
@@ -73,7 +70,7 @@ class Masks:
             self.subtract(seed)
 
     def _mask(self, seed: bytes) -> np.ndarray:
-        stream = AESGCM(expand(seed, self._ctx)).encrypt(bytes(NONCE_BYTES), self._zeros, None)
+        stream = AESGCM(expand(seed, self._info)).encrypt(NO_NONCE, self._zeros, None)
         return np.frombuffer(stream, dtype=self._total.dtype, count=self._total.size)
 
 
@@ -82,12 +79,12 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float) -> tupl
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
     highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
-    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for that is
-    added afterwards. r is nine standard deviations of the noise in the sum, less where the ring is too small for it.
+    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for. r is
+    nine standard deviations of the noise in the sum, less where the ring is too small for it.
 
-    sums: int64 (queries, classes), as they came out of the ring. votes: of all parties in it on one query. deviation:
-    of all noise in a cell. Returns int64 (queries, classes), and bool (queries,): rows of which a cell was out of
-    range, or whose total is further from `votes` than nine deviations of its noise: honest ones once in 10^18.
+    sums: int64 (queries, classes). votes: of all parties in it on one query. deviation: of all noise in a cell. Returns
+    the same, and bool (queries,): rows of which a cell was out of range, or whose total is further from `votes` than
+    nine deviations of its noise: honest ones once in 10^18.
     """
     half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -24,7 +24,7 @@ from consilium.sums.terms import SID_BYTES
 
 
 class Stage(StrEnum):
-    """One exchange: a request to each party that is still in, a reply from each."""
+    """A request to each party that is still in, a reply from each."""
 
     ADVERTISE = "advertise"
     SHARE = "share"
@@ -100,15 +100,16 @@ Lists = Annotated[np.ndarray, _bytes(range(list_bytes(MOST_PARTIES)), MOST_SUMS)
 
 
 class SecAggMessage(WireModel):
-    """Base of the messages: a bad value is never quoted in an error."""
+    """Base of the messages: a bad value is never quoted in an error. ALIKE: fields that have a row for each party."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
+    ALIKE: ClassVar[tuple[str, ...]] = ()
 
-
-class SessionMessage(SecAggMessage):
-    """Base of what belongs to a session that both sides know."""
-
-    sid: Sid
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if len({len(getattr(self, name)) for name in self.ALIKE}) > 1:
+            raise ValueError("one row per party is needed")
+        return self
 
 
 class AdvertiseRequest(SecAggMessage):
@@ -117,6 +118,12 @@ class AdvertiseRequest(SecAggMessage):
     kind: ClassVar[str] = "query.sa_advertise"
     terms: TermsBytes
     signature: Signature
+
+
+class SessionMessage(SecAggMessage):
+    """Base of what belongs to a session that both sides know."""
+
+    sid: Sid
 
 
 class PartyReply(SessionMessage):
@@ -137,15 +144,10 @@ class ShareRequest(SessionMessage):
     """All signed adverts, U1. adverts: uint8 (|U1|, bytes)."""
 
     kind: ClassVar[str] = "query.sa_share"
+    ALIKE = ("advertised", "adverts", "signatures")
     advertised: Indices
     adverts: Adverts
     signatures: Signatures
-
-    @model_validator(mode="after")
-    def _agree(self) -> ShareRequest:
-        if not len(self.advertised) == len(self.adverts) == len(self.signatures):
-            raise ValueError("one row per party is needed")
-        return self
 
 
 class ShareReply(PartyReply):
@@ -205,17 +207,12 @@ class UnmaskRequest(SessionMessage):
     """
 
     kind: ClassVar[str] = "query.sa_unmask"
+    ALIKE = ("signers", "signatures")
     round: Round
     survivors: Indices
     dropped: Indices
     signers: Indices
     signatures: Signatures
-
-    @model_validator(mode="after")
-    def _agree(self) -> UnmaskRequest:
-        if len(self.signers) != len(self.signatures):
-            raise ValueError("one row per signer is needed")
-        return self
 
 
 class UnmaskReply(PartyReply):
@@ -228,11 +225,8 @@ class UnmaskReply(PartyReply):
 
 
 REPLIES: dict[Stage, type[PartyReply]] = {
-    Stage.ADVERTISE: AdvertiseReply,
-    Stage.SHARE: ShareReply,
-    Stage.MASKED: MaskedReply,
-    Stage.CONSISTENCY: ConsistencyReply,
-    Stage.UNMASK: UnmaskReply,
+    Stage(reply.kind.removeprefix("query.sa_")): reply
+    for reply in (AdvertiseReply, ShareReply, MaskedReply, ConsistencyReply, UnmaskReply)
 }
 
 

@@ -67,12 +67,6 @@ def public_of(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
-def nonces(count: int) -> list[bytes]:
-    """Random ones, drawn together."""
-    drawn = secrets.token_bytes(count * NONCE_BYTES)
-    return [drawn[start : start + NONCE_BYTES] for start in range(0, len(drawn), NONCE_BYTES)]
-
-
 def list_key(k: bytes, ctx: bytes, party: int, round_: int) -> bytes:
     """By which a party seals the list of its pairs' mask seeds in one sum, 32 bytes, from its secret K of that sum."""
     return derive(k, "list-key", ctx, index_bytes(party), bytes([round_]))
@@ -83,8 +77,9 @@ def between(sender: int, receiver: int) -> bytes:
     return struct.pack(">HH", sender, receiver)
 
 
-def seal(key: bytes, nonce: bytes, plaintext: bytes, bound: bytes) -> bytes:
-    """The nonce and AES-256-GCM. bound: authenticated with it."""
+def seal(key: bytes, plaintext: bytes, bound: bytes) -> bytes:
+    """A random nonce and AES-256-GCM. bound: authenticated with it."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, plaintext, bound)
 
 

@@ -2,8 +2,8 @@
 
 The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
 different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
-stage that is done can only come from a coordinator that tells two stories: the session is aborted and its secrets
-are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
+stage that is done comes from a coordinator that tells two stories: secrets are erased (Bonawitz et al. 2017, section
+6.2 and figure 4).
 
 For each sum a party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one
 of the two for each peer, never both. y = votes + noise share + mask(b) + sum over peers of +-mask(pair), in the ring.
@@ -25,7 +25,7 @@ from consilium.sums import errors
 from consilium.sums.packing import message_digest, pack, pack_message, unpack, unpack_message
 from consilium.sums.roster import Roster
 from consilium.sums.secure import messages, pairs
-from consilium.sums.secure.masks import Masks, encode, own_seed
+from consilium.sums.secure.masks import Masks, encode
 from consilium.sums.secure.messages import KINDS, STAGES, PartyReply, Stage
 from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
@@ -35,6 +35,8 @@ from consilium.sums.voter import Database, QuerySet, Voter
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
+Answered = tuple[dict[str, Any], Memory]
+"""Fields of a reply, and what is remembered after it."""
 
 TABLES = (
     "secure_sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, started REAL NOT NULL, terms BLOB NOT NULL,"
@@ -87,9 +89,13 @@ def erase(store: Database, sid: bytes) -> None:
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)
 
 
-class Seat:
-    """Who answers. Raises ConfigError as `Voter`, and RosterMismatch if the roster does not list this party, or lists
-    it with another key."""
+def _rows(contents: list[bytes]) -> np.ndarray:
+    """Byte strings of one length -> uint8 (n, length)."""
+    return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)
+
+
+class Party:
+    """Who answers. Raises as `Voter`, and RosterMismatch unless the roster lists this party with its key."""
 
     def __init__(self, voter: Voter) -> None:
         self.voter, self.store, self.roster, self.identity = voter, voter.store, voter.roster(Roster), voter.identity
@@ -97,21 +103,16 @@ class Seat:
         if self.roster.key(self.me) != self.identity.public:
             raise errors.RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
 
-    def serve(
-        self,
-        request: WireModel,
-        sid: bytes,
-        stage: Stage,
-        round_: int | None,
-        compute: Callable[[Session], tuple[PartyReply, Memory]],
-        begun: KeyTerms | None = None,
-    ) -> Any:
-        """The reply to a repeated request, or a new one, with what is remembered after it: one transaction.
+    def answer(self, request: Any) -> PartyReply:
+        """The reply to a repeated request, or a new one: one transaction.
 
-        begun: terms of a session that may be new; Replay where it is known with others. Raises StageOrder where the
-        stage is not due or the session is over, InconsistentView for another request than before.
+        Raises as `SessionTerms.open` and the stage; Replay for a session that is known with other terms, StageOrder
+        where the stage is not due or the session is over, InconsistentView for another request than before.
         """
-        store, digest = self.store, message_digest(request)
+        (stage, compute), store, digest = STEPS[type(request)], self.store, message_digest(request)
+        terms = SIGNED[stage].open(request.terms, request.signature, self.roster) if stage in SIGNED else None
+        begun = terms if isinstance(terms, KeyTerms) else None
+        sid = begun.sid_bytes if begun else request.sid
         with store.transaction():
             session = Session.find(store, sid)
             if session is None and begun is None:
@@ -119,7 +120,7 @@ class Seat:
             if session is not None and begun not in (None, session.terms):
                 raise errors.Replay(f"session {sid.hex()} is known here with other terms")
             session = session or Session(sid, time.time(), begun, -1, {})  # pyright: ignore[reportArgumentType]
-            step = session.step(stage, round_)
+            step = session.step(stage, getattr(terms or request, "round", None))
             kept = "SELECT request, reply FROM secure_replies WHERE sid = ? AND step = ?"
             asked, given = store.one(kept, sid, step) or (None, None)
             error: errors.SecAggError | None = None
@@ -137,7 +138,8 @@ class Seat:
                 return unpack_message(given, messages.REPLIES[stage])
             if not session.is_due(step):
                 raise errors.StageOrder(f"stage {stage} is not due in session {sid.hex()}")
-            reply, memory = compute(session)
+            fields, memory = compute(self, session, terms or session.terms, request)
+            reply = messages.REPLIES[stage](sid=sid, party=self.me, **fields)
             packed = pack(memory) if memory else None
             values = sid, session.terms.federation, session.started, session.terms.canonical(), step, packed
             store.execute("INSERT OR REPLACE INTO secure_sessions VALUES (?, ?, ?, ?, ?, ?)", *values)
@@ -145,15 +147,13 @@ class Seat:
             return reply
 
     def check_subset(self, small: str, inner: np.ndarray, large: str, outer: np.ndarray) -> None:
-        """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties, two of
-        them honest."""
-        least = max(self.roster.least, self.roster.c + 2)
+        """Raise InconsistentView unless `inner` is within `outer`, holds this party, and has enough parties."""
         if not np.isin(inner, outer).all():
             raise errors.InconsistentView(f"{small} names parties that are not in {large}")
         if self.me not in inner:
             raise errors.InconsistentView(f"{small} lacks the party that is asked")
-        if len(inner) < least:
-            raise errors.InconsistentView(f"{small} has {len(inner)} parties, {least} are needed")
+        if len(inner) < self.roster.least:
+            raise errors.InconsistentView(f"{small} has {len(inner)} parties, {self.roster.least} are needed")
 
     def check_signed(
         self, stage: Stage, ctx: bytes, signers: np.ndarray, statements: bytes, signatures: np.ndarray
@@ -169,59 +169,39 @@ class Seat:
         if unsigned is not None:
             raise errors.BadSignature(self.roster.name(unsigned), f"message of stage {stage}")
 
+    def advertise(self, session: Session, terms: KeyTerms, request: messages.AdvertiseRequest) -> Answered:
+        """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
 
-def advertise(voter: Voter, request: messages.AdvertiseRequest) -> messages.AdvertiseReply:
-    """Stage 0: an X25519 key and the commitments to b and K of each sum, signed, if the terms are acceptable.
-
-    Earlier sessions of the same federation are superseded, and those whose lifetime is over end: what they still hold
-    is erased. Raises as `KeyTerms.open` and `Voter.check`; Replay : the sid was used with other terms.
-    """
-    party = Seat(voter)
-    terms = KeyTerms.open(request.terms, request.signature, party.roster)
-
-    def compute(session: Session) -> tuple[messages.AdvertiseReply, Memory]:
-        voter.check(terms)
+        Earlier sessions of the same federation, and those whose lifetime is over, end: what they hold is erased.
+        """
+        self.voter.check(terms)
         old = "SELECT sid FROM secure_sessions WHERE done != ? AND (federation = ? OR started < ?)"
-        for (other,) in party.store.execute(old, ENDED, terms.federation, session.started - LIFETIME):
-            erase(party.store, other)
+        for (other,) in self.store.execute(old, ENDED, terms.federation, session.started - LIFETIME):
+            erase(self.store, other)
         private, seeds = pairs.new_private(), new_seeds(len(terms.rounds) * KINDS)
         advert = pairs.public_of(private)
         for round_, (b, k) in zip(terms.rounds, seeds.reshape(-1, KINDS, SHARE_BYTES), strict=True):
-            advert += messages.commitment(terms.ctx, party.me, b.tobytes(), round_, "b")
-            advert += messages.commitment(terms.ctx, party.me, k.tobytes(), round_, "K")
-        signature = messages.sign(party.identity, Stage.ADVERTISE, terms.ctx, party.me, advert)
-        reply = messages.AdvertiseReply(sid=session.sid, party=party.me, advert=_rows([advert]), signature=signature)
-        return reply, {"private": private, "seeds": seeds, "advert": advert}
+            advert += messages.commitment(terms.ctx, self.me, b.tobytes(), round_, "b")
+            advert += messages.commitment(terms.ctx, self.me, k.tobytes(), round_, "K")
+        signature = messages.sign(self.identity, Stage.ADVERTISE, terms.ctx, self.me, advert)
+        memory = {"private": private, "seeds": seeds, "advert": advert}
+        return {"advert": _rows([advert]), "signature": signature}, memory
 
-    return party.serve(request, terms.sid_bytes, Stage.ADVERTISE, None, compute, begun=terms)
-
-
-def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
-    """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, sealed by K.
-
-    Raises
-    ------
-    ThresholdNotMet : |U1| < t. BadSignature : an advert is not by its party. BadKey : of low order, or used twice.
-    InconsistentView : a party is not in the roster, or this party's own advert is missing or altered.
-    """
-    party = Seat(voter)
-
-    def compute(session: Session) -> tuple[messages.ShareReply, Memory]:
-        ctx, rounds, me, name = session.terms.ctx, session.terms.rounds, party.me, party.roster.name
+    def share(self, session: Session, terms: KeyTerms, request: messages.ShareRequest) -> Answered:
+        """Stage 1: shares of each b and K, sealed for each peer in U1, and the lists of pairs' mask seeds, sealed by K.
+        Raises as `check_signed`; BadKey, InconsistentView."""
+        ctx, rounds, me, name = terms.ctx, terms.rounds, self.me, self.roster.name
         places, adverts = request.advertised.tolist(), [advert.tobytes() for advert in request.adverts]
-        if places and places[-1] >= party.roster.n:
+        if places and places[-1] >= self.roster.n:
             raise errors.InconsistentView("U1 names a place that the roster does not have")
         if me not in places or adverts[places.index(me)] != session.memory["advert"]:
             raise errors.InconsistentView("this party's own advert is missing from U1, or altered")
-        party.check_signed(Stage.ADVERTISE, ctx, request.advertised, b"".join(adverts), request.signatures)
+        self.check_signed(Stage.ADVERTISE, ctx, request.advertised, b"".join(adverts), request.signatures)
         u1 = messages.adverts_digest(ctx, request.advertised, request.adverts, request.signatures)
         seeds, row, seen = session.memory["seeds"], places.index(me), set[bytes]()
-        agreement, dealt = (
-            pairs.Agreement(session.memory["private"], ctx, me, rounds),
-            split(seeds, party.roster.t, places),
-        )
-        sealed, keys = list[bytes](), list[bytes]()
-        for peer, advert, shares, nonce in zip(places, adverts, dealt, pairs.nonces(len(places)), strict=True):
+        agreement = pairs.Agreement(session.memory["private"], ctx, me, rounds)
+        dealt, sealed, keys = split(seeds, self.roster.t, places), list[bytes](), list[bytes]()
+        for peer, advert, shares in zip(places, adverts, dealt, strict=True):
             public = advert[:KEY_BYTES]
             if public in seen:
                 raise errors.BadKey(name(peer), "is used twice")
@@ -232,99 +212,65 @@ def share(voter: Voter, request: messages.ShareRequest) -> messages.ShareReply:
                 pair = agreement.keys(peer, public)
             except ValueError:
                 raise errors.BadKey(name(peer), "is of low order") from None
-            sealed.append(pairs.seal(pair[0], nonce, shares.tobytes(), pairs.between(me, peer)))
+            sealed.append(pairs.seal(pair[0], shares.tobytes(), pairs.between(me, peer)))
             keys += pair
         of_peers = _rows(keys).reshape(len(sealed), -1, KEY_BYTES)
-        seeds = seeds.reshape(-1, KINDS, SHARE_BYTES)
-        lists = list[bytes]()
-        for at, (round_, nonce) in enumerate(zip(rounds, pairs.nonces(len(rounds)), strict=True)):
+        seeds, lists = seeds.reshape(-1, KINDS, SHARE_BYTES), list[bytes]()
+        for at, round_ in enumerate(rounds):
             key = pairs.list_key(seeds[at, 1].tobytes(), ctx, me, round_)
-            lists.append(pairs.seal(key, nonce, of_peers[:, at + 1].tobytes(), u1))
+            lists.append(pairs.seal(key, of_peers[:, at + 1].tobytes(), u1))
         memory = {"u1": u1, "advertised": request.advertised, "keys": np.insert(of_peers, row, 0, axis=0)}
         memory |= {"own": dealt[row], "b": seeds[:, 0]}
-        reply = messages.ShareReply(sid=request.sid, party=me, ciphertexts=_rows(sealed), lists=_rows(lists))
-        return reply, memory
+        return {"ciphertexts": _rows(sealed), "lists": _rows(lists)}, memory
 
-    return party.serve(request, request.sid, Stage.SHARE, None, compute)
-
-
-def masked(voter: Voter, request: messages.MaskedRequest) -> messages.MaskedReply:
-    """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing.
-
-    Raises as `MaskedTerms.open` and `Voter.votes`, and Refused where votes or noise have the wrong form.
-    InconsistentView : the terms are not of this session; U2 is not within U1, or that of a second sum not within that
-        of the first, lacks this party or has too few parties; or the queries are not those of QH.
-    BadShare : what a peer sealed for this party cannot be used.
-    """
-    party = Seat(voter)
-    terms = MaskedTerms.open(request.terms, request.signature, party.roster)
-
-    def compute(session: Session) -> tuple[messages.MaskedReply, Memory]:
+    def masked(self, session: Session, terms: MaskedTerms, request: messages.MaskedRequest) -> Answered:
+        """Stage 2: the masked votes y, once for each sum. They are charged first; what is refused costs nothing. Raises
+        as `check_subset`, `opened` and `values`; InconsistentView for terms or queries of another sum."""
         memory, first, sharers = session.memory, session.terms.rounds[0] == terms.round, request.sharers
         if (terms.sid, terms.federation) != (session.terms.sid, session.terms.federation):
             raise errors.InconsistentView("the terms of the sum are of another session")
         if query_set_hash(request.queries) != terms.query_set or len(request.queries) != terms.queries:
             raise errors.InconsistentView("the queries are not those of the sum's terms")
         name, outer = ("U1", memory["advertised"]) if first else ("the U2 of the first sum", memory["sharers"])
-        party.check_subset("U2", sharers, name, outer)
+        self.check_subset("U2", sharers, name, outer)
         if len(request.ciphertexts) != (len(sharers) - 1 if first else 0):
             raise errors.InconsistentView("there is not one sealed row for each peer, in the session's first sum")
         rows = np.searchsorted(outer, sharers)
         if first:
             keys = memory["keys"][rows]
-            seeds, shares, b = keys[:, 1:], _opened(party, memory, request, keys[:, 0]), memory["b"]
+            seeds, shares, b = keys[:, 1:], self.opened(memory, request, keys[:, 0]), memory["b"]
         else:
             seeds, shares, b = memory["later_seeds"][rows], memory["later_shares"][rows], memory["later_b"]
         query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        y = encode(_values(voter, terms, query_set), terms.ring(party.roster))
+        y = encode(self.values(terms, query_set), terms.ring(self.roster))
         masks = Masks(y, terms.ctx)
-        masks.add(own_seed(b[0].tobytes(), terms.ctx, party.me))
+        masks.add(b[0].tobytes())
         for peer, seed in zip(sharers.tolist(), seeds[:, 0], strict=True):
-            if peer != party.me:
-                masks.add_pair(seed.tobytes(), party.me, peer)
+            if peer != self.me:
+                masks.add_pair(seed.tobytes(), self.me, peer)
         u1, u2 = memory["u1"], messages.set_digest("U2", terms.ctx, sharers)
         statement = messages.masked_statement(u1, u2, y)
-        signature = messages.sign(party.identity, Stage.MASKED, terms.ctx, party.me, statement)
+        signature = messages.sign(self.identity, Stage.MASKED, terms.ctx, self.me, statement)
         later = {"later_seeds": seeds[:, 1:], "later_shares": shares[:, 1:], "later_b": b[1:]}
         memory = {"u1": u1, "u2": u2, "ctx": terms.ctx, "sharers": sharers, **later}
         memory |= {"seeds": seeds[:, 0], "shares": shares[:, 0]}
-        return messages.MaskedReply(sid=request.sid, party=party.me, y=y, signature=signature), memory
+        return {"y": y, "signature": signature}, memory
 
-    return party.serve(request, request.sid, Stage.MASKED, terms.round, compute)
-
-
-def consistency(voter: Voter, request: messages.ConsistencyRequest) -> messages.ConsistencyReply:
-    """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
-
-    Raises InconsistentView where U3 is not within U2, lacks this party, or has too few parties.
-    """
-    party = Seat(voter)
-
-    def compute(session: Session) -> tuple[messages.ConsistencyReply, Memory]:
+    def consistency(self, session: Session, terms: KeyTerms, request: messages.ConsistencyRequest) -> Answered:
+        """Stage 3: a signature on the one U3 that this party will help to unmask. Shares of the other kind are erased.
+        Raises as `check_subset`."""
         memory, survivors = session.memory, request.survivors
-        party.check_subset("U3", survivors, "U2", memory["sharers"])
+        self.check_subset("U3", survivors, "U2", memory["sharers"])
         alive, shares = np.isin(memory["sharers"], survivors), memory["shares"]
         view = memory["u1"] + memory["u2"] + messages.set_digest("U3", memory["ctx"], survivors)
-        signature = messages.sign(party.identity, Stage.CONSISTENCY, memory["ctx"], party.me, view)
+        signature = messages.sign(self.identity, Stage.CONSISTENCY, memory["ctx"], self.me, view)
         memory |= {"view": view, "survivors": survivors, "seeds": memory["seeds"][~alive]}
         memory |= {"shares": np.where(alive[:, None], shares[:, 0], shares[:, 1])}
-        return messages.ConsistencyReply(sid=request.sid, party=party.me, signature=signature), memory
+        return {"signature": signature}, memory
 
-    return party.serve(request, request.sid, Stage.CONSISTENCY, request.round, compute)
-
-
-def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskReply:
-    """Stage 4: for each party of U3 its share of b; for each of U2 without U3 its share of K, and the seed of its own
-    mask with this one.
-
-    Raises
-    ------
-    InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this sum.
-    ThresholdNotMet : fewer than t signers. BadSignature : one has not signed this very U1, U2 and U3.
-    """
-    party = Seat(voter)
-
-    def compute(session: Session) -> tuple[messages.UnmaskReply, Memory]:
+    def unmask(self, session: Session, terms: KeyTerms, request: messages.UnmaskRequest) -> Answered:
+        """Stage 4: for each of U3 its share of b; for each of U2 without U3 its share of K, and the seed of the mask
+        with it. Raises as `check_signed`; InconsistentView for other sets than were signed."""
         memory, survivors, signers = session.memory, session.memory["survivors"], request.signers
         gone = np.setdiff1d(memory["sharers"], survivors, assume_unique=True)
         if not (np.array_equal(request.survivors, survivors) and np.array_equal(request.dropped, gone)):
@@ -332,57 +278,57 @@ def unmask(voter: Voter, request: messages.UnmaskRequest) -> messages.UnmaskRepl
         if not np.isin(signers, survivors).all():
             raise errors.InconsistentView("a signer is not among the survivors")
         views = memory["view"] * len(signers)
-        party.check_signed(Stage.CONSISTENCY, memory["ctx"], signers, views, request.signatures)
+        self.check_signed(Stage.CONSISTENCY, memory["ctx"], signers, views, request.signatures)
         later = {name: memory[name] for name in ("u1", "sharers", "later_seeds", "later_shares", "later_b")}
-        shares, seeds = memory["shares"], memory["seeds"]
-        reply = messages.UnmaskReply(sid=request.sid, party=party.me, shares=shares, seeds=seeds)
+        reply = {"shares": memory["shares"], "seeds": memory["seeds"]}
         return reply, later if len(later["later_b"]) else {}
 
-    return party.serve(request, request.sid, Stage.UNMASK, request.round, compute)
+    def opened(self, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
+        """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, sums, 2, 52) of b and K. keys:
+        uint8 (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
+        dealt, sealed = list[bytes](), iter(request.ciphertexts)
+        for peer, key in zip(request.sharers.tolist(), keys, strict=True):
+            if peer == self.me:
+                dealt.append(memory["own"].tobytes())
+                continue
+            content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), pairs.between(peer, self.me))
+            if content is None:
+                raise errors.BadShare(self.roster.name(peer), "what it sealed does not open")
+            dealt.append(content)
+        shares = _rows(dealt).reshape(len(dealt), -1, KINDS, SHARE_BYTES)
+        if not are_shares(shares):
+            bad = next(row for row, of_peer in enumerate(shares) if not are_shares(of_peer))
+            raise errors.BadShare(self.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
+        return shares
+
+    def values(self, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray:
+        """Votes, which are charged first, and this party's share of the noise: int64 (queries, classes). Raises as
+        `Voter`, and Refused where the teachers' votes or the noise have another form than the terms say."""
+        votes = self.voter.votes(terms, query_set, again=True)
+        if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
+            raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
+        if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
+            raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
+        noise = self.voter.noise(terms).gaussian(terms.deviation(1), terms.shape)
+        if noise.dtype != np.int64 or noise.shape != terms.shape:
+            raise Refused(Rule.INTERNAL, detail=f"noise is {noise.dtype} {noise.shape}, not int64 {terms.shape}")
+        return votes.astype(np.int64) + noise
 
 
-ANSWERS: Mapping[type[WireModel], Callable[[Voter, Any], WireModel]] = {
-    messages.AdvertiseRequest: advertise,
-    messages.ShareRequest: share,
-    messages.MaskedRequest: masked,
-    messages.ConsistencyRequest: consistency,
-    messages.UnmaskRequest: unmask,
+STEPS: Mapping[type[WireModel], tuple[Stage, Callable[..., Answered]]] = {
+    messages.AdvertiseRequest: (Stage.ADVERTISE, Party.advertise),
+    messages.ShareRequest: (Stage.SHARE, Party.share),
+    messages.MaskedRequest: (Stage.MASKED, Party.masked),
+    messages.ConsistencyRequest: (Stage.CONSISTENCY, Party.consistency),
+    messages.UnmaskRequest: (Stage.UNMASK, Party.unmask),
 }
+SIGNED: Mapping[Stage, type[KeyTerms] | type[MaskedTerms]] = {Stage.ADVERTISE: KeyTerms, Stage.MASKED: MaskedTerms}
+"""Stages whose requests bring terms."""
 
 
-def _opened(party: Seat, memory: Memory, request: messages.MaskedRequest, keys: np.ndarray) -> np.ndarray:
-    """What the peers in U2 sealed for this party, and its own: shares uint8 (|U2|, sums, 2, 52) of b and K. keys: of
-    each, uint8 (|U2|, 32). Raises BadShare, naming the peer, where it does not open or holds no shares."""
-    dealt, sealed = list[bytes](), iter(request.ciphertexts)
-    for peer, key in zip(request.sharers.tolist(), keys, strict=True):
-        if peer == party.me:
-            dealt.append(memory["own"].tobytes())
-            continue
-        content = pairs.unseal(key.tobytes(), next(sealed).tobytes(), pairs.between(peer, party.me))
-        if content is None:
-            raise errors.BadShare(party.roster.name(peer), "what it sealed does not open")
-        dealt.append(content)
-    shares = _rows(dealt).reshape(len(dealt), -1, KINDS, SHARE_BYTES)
-    if not are_shares(shares):
-        bad = next(row for row, of_peer in enumerate(shares) if not are_shares(of_peer))
-        raise errors.BadShare(party.roster.name(int(request.sharers[bad])), "what it sealed are no shares")
-    return shares
+def answer(voter: Voter, request: WireModel) -> PartyReply:
+    """See `Party.answer`."""
+    return Party(voter).answer(request)
 
 
-def _values(voter: Voter, terms: MaskedTerms, query_set: QuerySet) -> np.ndarray:
-    """Votes, which are charged first, and this party's share of the noise: int64 (queries, classes). Raises as `Voter`,
-    and Refused where its votes are not uint16 with `teachers` in each row, or its noise not int64, of this shape."""
-    votes = voter.votes(terms, query_set, again=True)
-    if votes.dtype != VOTE_DTYPE or votes.shape != terms.shape:
-        raise Refused(Rule.INTERNAL, detail=f"teachers gave {votes.dtype} {votes.shape}, not uint16 {terms.shape}")
-    if (votes.sum(axis=1, dtype=np.int64) != terms.teachers).any():
-        raise Refused(Rule.INTERNAL, detail="votes of a query do not sum to teachers")
-    noise = voter.noise(terms).gaussian(terms.sigma_share, terms.shape)
-    if noise.dtype != np.int64 or noise.shape != terms.shape:
-        raise Refused(Rule.INTERNAL, detail=f"noise is {noise.dtype} {noise.shape}, not int64 {terms.shape}")
-    return votes.astype(np.int64) + noise
-
-
-def _rows(contents: list[bytes]) -> np.ndarray:
-    """Byte strings of one length -> uint8 (n, length)."""
-    return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)
+ANSWERS = dict.fromkeys(STEPS, answer)

@@ -18,7 +18,7 @@ Rounds = tuple[Literal[1]] | tuple[Literal[2]] | tuple[Literal[1], Literal[2]]
 
 
 class KeyTerms(SessionTerms):
-    """Terms of a session, see `SessionTerms`: of its keys and shares.
+    """Terms of a session's keys and shares, see `SessionTerms`.
 
     rounds: of the mechanism, for each of which there is a sum. A second one alone is of a mechanism whose first sum was
     in another session.
@@ -42,14 +42,8 @@ class MaskedTerms(SumTerms):
     noise_shares: int = Field(ge=1, le=MOST_PARTIES)
 
     def check(self, roster: SumRoster) -> None:
-        """See `SessionTerms.check`.
-
-        Raises
-        ------
-        UnsafeSession : the noise is in more shares than there are honest parties sure to be in the sum (least - c), a
-            share has a variance below 1, or no message holds so many counts.
-        OverflowRisk : no ring holds the sum.
-        """
+        """See `SessionTerms`. Also the noise is in shares that are sure to be there, and a ring and a message hold the
+        sum."""
         super().check(roster)
         if self.noise_shares > roster.sure:
             raise UnsafeSession(
@@ -63,19 +57,14 @@ class MaskedTerms(SumTerms):
         self.ring(roster)
 
     def ring(self, roster: SumRoster) -> RingBits:
-        """Bits of the ring: the smaller one that holds the sum of all parties and their noise. Raises OverflowRisk."""
+        """Bits of the ring that holds the sum of all parties and their noise, see `choose_ring`."""
         return choose_ring(self.teachers * roster.n, self.deviation(roster.n))
 
     def deviation(self, parties: int) -> float:
         """Standard deviation of the noise in a sum of so many: each adds variance sigma^2 / noise_shares."""
-        return self.sigma_share * math.sqrt(parties)
+        return self.sigma / math.sqrt(self.noise_shares) * math.sqrt(parties)
 
     @property
     def noise(self) -> tuple[float, int]:
         """See `SumTerms.noise`."""
         return self.sigma, self.noise_shares
-
-    @property
-    def sigma_share(self) -> float:
-        """Standard deviation of the noise that one party adds to one count."""
-        return self.sigma / math.sqrt(self.noise_shares)

@@ -316,7 +316,7 @@ class Game:
         )
         votes = self.node.voter.votes(terms, QuerySet(queries, terms.query_set, *self.proof(queries)), again=True)
         assert votes.shape == terms.shape
-        self.note(queries, terms.round, terms.sigma_share)
+        self.note(queries, terms.round, terms.deviation(1))
 
     def note(self, queries: np.ndarray, round: int, scale: float) -> None:
         """Votes on these queries have left, with this party's share of the noise of so large a scale."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from consilium.party.store import Store
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import WireModel
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
@@ -40,8 +40,7 @@ class NoNoise:
         raise NotImplementedError
 
 
-Request = Callable[[Stage, str, SecAggMessage], SecAggMessage | None]
-Reply = Callable[[Stage, str, WireModel], WireModel | str | None]
+Change = Callable[[Stage, str, Any], Any]
 
 
 def make_queries(count: int = 4, features: int = 3, seed: int = 0) -> np.ndarray:
@@ -116,6 +115,7 @@ class Federation:
         self.charged: list[tuple[str, int]] = []
         self.check: Callable[[str, SessionTerms], None] = lambda name, terms: None
         self._stores: dict[str, Store] = {}
+        self.last: SecureSession
 
     def voter(self, name: str, **changes) -> FakeVoter:
         """A new process of this party: nothing but its files lives on."""
@@ -128,7 +128,7 @@ class Federation:
             return Store(self.folder / f"{name}.db", durable=False)
         return self._stores.setdefault(name, Store.in_memory())
 
-    def serve(self, name: str, request: WireModel, voter: FakeVoter | None = None) -> WireModel:
+    def serve(self, name: str, request: Any, voter: FakeVoter | None = None) -> Any:
         """What the party answers, in a new process."""
         return ANSWERS[type(request)](voter or self.voter(name), request)
 
@@ -138,6 +138,7 @@ class Federation:
         terms = KeyTerms.create(self.roster, changes.pop("federation", FEDERATION), rounds=self.rounds, **changes)
         session = SecureSession.begin(self.roster, self.coordinator, terms, invited)
         self.ask(session)
+        self.last = session
         return session
 
     def ask(self, session: SecureSession, queries: np.ndarray | None = None, **changes) -> None:
@@ -166,32 +167,27 @@ class Federation:
 
 @dataclass
 class Network:
-    """`send` of `drive`.
-
-    lost: parties by stage whose request is lost. mute: parties by stage whose reply is lost. twice: every request
-    is delivered twice, and the answers must be the same bytes. on_request, on_reply: change or withhold (None) one
-    message.
-    """
+    """`send` of `drive`. lost: parties by stage whose request is lost. twice: every request is delivered twice, and the
+    answers must be the same bytes. on_request, on_reply: change or withhold (None) one message."""
 
     federation: Federation
     lost: Mapping[Stage, Collection[str]] = field(default_factory=dict)
-    mute: Mapping[Stage, Collection[str]] = field(default_factory=dict)
     twice: bool = False
-    on_request: Request = lambda stage, name, request: request
-    on_reply: Reply = lambda stage, name, reply: reply
+    on_request: Change = lambda stage, name, request: request
+    on_reply: Change = lambda stage, name, reply: reply
     errors: dict[tuple[Stage, str], Exception] = field(default_factory=dict)
-    seen: list[tuple[Stage, str, WireModel]] = field(default_factory=list)
-    requests: dict[tuple[Stage, str], SecAggMessage] = field(default_factory=dict)
+    seen: list[tuple[Stage, str, Any]] = field(default_factory=list)
+    requests: dict[tuple[Stage, str], Any] = field(default_factory=dict)
 
-    def send(self, stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
-        replies: dict[str, WireModel | str] = {}
+    def send(self, stage: Stage, requests: Mapping[str, Any]) -> dict[str, Any]:
+        replies: dict[str, Any] = {}
         for name in requests:
             request = self.on_request(stage, name, requests[name])
             if request is None or name in self.lost.get(stage, ()):
                 continue
             self.requests[stage, name] = request
             reply = self._deliver(stage, name, from_record(to_record(request), type(request)))
-            if reply is None or name in self.mute.get(stage, ()):
+            if reply is None:
                 continue
             self.seen.append((stage, name, reply))
             changed = self.on_reply(stage, name, reply)
@@ -199,7 +195,7 @@ class Network:
                 replies[name] = changed
         return replies
 
-    def _deliver(self, stage: Stage, name: str, request: SecAggMessage) -> WireModel | None:
+    def _deliver(self, stage: Stage, name: str, request: SecAggMessage) -> Any:
         try:
             reply = self.federation.serve(name, request)
             if self.twice:
@@ -222,9 +218,14 @@ def play(federation: Federation, network: Network | None = None) -> list[SecureS
     return sums
 
 
-def altered(message: WireModel, **changes) -> WireModel:
+def altered(message: Any, **changes) -> Any:
     """The message with some fields changed."""
     return message.model_copy(update=changes)
+
+
+def at(stage: Stage, party: str, change: Callable[[Any], Any]) -> Callable[[Stage, str, Any], Any]:
+    """Changes, or withholds, this one message."""
+    return lambda stage_, name, message: change(message) if (stage_, name) == (stage, party) else message
 
 
 def flipped(content: bytes, at: int = 0) -> bytes:
@@ -239,11 +240,14 @@ def flipped_cell(array: np.ndarray, *at: int) -> np.ndarray:
     return copy
 
 
-def run_until(federation: Federation, stage: Stage | None, network: Network | None = None, **changes) -> SecureSession:
+def run_until(federation: Federation, stage: Stage | None, network: Network | None = None) -> SecureSession:
     """A coordinator after all stages before `stage` of the first sum."""
-    network = network or Network(federation)
-    session = federation.session(**changes)
-    while session.state.stage is not stage:
-        assert session.state.stage is not None
-        session.take(network.send(session.state.stage, session.requests()))
+    return go_on(federation.session(), stage, network or Network(federation))
+
+
+def go_on(session: SecureSession, stage: Stage | None, network: Network) -> SecureSession:
+    """The same from where it is."""
+    while (due := session.state.stage) is not stage:
+        assert due is not None
+        session.take(network.send(due, session.requests()))
     return session

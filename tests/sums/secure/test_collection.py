@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from consilium.sums.secure.coordinator import SecureSession
 from consilium.sums.secure.messages import Stage
-from consilium.sums.secure.terms import MaskedTerms
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.mechanisms.drawing import NoNoise
 from tests.federation import FakeTransport, cast, drop, make_config, make_homes, make_relative, make_secure, standing
@@ -81,16 +81,19 @@ class Cluster:
         lines = (self.root / "events.jsonl").read_text().splitlines()
         return [line for line in map(json.loads, lines) if line["event"] == event]
 
-    def service(self, ledger: Ledger, collector: Any = None) -> LabelService:
-        return LabelService(self.config, ledger, collector or self.collector(), SeededNoise, PARTIES, self.log)
+    def service(self, ledger: Ledger) -> LabelService:
+        return LabelService(self.config, ledger, self.collector(), SeededNoise, PARTIES, self.log)
+
+    def ask(self, x: np.ndarray, round_: int = 1, collector: SecureCollector | None = None) -> Counts:
+        return (collector or self.collector()).collect(Queries(x, round_), self.config.sigmas[round_ - 1])
+
+    def fails(self, match: str | None = None, x: np.ndarray | None = None, error: type = ThresholdNotMet) -> None:
+        with pytest.raises(error, match=match):
+            self.ask(queries() if x is None else x)
 
 
 def queries(count: int = 20, seed: int = 3) -> np.ndarray:
     return canonical_queries(np.random.default_rng(seed).normal(size=(count, 3)) * [10, 20, 1] + [60, 140, 0], 3)
-
-
-def ask(collector: SecureCollector, x: np.ndarray, round_: int = 1) -> Counts:
-    return collector.collect(Queries(x, round_), collector._config.sigmas[round_ - 1])
 
 
 @pytest.fixture
@@ -107,7 +110,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("make", [make_config, make_relative])
 def test_sums_are_those_of_the_teachers_votes(silent, cluster, make) -> None:
     made = cluster(make=make)
-    counts = ask(made.collector(), queries())
+    counts = made.ask(queries())
     assert (counts.votes == made.plain(queries())).all() and (counts.parties, counts.teachers) == (NAMES, PARTIES)
     assert counts.sigma == pytest.approx(4 * np.sqrt(2 / 3 * PARTIES / 2), rel=1e-3)
 
@@ -119,8 +122,7 @@ class TestCharges:
         made = cluster(**MANY)
         for stage, charged in ((Stage.ADVERTISE, {0}), (Stage.SHARE, {0}), (Stage.UNMASK, {20})):
             made.faulty(stage, 1, 4, 6)
-            with pytest.raises(ThresholdNotMet, match=f"stage {stage}: 4 parties are left, 5 are needed"):
-                ask(made.collector(), queries())
+            made.fails(f"stage {stage}: 4 parties are left, 5 are needed")
             assert made.charged() == charged
             assert {event["party"] for event in made.told("left-out")} >= {"p01", "p04", "p06"}
 
@@ -129,40 +131,31 @@ class TestCharges:
         collector = made.collector()
         sums = []
         for times in range(1, 6):
-            sums.append(ask(collector, queries()).votes)
+            sums.append(made.ask(queries(), 1, collector).votes)
             collector.settle()
             assert made.charged() == {20 * times} and not list((made.root / "sessions").glob("*.session"))
         assert not (sums[0] == sums[1]).all()
-        with pytest.raises(ThresholdNotMet, match="masked"):
-            ask(collector, queries())
+        made.fails("masked")
         assert made.charged() == {100}
 
-    def test_both_rounds_are_charged_and_the_ledger_says_each_once(self, cluster) -> None:
-        made = cluster(mechanism=TWO_ROUNDS, query_budget=QueryBudget(queries=100, answers=60))
-        ledger, x = Ledger.of(made.root / "ledger.db", made.config), queries(80, 7)
-        labels = made.service(ledger)
-        answered = int(labels.ask(x).answered.sum())
-        assert ledger.spent() == (80, answered) and 0 < answered <= 60
-        assert made.charged() == {80} and made.charged(2) == {answered}
-        labels.ask(x)  # from the ledger
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_both_rounds_are_charged_and_the_ledger_says_each_once(self, cluster, monkeypatch, fails: bool) -> None:
+        """The first one also where the second fails."""
+        made, x = cluster(mechanism=TWO_ROUNDS, query_budget=QueryBudget(queries=100, answers=60)), queries(80, 7)
+        ledger, collect = Ledger.of(made.root / "ledger.db", made.config), SecureCollector.collect
+
+        def breaking(self: SecureCollector, asked: Queries, *others: Any) -> Counts:
+            made.faulty(Stage.MASKED, *(range(5) if fails and asked.round == 2 else ()))
+            return collect(self, asked, *others)
+
+        monkeypatch.setattr(SecureCollector, "collect", breaking)
+        answered = 0
+        with pytest.raises(ThresholdNotMet) if fails else nullcontext():
+            answered = int(made.service(ledger).ask(x).answered.sum())
+        assert ledger.spent() == (80, answered) and (answered == 0) == fails and answered <= 60
+        assert made.charged() == {80} and (fails or made.charged(2) == {answered})
+        made.service(ledger).ask(x)  # from the ledger
         assert made.charged() == {80} and sum(event["stage"].endswith("share") for event in made.told("stage")) == 1
-        ledger.close()
-
-    def test_a_first_round_is_charged_though_the_second_fails(self, cluster) -> None:
-        made = cluster(mechanism=TWO_ROUNDS, query_budget=QueryBudget(queries=100, answers=60))
-        ledger, collector = Ledger.of(made.root / "ledger.db", made.config), made.collector()
-
-        class Breaks:
-            def collect(self, queries, sigma, progress=None):
-                made.faulty(Stage.MASKED, *(range(5) if queries.round == 2 else ()))
-                return collector.collect(queries, sigma)
-
-            def settle(self) -> None:
-                collector.settle()
-
-        with pytest.raises(ThresholdNotMet):
-            made.service(ledger, Breaks()).ask(queries(80, 7))
-        assert ledger.spent() == (80, 0) and made.charged() == {80}
         ledger.close()
 
     @pytest.mark.parametrize("changes", [{"sigma": 3.0}, {"round": 2}, {"teachers": 2}, {"noise_shares": 3}])
@@ -174,13 +167,12 @@ class TestCharges:
             requests = drive(session)
             if session.state.stage is not Stage.MASKED:
                 return requests
-            terms: MaskedTerms = session.state.sum.model_copy(update=changes)  # type: ignore[union-attr]
+            terms = session.terms.model_copy(update=changes)
             signed = {"terms": terms.canonical(), "signature": terms.sign(made.keys.signer)}
             return {name: request.model_copy(update=signed) for name, request in requests.items()}
 
         monkeypatch.setattr(SecureSession, "requests", lying)
-        with pytest.raises(ThresholdNotMet, match="masked: 0 parties"):
-            ask(made.collector(), queries())
+        made.fails("masked: 0 parties")
         rules = {event["rule"] for event in made.told("left-out")}
         assert rules == ({Rule.STAGE_ORDER} if "round" in changes else {Rule.PROMISE}) and made.charged() == {0}
 
@@ -190,78 +182,74 @@ class TestStartingAgain:
 
     def test_a_sum_that_is_on_disk_is_not_asked_again(self, cluster) -> None:
         made = cluster(mechanism=TWO_ROUNDS, **MANY)
-        first = ask(made.collector(), queries())
-        asked = len(made.transport.requests)
-        collector = made.collector()
-        assert (ask(collector, queries()).votes == first.votes).all() and len(made.transport.requests) == asked
-        second = ask(collector, queries()[:9], 2)
+        first = made.ask(queries())
+        asked, collector = len(made.transport.requests), made.collector()
+        assert (made.ask(queries(), 1, collector).votes == first.votes).all()
+        assert len(made.transport.requests) == asked
+        second = made.ask(queries()[:9], 2, collector)
         kinds = {kind for _, kind in made.transport.requests[asked:]}
         assert kinds == {"query.sa_masked", "query.sa_consistency", "query.sa_unmask"}, "the keys of the first"
-        asked = len(made.transport.requests)
-        again = made.collector()
-        ask(again, queries())
-        assert (ask(again, queries()[:9], 2).votes == second.votes).all() and len(made.transport.requests) == asked
+        asked, again = len(made.transport.requests), made.collector()
+        made.ask(queries(), 1, again)
+        assert (made.ask(queries()[:9], 2, again).votes == second.votes).all()
+        assert len(made.transport.requests) == asked
         assert made.charged() == {20} and made.charged(2) == {9}
 
     @pytest.mark.parametrize("stage", [Stage.SHARE, Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])
     def test_a_session_that_failed_is_taken_up_where_it_stopped(self, silent, cluster, stage: Stage) -> None:
         made = cluster()
         made.faulty(stage, 1, 4, 6)
-        with pytest.raises(ThresholdNotMet):
-            ask(made.collector(), queries())
+        made.fails()
         made.transport.faults.clear()
-        assert (ask(made.collector(), queries()).votes == made.plain(queries())).all()
+        assert (made.ask(queries()).votes == made.plain(queries())).all()
         assert made.charged() == {20} and not made.told("session-lost")
 
     @pytest.mark.parametrize(("forgetful", "lost"), [((1, 4), False), ((1, 4, 6), True)], ids=["t left", "t - 1 left"])
     def test_what_was_paid_for_is_thrown_away_only_if_fewer_than_t_can_help(self, cluster, forgetful, lost) -> None:
         made = cluster(**MANY)
         made.faulty(Stage.UNMASK, 1, 4, 6)
-        with pytest.raises(ThresholdNotMet, match="unmask"):
-            ask(made.collector(), queries())
+        made.fails("unmask")
         for place in forgetful:
             made.parties[place].store.execute("DELETE FROM secure_sessions")
             made.parties[place].store.execute("DELETE FROM secure_replies")
             del made.transport.faults[place, "query.sa_unmask"]
         made.transport.faults |= {(place, "query.sa_share"): drop for place in (1, 4, 6)}
-        with pytest.raises(ThresholdNotMet):
-            ask(made.collector(), queries())
+        made.fails()
         assert bool(made.told("session-lost")) is lost
         made.transport.faults.clear()
-        assert ask(made.collector(), queries()).teachers == PARTIES
+        assert made.ask(queries()).teachers == PARTIES
         assert made.charged() == ({40} if lost else {20})
 
     def test_a_second_sum_that_is_lost_has_a_session_of_its_own(self, cluster) -> None:
         """The first stays what it was."""
         made = cluster(mechanism=TWO_ROUNDS, **MANY)
         collector = made.collector()
-        first = ask(collector, queries())
+        first = made.ask(queries(), 1, collector)
         made.faulty(Stage.MASKED, *range(5))
         with pytest.raises(ThresholdNotMet):
-            ask(collector, queries()[:9], 2)
+            made.ask(queries()[:9], 2, collector)
         made.transport.faults.clear()
-        assert ask(collector, queries()[5:9], 2).parties == NAMES
+        assert made.ask(queries()[5:9], 2, collector).parties == NAMES
         again = made.collector()
-        assert (ask(again, queries()).votes == first.votes).all() and ask(again, queries()[5:9], 2).parties == NAMES
+        assert (made.ask(queries(), 1, again).votes == first.votes).all()
+        assert made.ask(queries()[5:9], 2, again).parties == NAMES
         again.settle()
         assert not list((made.root / "sessions").glob("*.session"))
 
-    def test_a_check_that_was_shown_is_not_drawn_again(self, cluster) -> None:
+    def test_a_check_that_was_shown_is_not_drawn_again(self, cluster, monkeypatch) -> None:
         made, shown, x = cluster(mechanism=replace(TWO_ROUNDS, threshold=6), **MANY), [], queries(80, 7)
+        ledger, collect = Ledger.of(made.root / "ledger.db", made.config), SecureCollector.collect
 
-        class Dies:
-            def collect(self, queries, sigma, progress=None):
-                if queries.round == 2:
-                    shown.append(queries.ids)
-                    raise KeyboardInterrupt
-                return made.collector().collect(queries, sigma)
+        def dying(self: SecureCollector, asked: Queries, *others: Any) -> Counts:
+            if asked.round == 2:
+                shown.append(asked.ids)
+                raise KeyboardInterrupt
+            return collect(self, asked, *others)
 
-            def settle(self) -> None: ...
-
-        ledger = Ledger.of(made.root / "ledger.db", made.config)
         for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                LabelService(made.config, ledger, Dies(), lambda _: SystemNoise(), PARTIES).ask(x)
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(SecureCollector, "collect", dying)
+                LabelService(made.config, ledger, made.collector(), lambda _: SystemNoise(), PARTIES).ask(x)
         assert shown[0] == shown[1] and 0 < len(shown[0]) < 80
         released = made.service(ledger).ask(x)
         assert [key for key, is_there in zip(query_ids(x), released.answered, strict=True) if is_there] == shown[0]
@@ -280,15 +268,12 @@ class TestWhoIsLeftOut:
         made.faulty(Stage.SHARE, 0, 1, 2, 4, fault=accuse)
         with monkeypatch.context() as patch:
             patch.setattr(SecureCollector, "_check_accused", lambda self: None)
-            with pytest.raises(ThresholdNotMet, match="share"):
-                ask(made.collector(), queries(5, 5))
+            made.fails("share", queries(5, 5))
         left = {place: [accuse] for place in (0, 1, 2, 4)}
-        fault = {
-            place: lambda record, place=place: left[place].pop()(record) if left[place] else record for place in left
-        }
-        made.transport.faults = {(place, "query.sa_share"): fault[place] for place in left}
+        once = {at: lambda record, at=at: left[at].pop()(record) if left[at] else record for at in left}
+        made.transport.faults = {(place, "query.sa_share"): fault for place, fault in once.items()}
         for x in (queries(), queries(9, 9)):
-            assert ask(made.collector(), x).parties == NAMES[:3] + NAMES[4:]
+            assert made.ask(x).parties == NAMES[:3] + NAMES[4:]
         assert [event["party"] for event in made.told("excluded")] == ["p03"]
 
     @pytest.mark.parametrize("colluders", [0, 1, 3])
@@ -308,17 +293,12 @@ class TestWhoIsLeftOut:
             take(session, replies)
 
         monkeypatch.setattr(SecureSession, "take", lied)
-        with pytest.raises(BadShare):
-            ask(made.collector(), queries())
-        assert ask(made.collector(), queries()).parties == ("p00", *NAMES[2:])
-        liars += ["p02"]
-        with pytest.raises(BadShare):
-            ask(made.collector(), queries(5, 5))
-        liars += ["p04"]
-        with pytest.raises(BadShare):
-            ask(made.collector(), queries(5, 5))
-        with pytest.raises(ThresholdNotMet, match="advertise: 4 parties"):
-            ask(made.collector(), queries(5, 5))
+        made.fails(error=BadShare)
+        assert made.ask(queries()).parties == ("p00", *NAMES[2:])
+        for liar in ("p02", "p04"):
+            liars += [liar]
+            made.fails(x=queries(5, 5), error=BadShare)
+        made.fails("advertise: 4 parties", queries(5, 5))
 
     def test_who_sends_more_than_a_reply_can_have_is_out_before_it_is_looked_into(self, cluster) -> None:
         """Else a few liars fill the coordinator's memory: replies of a stage are there together."""
@@ -330,7 +310,7 @@ class TestWhoIsLeftOut:
             return record
 
         made.faulty(Stage.MASKED, 3, fault=huge)
-        assert ask(made.collector(), queries()).parties == NAMES[:3] + NAMES[4:]
+        assert made.ask(queries()).parties == NAMES[:3] + NAMES[4:]
         assert "arrays of more than" in made.told("left-out")[0]["reason"]
 
     def test_liars_one_after_the_other_do_not_have_one_request_charged_again_and_again(self, cluster) -> None:
@@ -341,10 +321,9 @@ class TestWhoIsLeftOut:
             return record if made.told("excluded") else accuse(record)
 
         made.faulty(Stage.MASKED, 0, 1, 2, fault=accusing)
-        with pytest.raises(BadShare, match="p03"):
-            ask(made.collector(), queries())
+        made.fails("p03", error=BadShare)
         assert made.charged() == {20} and [event["party"] for event in made.told("excluded")] == ["p03"]
-        assert ask(made.collector(), queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
+        assert made.ask(queries(9, 9)).parties == NAMES[:3] + NAMES[4:]
 
     def test_a_history_that_cannot_be_used(self, cluster) -> None:
         made = cluster()
@@ -352,8 +331,7 @@ class TestWhoIsLeftOut:
         path.parent.mkdir()
         for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
             path.write_text(content)
-            with pytest.raises(ConfigError, match="sessions/history"):
-                ask(made.collector(), queries(9, 9))
+            made.fails("sessions/history", error=ConfigError)
 
     @pytest.mark.parametrize("lie", [1000, 0])
     def test_a_gross_lie_is_said_and_nobody_named(self, cluster, monkeypatch, lie: int) -> None:
@@ -365,7 +343,7 @@ class TestWhoIsLeftOut:
 
         monkeypatch.setattr("consilium.party.hidden_votes.SystemNoise", Lying)
         made = cluster(**MANY)
-        ask(made.collector(), queries(30))
+        made.ask(queries(30))
         assert len(made.told("false-votes")) == (lie > 0) and not made.told("excluded")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from consilium.sums import roster
 from consilium.sums.errors import BadKey, StageOrder, UnsafeSession
 from consilium.sums.secure import messages
-from consilium.sums.secure.masks import Masks, decode, own_seed
+from consilium.sums.secure.masks import Masks, decode
 from consilium.sums.secure.messages import ConsistencyRequest, Stage, UnmaskRequest
 from consilium.sums.secure.pairs import KEY_BYTES, list_key, unseal
 from consilium.sums.secure.shamir import rebuild
@@ -34,21 +35,21 @@ def test_where_half_of_the_parties_are_enough_two_views_open_a_vote(tmp_path: Pa
     for group, view in VIEWS.items():
         asked = {"sid": terms.sid_bytes, "round": 1, "survivors": np.array(view, dtype=np.uint16)}
         names = [federation.names[place] for place in group]
-        signed = [federation.serve(name, ConsistencyRequest(**asked)).signature for name in names]  # type: ignore[attr-defined]
+        signed = [federation.serve(name, ConsistencyRequest(**asked)).signature for name in names]
         unmask = UnmaskRequest(
             **asked,
             dropped=np.setdiff1d(np.arange(6), view).astype(np.uint16),
             signers=np.array(group, dtype=np.uint16),
             signatures=np.array([list(signature) for signature in signed], dtype=np.uint8),
         )
-        shares = [federation.serve(name, unmask).shares[VICTIM] for name in names]  # type: ignore[attr-defined]
+        shares = [federation.serve(name, unmask).shares[VICTIM] for name in names]
         secrets.append(rebuild(group, np.stack(shares)[:, None])[0].tobytes())
     k, b = secrets
     seeds = unseal(list_key(k, state.terms.ctx, VICTIM, 1), state.lists[VICTIM][0].tobytes(), session._view()[0])
     assert seeds is not None
-    y = next(reply.y.copy() for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, "party-005"))  # type: ignore[attr-defined]
+    y = next(reply.y.copy() for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, "party-005"))
     masks = Masks(y, terms.ctx)
-    masks.subtract(own_seed(b, terms.ctx, VICTIM))
+    masks.subtract(b)
     for peer in range(VICTIM):
         masks.add_pair(seeds[peer * KEY_BYTES :][:KEY_BYTES], peer, VICTIM)
     assert np.array_equal(decode(y, terms.ring(federation.roster)), federation.votes["party-005"])
@@ -59,8 +60,8 @@ def test_a_party_deals_to_no_key_that_gives_a_known_secret_or_two_have(tmp_path:
     """A coordinator that works with the key's owner shows it, signed."""
     federation = Federation(tmp_path, 7)
     session = run_until(federation, Stage.SHARE)
-    request = session.requests()["party-000"]
-    adverts, signatures = request.adverts.copy(), request.signatures.copy()  # type: ignore[attr-defined]
+    request: Any = session.requests()["party-000"]
+    adverts, signatures = request.adverts.copy(), request.signatures.copy()
     adverts[2, :KEY_BYTES] = adverts[3, :KEY_BYTES] if key is None else list(key)
     signer, ctx = federation.identities["party-002"], session.state.terms.ctx
     signatures[2] = list(messages.sign(signer, Stage.ADVERTISE, ctx, 2, adverts[2].tobytes()))

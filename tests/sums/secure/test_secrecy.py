@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,20 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.noise import SystemNoise
 from consilium.sums.errors import BadShare
 from consilium.sums.secure.coordinator import SecureSession, drive
-from consilium.sums.secure.masks import Masks, own_seed
+from consilium.sums.secure.masks import Masks
 from consilium.sums.secure.messages import STAGES, Stage
 from consilium.sums.secure.party import LIFETIME, Session
-from tests.sums.secure.network import Federation, Network, altered, flipped_cell, make_queries, play, run_until
+from tests.sums.secure.network import (
+    FEDERATION,
+    Federation,
+    Network,
+    altered,
+    at,
+    flipped_cell,
+    make_queries,
+    play,
+    run_until,
+)
 
 VICTIM = "party-000"
 FALSE_ALARM = 1e-9
@@ -39,7 +50,7 @@ def check_uniform(values: np.ndarray) -> None:
 
 def colluders_take_off(federation: Federation, session: SecureSession, y: np.ndarray, places: range) -> np.ndarray:
     """The victim's y without its masks with these, whose memory is known."""
-    left, ctx = y.copy(), session.state.sum.ctx  # type: ignore[union-attr]
+    left, ctx = y.copy(), session.terms.ctx
     for place in places:
         seed = federation.memory(federation.names[place], session)["seeds"][0]
         Masks(left, ctx).add_pair(seed.tobytes(), place, 0)
@@ -61,47 +72,42 @@ class TestMasks:
         federation.votes[VICTIM] = votes
         session = run_until(federation, Stage.MASKED)
         b = federation.memory(VICTIM, session)["b"][0].tobytes()
-        y = Network(federation).send(Stage.MASKED, session.requests())[VICTIM].y  # type: ignore[union-attr]
+        y = Network(federation).send(Stage.MASKED, session.requests())[VICTIM].y
         check_uniform(y)
         left = colluders_take_off(federation, session, y, range(1, 4))
         check_uniform(left)
         score = ((left - 2.0**15) * (votes - votes.mean())).sum() / (left.std() * votes.std() * np.sqrt(votes.size))
         assert abs(score) < 6.2
         bare = colluders_take_off(federation, session, left, range(4, 5))
-        Masks(bare, session.state.sum.ctx).subtract(own_seed(b, session.state.sum.ctx, 0))  # type: ignore[union-attr]
+        Masks(bare, session.terms.ctx).subtract(b)
         assert np.array_equal(bare, votes)
 
     def test_sums_of_a_session_and_sessions_do_not_share_masks(self, federation: Federation) -> None:
         """The same votes on the same queries: under one mask their difference would be zero."""
-        ys = []
+        network = Network(federation)
         for _ in range(2):
-            session, network = federation.session(), Network(federation)
-            drive(session, network.send)
+            session = run_until(federation, None, network)
             federation.ask(session)
             drive(session, network.send)
-            ys += [reply.y for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, VICTIM)]  # type: ignore[attr-defined]
-        for one in range(4):
-            for other in range(one):
-                check_uniform(ys[one] - ys[other])
+        ys = [reply.y for stage, name, reply in network.seen if (stage, name) == (Stage.MASKED, VICTIM)]
+        assert len(ys) == 4
+        for one, other in combinations(ys, 2):
+            check_uniform(one - other)
 
     def test_what_is_rebuilt_for_a_lost_party_opens_one_sum_and_no_share(self, federation: Federation) -> None:
         """The victim's first y comes too late: K of this sum is rebuilt, and its list read. Its y stays under b; its
         seeds of the other sum, and the keys that seal what was sent to it, are not among what was opened."""
-        session = run_until(federation, Stage.MASKED)
-        private = federation.memory(VICTIM, session)["keys"]
-        seen: list[Any] = []
-        network = Network(federation, mute={Stage.MASKED: [VICTIM]})
-        opened = session._seeds_of
-        session._seeds_of = lambda gone, k: seen.append(opened(gone, k)) or seen[-1]  # type: ignore[method-assign]
+        session, seen = run_until(federation, Stage.MASKED), list[Any]()
+        private, opened = federation.memory(VICTIM, session)["keys"], session._seeds_of
+        network = Network(federation, on_reply=at(Stage.MASKED, VICTIM, lambda _: None))
+        session._seeds_of = lambda gone, k: seen.append(opened(gone, k)) or seen[-1]
         drive(session, network.send)
-        y = federation.serve(VICTIM, network.requests[Stage.MASKED, VICTIM]).y  # type: ignore[attr-defined]
+        y = federation.serve(VICTIM, network.requests[Stage.MASKED, VICTIM]).y
         left = y.copy()
         for peer, seed in seen[0].items():
-            Masks(left, session.state.sum.ctx).add_pair(seed, peer, 0)  # type: ignore[union-attr]
+            Masks(left, session.terms.ctx).add_pair(seed, peer, 0)
         check_uniform(left)
-        assert len(seen) == 1 and [seed for _, seed in sorted(seen[0].items())] == [
-            row.tobytes() for row in private[1:, 1]
-        ]
+        assert len(seen) == 1 and [*seen[0].values()] == [row.tobytes() for row in private[1:, 1]]
         hidden = {row.tobytes() for row in private[1:, [0, 2]].reshape(-1, 32)}
         assert len(hidden) == 8 and not hidden & {*seen[0].values()}
 
@@ -160,21 +166,19 @@ class TestAtRest:
     def test_each_stage_of_both_sums(self, tmp_path: Path) -> None:
         """No private key after its agreements, no b after y, one kind of share after U3 is signed."""
         federation = Federation(tmp_path, 5, rounds=(1, 2))
-        session, network, before = federation.session(), Network(federation, lost={}), set[bytes]()
-        for round_ in (1, 2):
-            while session.state.stage is not None:
-                stage = session.state.stage
-                network.lost = {Stage.MASKED: ["party-004"]}
-                session.take(network.send(stage, session.requests()))
-                after, names = self.secrets(federation, session), {*federation.memory(VICTIM, session)}
-                last = round_ == 2 and stage is Stage.UNMASK
-                later = self.LATER if STAGES.index(stage) >= 2 else frozenset[str]()
-                assert names == (set() if last else self.KEPT[STAGES.index(stage)] | later)
-                if stage is not Stage.UNMASK:  # whose answer holds shares until the session is over
-                    self.check_gone(federation, before - after)
-                before = after
-            if round_ == 1:
+        session, network = federation.session(), Network(federation, {Stage.MASKED: ["party-004"]})
+        before = set[bytes]()
+        for stage in (*STAGES, *STAGES[2:]):
+            if session.state.stage is None:
                 federation.ask(session, federation.queries[:2])
+            session.take(network.send(stage, session.requests()))
+            after, names = self.secrets(federation, session), {*federation.memory(VICTIM, session)}
+            later = self.LATER if STAGES.index(stage) >= 2 else frozenset[str]()
+            last = stage is Stage.UNMASK and len(session.state.results) == 2
+            assert names == (set() if last else self.KEPT[STAGES.index(stage)] | later)
+            if stage is not Stage.UNMASK:  # whose answer holds shares until the session is over
+                self.check_gone(federation, before - after)
+            before = after
 
     @pytest.mark.parametrize("stage", STAGES[1:])
     @pytest.mark.parametrize("way", ["superseded", "over"])
@@ -187,11 +191,8 @@ class TestAtRest:
         federation.serve(VICTIM, other.requests()[VICTIM])
         assert self.secrets(federation, session) == before
         if way == "over":
-            now = 2e9 + 2 * LIFETIME
-            monkeypatch.setattr("consilium.sums.secure.party.time.time", lambda: now)
-            other = federation.session(federation="d" * 64)
-        else:
-            other = federation.session()
+            monkeypatch.setattr("consilium.sums.secure.party.time.time", lambda: 2e9 + 2 * LIFETIME)
+        other = federation.session(federation="d" * 64 if way == "over" else FEDERATION)
         federation.serve(VICTIM, other.requests()[VICTIM])
         assert federation.memory(VICTIM, session) == {}
         self.check_gone(federation, before)
@@ -210,23 +211,21 @@ class TestNothingInPrint:
         caplog.set_level(logging.DEBUG)
         federation = Federation(tmp_path, 5)
 
-        def lie(stage: Stage, name: str, reply: Any) -> Any:
-            return altered(reply, shares=flipped_cell(reply.shares, 0, 0)) if stage is Stage.UNMASK else reply
-
+        lie = at(Stage.UNMASK, VICTIM, lambda reply: altered(reply, shares=flipped_cell(reply.shares, 0, 0)))
         session, network, texts, secrets = federation.session(), Network(federation, on_reply=lie), [], list[bytes]()
+
+        def send(stage: Stage, requests: Any) -> Any:
+            replies = network.send(stage, requests)
+            texts.extend(map(repr, [*requests.values(), *replies.values(), session, session.state]))
+            texts.append(repr(Session.find(federation.store(VICTIM), session.state.terms.sid_bytes)))
+            for value in federation.memory(VICTIM, session).values():
+                secrets.extend([value] if isinstance(value, bytes) else map(bytes, value.reshape(-1, value.shape[-1])))
+            for name in ("shares", "ciphertexts", "y", "lists", "seeds"):
+                secrets.extend(bytes(row) for reply in replies.values() for row in getattr(reply, name, []))
+            return replies
+
         with pytest.raises(BadShare) as caught:
-            while session.state.stage is not None:
-                requests = session.requests()
-                replies = network.send(session.state.stage, requests)
-                texts += map(repr, [*requests.values(), *replies.values(), session, session.state])
-                texts.append(repr(Session.find(federation.store(VICTIM), session.state.terms.sid_bytes)))
-                for value in federation.memory(VICTIM, session).values():
-                    secrets += (
-                        [value] if isinstance(value, bytes) else [*map(bytes, value.reshape(-1, value.shape[-1]))]
-                    )
-                for name in ("shares", "ciphertexts", "y", "lists", "seeds"):
-                    secrets += [bytes(row) for reply in replies.values() for row in getattr(reply, name, [])]
-                session.take(replies)
+            drive(session, send)
         texts += [*traceback.format_exception(caught.value), repr(caught.value), caplog.text]
         (result,) = play(Federation(tmp_path / "..", 3, in_memory=True))
         texts.append(repr(result))

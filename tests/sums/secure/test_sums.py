@@ -17,7 +17,7 @@ from consilium.sums.packing import pack_message
 from consilium.sums.secure.coordinator import SecureSession, State, drive
 from consilium.sums.secure.masks import choose_ring, clip, decode, encode
 from consilium.sums.secure.messages import STAGES, Stage
-from tests.sums.secure.network import Federation, Network, NoNoise, make_queries, play, run_until
+from tests.sums.secure.network import Federation, Network, NoNoise, at, go_on, make_queries, play, run_until
 
 
 class Constant(NoNoise):
@@ -47,21 +47,18 @@ def test_sums_are_the_plain_ones(tmp_path: Path, n: int, sigma: float, rounds: t
 @pytest.mark.parametrize("mute", [False, True], ids=["not asked", "not heard"])
 def test_one_drops_at_any_stage_and_both_sums_are_there(tmp_path: Path, stage: Stage, mute: bool) -> None:
     """Who is gone before its y is heard is in no sum. Who drops later is, and its masks come off all the same."""
-    federation = Federation(tmp_path, 10, rounds=(1, 2))
-    gone = {stage: ["party-003"]}
-    network = Network(federation, mute=gone) if mute else Network(federation, lost=gone)
+    federation, unheard = Federation(tmp_path, 10, rounds=(1, 2)), at(stage, "party-003", lambda _: None)
+    network = Network(federation, on_reply=unheard) if mute else Network(federation, on_request=unheard)
     in_time = stage in (Stage.CONSISTENCY, Stage.UNMASK)
-    survivors = [name for name in federation.names if name != "party-003" or in_time]
+    survivors = tuple(name for name in federation.names if name != "party-003" or in_time)
     for result, queries in zip(play(federation, network), (4, 2), strict=True):
-        assert result.survivors == tuple(survivors)
-        assert np.array_equal(result.sums, federation.total(survivors)[:queries])
+        assert result.survivors == survivors and np.array_equal(result.sums, federation.total(survivors)[:queries])
 
 
 def test_others_drop_in_the_second_sum(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 13, rounds=(1, 2))
     network = Network(federation, lost={Stage.MASKED: ["party-000"]})
-    session = federation.session()
-    drive(session, network.send)
+    session = run_until(federation, None, network)
     federation.ask(session, federation.queries[1:])
     network.lost = {Stage.MASKED: ["party-001", "party-002"], Stage.UNMASK: ["party-012"]}
     result = drive(session, network.send)
@@ -106,8 +103,8 @@ def test_least_above_t_is_enforced_until_the_set_is_fixed(tmp_path: Path) -> Non
 def test_noise_at_the_edge_of_the_ring(tmp_path: Path, sigma: float, bits: int, sign: int) -> None:
     """Each party's share as large as nine deviations of the sum allow: it comes out whole."""
     federation = Federation(tmp_path, 10, sigma=sigma)
-    terms = federation.session().state.sum
-    assert terms is not None and terms.ring(federation.roster) == bits
+    terms = federation.session().terms
+    assert terms.ring(federation.roster) == bits
     federation.noise = Constant(sign * int(terms.deviation(10) * 9 / 10))
     (result,) = play(federation)
     added = result.sums - federation.total(federation.names)
@@ -151,18 +148,12 @@ class TestTheCoordinatorStarts:
             drive(before, network.send)
             queries = federation.queries[:2]
             federation.ask(before, queries)
-        while before.state.stage is not stage:
-            before.take(network.send(before.state.stage, before.requests()))  # type: ignore[arg-type]
-        before.state.save(path)
+        go_on(before, stage, network).state.save(path)
         lost = network.send(stage, before.requests())
         again = SecureSession(federation.roster, federation.coordinator, State.load(path))
-        assert again.state.sum is not None
-        again.ask(again.state.sum, queries)
+        again.ask(again.terms, queries)
         replies = network.send(stage, again.requests())
-        assert {name: pack_message(reply) for name, reply in lost.items()} == {  # type: ignore[arg-type]
-            name: pack_message(reply)  # type: ignore[arg-type]
-            for name, reply in replies.items()
-        }
+        assert list(map(pack_message, lost.values())) == list(map(pack_message, replies.values()))
         again.take(replies)
         result = drive(again, network.send, path=path)
         assert np.array_equal(result.sums, federation.total(result.survivors)[: len(queries)])
@@ -171,8 +162,8 @@ class TestTheCoordinatorStarts:
     def test_between_the_sums(self, tmp_path: Path) -> None:
         """The first is still there when it starts again, and the second is asked with the same keys."""
         federation, path = Federation(tmp_path, 3, rounds=(1, 2)), tmp_path / "state"
-        network, session = Network(federation), federation.session()
-        first = drive(session, network.send, path=path)
+        network = Network(federation)
+        first = drive(federation.session(), network.send, path=path)
         again = SecureSession(federation.roster, federation.coordinator, State.load(path))
         assert np.array_equal(again.state.results[1].sums, first.sums)
         assert again.has(1, first.terms.query_set) and again.can_ask(2) and not again.has(1, "0" * 64)
@@ -196,12 +187,11 @@ class TestTheCoordinatorStarts:
     def test_what_does_not_belong_together(self, tmp_path: Path) -> None:
         one, other = Federation(tmp_path, 3), Federation(tmp_path, 3)
         session = one.session()
-        assert session.state.sum is not None
         for roster, signer in ((other.roster, one.coordinator), (one.roster, Identity.generate())):
             with pytest.raises(RosterMismatch):
                 SecureSession(roster, signer, session.state)
         with pytest.raises(ConfigError, match="queries"):
-            session.ask(session.state.sum, make_queries(seed=1))
+            session.ask(session.terms, make_queries(seed=1))
         others: tuple[dict[str, Any], ...] = ({"sigma": 40.0}, {"round": 2}, {"sid": "0" * 32})
         for changes in others:  # another sum is under way; or none of these
             with pytest.raises(StageOrder):
