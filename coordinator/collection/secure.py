@@ -17,11 +17,11 @@ from consilium.coordinator.collection.exchange import Failure, Steps, exchange, 
 from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
-from consilium.protocol.refusals import Rule
+from consilium.protocol.refusals import CURES, Rule
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.sums.roster import Roster, SumRoster
 from consilium.sums.secure.coordinator import SecureSession, SecureSum, State, drive
@@ -121,7 +121,8 @@ class SecureCollector(SumCollector):
 
         Raises
         ------
-        ThresholdNotMet, BadShare : there is no sum; the same queries can be asked again.
+        ThresholdNotMet, BadShare : there is no sum; the same queries can be asked again. BudgetExceeded : the parties
+            have charged all that they may be asked.
         """
         own = path = self._begin(queries)
         self._finished.append(lambda: own.unlink(missing_ok=True))
@@ -222,9 +223,19 @@ class SecureCollector(SumCollector):
                 stage = session.state.stage or Stage.UNMASK
                 report(stage)
                 self._check_accused()
+                self._check_budgets(len(session.summed))
                 attempts += 1
                 if attempts == ATTEMPTS:
                     raise
+
+    def _check_budgets(self, present: int) -> None:
+        """Raise BudgetExceeded where too few are present because others have charged all that may be asked."""
+        out, need = sum(each.rule is Rule.QUERY_BUDGET for each in self._failures.values()), self._keys.roster.least
+        if out and present < need <= present + out:
+            raise BudgetExceeded(
+                f"{out} parties have charged all queries that the federation may ask; {need} are needed in a sum",
+                CURES[Rule.QUERY_BUDGET],
+            )
 
     def _check_accused(self) -> None:
         """Raise BadShare for the parties that c + 2 others say they cannot go on with, once a session has failed.
