@@ -29,6 +29,8 @@ TABLES = (
 MOST_SESSIONS = 20
 """On one query set in one round. A session that is not brought to its end may be tried again; each is a chance for an
 aggregator to refuse this party and see what follows."""
+MOST_KEPT = 20
+"""Uploads, of the last sessions: the same queries in another order are another set, and are charged once."""
 
 
 def upload(voter: Voter, request: UploadRequest) -> UploadReply:
@@ -62,12 +64,16 @@ def upload(voter: Voter, request: UploadRequest) -> UploadReply:
             known = made_for, make_upload(terms, place, signer, request.helper_key, votes)
             row = terms.sid, terms.query_set, terms.round, now, *known
             store.execute("INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)", *row)
+            kept = "SELECT sid FROM uploads WHERE upload IS NOT NULL ORDER BY rowid DESC LIMIT ?"
+            store.execute(
+                f"UPDATE uploads SET upload = NULL WHERE upload IS NOT NULL AND sid NOT IN ({kept})", MOST_KEPT
+            )
         else:
             voter.check(terms)
     if known[0] != made_for:
         raise Replay(f"session {terms.sid} was asked in another way before")
     if known[1] is None:
-        raise StageOrder(f"session {terms.sid} is over: its lifetime has passed")
+        raise StageOrder(f"session {terms.sid} is over: its lifetime has passed, or others came after it")
     return UploadReply(sid=terms.sid_bytes, party=voter.name, upload=as_array(known[1]))
 
 

@@ -404,6 +404,26 @@ def test_votes_on_other_queries_than_are_charged_do_not_leave(small: VerifiedSma
     assert node.store.answered() == before
 
 
+def test_a_coordinator_does_not_fill_a_partys_disk_with_queries_that_are_charged(
+    small: VerifiedSmall, monkeypatch
+) -> None:
+    """In other orders they are other sets, and cost nothing: the uploads of the last sessions are kept."""
+    request, node = uploaded(small), small.transport.parties[0]
+    monkeypatch.setattr(party, "MOST_KEPT", 3)
+    monkeypatch.setattr(party, "check_key", lambda *_: None)
+    before, terms, requests = node.store.answered(), VerifiedTerms.parse(request.terms), []
+    for turn in range(1, 6):
+        rows = np.roll(request.queries, turn, axis=0)
+        other = terms.model_copy(update={"query_set": query_set_hash(rows), "sid": f"{turn:032x}"})
+        changes = {"terms": other.canonical(), "signature": other.sign(small.keys.signer), "queries": rows}
+        requests.append(request.model_copy(update=changes))
+        node.hidden(requests[-1])
+    assert node.store.execute("SELECT COUNT(*) FROM uploads WHERE upload IS NOT NULL") == [(3,)]
+    assert node.store.answered() == before and node.hidden(requests[2])
+    with pytest.raises(StageOrder):
+        node.hidden(requests[1])
+
+
 def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> None:
     """A session that gives no sum may be tried again, and not without end."""
     small = made(tmp_path, parties=3, second={"least": 3})
