@@ -23,7 +23,7 @@ from consilium.sums.packing import pack, pack_message, unpack_message
 from consilium.sums.secure import messages, pairs
 from consilium.sums.secure.coordinator import drive
 from consilium.sums.secure.messages import STAGES, Stage
-from consilium.sums.secure.party import ENDED, Session
+from consilium.sums.secure.party import ENDED, LIFETIME, Session
 from consilium.sums.secure.shamir import new_seeds
 from tests.sums.secure.network import Federation, Network, altered, at, flipped, flipped_cell, make_queries, run_until
 
@@ -232,6 +232,12 @@ class TestTheCoordinatorLies:
             federation.serve(VICTIM, request)
         found = Session.find(federation.store(VICTIM), session.state.terms.sid_bytes)
         assert found is not None and found.done == ENDED and found.memory == {}
+
+    def test_a_session_ends_with_its_lifetime(self, federation: Federation, monkeypatch) -> None:
+        request = run_until(federation, Stage.MASKED).requests()[VICTIM]
+        monkeypatch.setattr("consilium.sums.secure.party.time.time", lambda: 2e9 + LIFETIME)
+        with pytest.raises(StageOrder, match="lifetime"):
+            federation.serve(VICTIM, request)
 
     def test_stages_out_of_order(self, federation: Federation) -> None:
         network, fresh = Network(federation), federation.voter(VICTIM, store=Store.in_memory())
