@@ -94,7 +94,7 @@ def _rows(contents: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(len(contents), -1)
 
 
-class Party:
+class MaskingParty:
     """Who answers. Raises as `Voter`, and RosterMismatch unless the roster lists this party with its key."""
 
     def __init__(self, voter: Voter) -> None:
@@ -316,19 +316,19 @@ class Party:
 
 
 STEPS: Mapping[type[WireModel], tuple[Stage, Callable[..., Answered]]] = {
-    messages.AdvertiseRequest: (Stage.ADVERTISE, Party.advertise),
-    messages.ShareRequest: (Stage.SHARE, Party.share),
-    messages.MaskedRequest: (Stage.MASKED, Party.masked),
-    messages.ConsistencyRequest: (Stage.CONSISTENCY, Party.consistency),
-    messages.UnmaskRequest: (Stage.UNMASK, Party.unmask),
+    messages.AdvertiseRequest: (Stage.ADVERTISE, MaskingParty.advertise),
+    messages.ShareRequest: (Stage.SHARE, MaskingParty.share),
+    messages.MaskedRequest: (Stage.MASKED, MaskingParty.masked),
+    messages.ConsistencyRequest: (Stage.CONSISTENCY, MaskingParty.consistency),
+    messages.UnmaskRequest: (Stage.UNMASK, MaskingParty.unmask),
 }
 SIGNED: Mapping[Stage, type[KeyTerms] | type[MaskedTerms]] = {Stage.ADVERTISE: KeyTerms, Stage.MASKED: MaskedTerms}
 """Stages whose requests bring terms."""
 
 
 def answer(voter: Voter, request: WireModel) -> PartyReply:
-    """See `Party.answer`."""
-    return Party(voter).answer(request)
+    """See `MaskingParty.answer`."""
+    return MaskingParty(voter).answer(request)
 
 
 ANSWERS = dict.fromkeys(STEPS, answer)
