@@ -186,8 +186,8 @@ class LabelService:
     def _check_unspent(self, spent: list[int], asked: int) -> None:
         if spent:
             raise DataError(
-                f"{len(spent)} of {asked} queries were answered in an earlier federation of these parties, who answer"
-                f" each row once (first: row {spent[0]})",
+                f"{len(spent)} of {asked} queries were answered in an earlier federation of these parties, whose"
+                f" second aggregator gives each row once (first: row {spent[0]})",
                 "Leave them out, as `consilium student run` does; their labels are those of that federation, and"
                 " nothing was charged",
             )

@@ -33,7 +33,7 @@ class RowStanding(IntEnum):
     RECORDED = 1
     """Asked before, by whatever student: its outcome is in the ledger, and asking again costs nothing."""
     SPENT = 2
-    """The parties answered it in an earlier federation, and answer no row twice."""
+    """The parties answered it in an earlier federation, whose second aggregator gives no row twice."""
 
 
 USES_UP = "uses up nothing more, unless a secure sum has to begin anew"

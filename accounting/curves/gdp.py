@@ -131,7 +131,7 @@ def sigma_needed(
 
     Raises
     ------
-    CalibrationError : epsilon not above 0.
+    CalibrationError : epsilon not above 0, or so small that no noise below e^40 is enough.
 
     >>> round(sigma_needed(640, 2.0, 1e-5), 3)
     71.333
@@ -146,9 +146,10 @@ def sigma_needed(
         return math.log(max(delta_of(math.sqrt(squared), epsilon), 5e-324)) - math.log(delta)
 
     low, high = -20.0, 40.0
-    while (
-        high - low > 1e-14
-    ):  # by halves: scipy.optimize takes a fifth of a second to import, in each process of a node
+    if excess(high) > 0:
+        raise CalibrationError(f"epsilon {epsilon!r} at delta {delta!r} needs noise above {math.exp(high):.3g}.")
+    # by halves: scipy.optimize takes a fifth of a second to import, in each process of a node
+    while high - low > 1e-14:
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return math.exp(high)

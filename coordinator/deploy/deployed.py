@@ -102,7 +102,9 @@ def _rows(kit: Kit) -> str:
     still, spent = rows_of_pool(kit, run)
     sentence = f"{still} public rows can still be asked, {left} queries are left"
     if still < left:
-        before = f", since parties answered {spent} in earlier federations and answer none twice" if spent else ""
+        before = (
+            f", since the second aggregator gave {spent} in earlier federations and gives none twice" if spent else ""
+        )
         raise Advice(f"{sentence}{before}", "More public rows need federation.toml, rows.queries, provisioned anew")
     return sentence
 

@@ -34,7 +34,7 @@ from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
-from consilium.sums.modes import load_roster
+from consilium.sums.modes import WITH_SECOND, load_roster
 from consilium.sums.roster import SumRoster
 
 CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
@@ -127,14 +127,14 @@ def earlier_runs(kit: Kit, run: KitRun) -> list[KitRun]:
 
 
 def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
-    """Ids of queries that parties answered in an earlier federation of the kit and do not answer in this one: a party
-    helps with each row in one sum with noise in it. Raises ConfigError, LedgerError."""
-    if not run.config.noise_in_sums:
+    """Ids of queries of an earlier federation of the kit that cannot be asked in this one: a second aggregator gives
+    its half of each row once. Where there is none, parties charge the row again. Raises ConfigError, LedgerError."""
+    if run.config.collection not in WITH_SECOND:
         return frozenset()
     spent = [
         asked_in(other / LEDGER)
         for other in earlier_runs(kit, run)
-        if other.config.noise_in_sums and (other / LEDGER).exists()
+        if other.config.collection in WITH_SECOND and (other / LEDGER).exists()
     ]
     return frozenset().union(*spent)
 

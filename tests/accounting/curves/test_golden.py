@@ -24,6 +24,7 @@ from consilium.accounting.curves.gaussian import (
 from consilium.accounting.curves.gdp import GaussianPart, epsilon_of, exact_epsilon, mu_squared, sigma_needed
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
+from consilium.accounting.errors import CalibrationError
 from consilium.accounting.units import Noise
 from tests.accounting.papers import gnss_cost_published
 
@@ -200,6 +201,12 @@ def test_towards_the_coordinator(golden):
         assert epsilon_of(mu_squared(n, sigma), delta) == close(epsilon, rel=1e-9)
     for n, epsilon, delta, sigma in checks["aggregator_sigma_needed"]:
         assert sigma_needed(n, epsilon, delta) == close(sigma, rel=1e-9)
+
+
+def test_noise_that_no_sigma_gives_is_refused() -> None:
+    """Rather than the largest that is tried, whose epsilon is above the one that was asked for."""
+    with pytest.raises(CalibrationError, match="needs noise above"):
+        sigma_needed(10**6, 1e-30, 1e-15)
 
 
 def test_halting_on_a_data_dependent_spend_tells_neighbours_apart(golden):

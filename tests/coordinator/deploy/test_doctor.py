@@ -48,8 +48,8 @@ def test_rows_that_an_earlier_federation_used_up_are_missed(kit: Kit, provisione
     advised = found(kit, "rows left")
     assert advised.level == "advice"
     assert advised.what == (
-        "370 public rows can still be asked, 390 queries are left, since parties answered 30 in earlier"
-        " federations and answer none twice"
+        "370 public rows can still be asked, 390 queries are left, since the second aggregator gave 30 in earlier"
+        " federations and gives none twice"
     )
 
 
