@@ -131,11 +131,7 @@ def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
     its half of each row once. Where there is none, parties charge the row again. Raises ConfigError, LedgerError."""
     if run.config.collection not in WITH_SECOND:
         return frozenset()
-    spent = [
-        asked_in(other / LEDGER)
-        for other in earlier_runs(kit, run)
-        if other.config.collection in WITH_SECOND and (other / LEDGER).exists()
-    ]
+    spent = [asked_in(other / LEDGER) for other in earlier_runs(kit, run) if (other / LEDGER).exists()]
     return frozenset().union(*spent)
 
 
