@@ -48,8 +48,8 @@ def audit_mechanism_command(
     """
     # Imported here, so that `consilium --help` does not wait for them.
     from consilium.coordinator.distinguish.audit import GameSetup, audit_mechanism, build_mechanism
-    from consilium.node.progress import GAME, progress_on, showing, stage
     from consilium.protocol.noise import SeededNoise
+    from consilium.report.progress import GAME, progress_on, showing, stage
 
     mechanism = build_mechanism(name, settings or [])
     setup = GameSetup(

@@ -19,9 +19,9 @@ from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import Published
-from consilium.node.progress import POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.progress import POOLED, RIVALS, stage
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures

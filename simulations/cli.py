@@ -90,7 +90,7 @@ def run(
     pate-2017, pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows,
     seeds, workers, fast and data.path.
     """
-    from consilium.node.progress import LOAD, showing
+    from consilium.report.progress import LOAD, showing
 
     if scenario in Shipped.PAPER.files():
         options = ("engine", "address", "party_cpus", "party_gpus")
@@ -139,7 +139,7 @@ def run(
 def run_paper(name: str, out: Path | None, overrides: list[str], device: str, output: Format, quiet: bool) -> None:
     """Run a paper, and show its table. A folder that has rows of it already keeps them."""
     from consilium.models.devices import using_device
-    from consilium.node.progress import showing
+    from consilium.report.progress import showing
     from consilium.simulations.papers.description import choice_of
     from consilium.simulations.papers.run import PaperRun, as_lines
 

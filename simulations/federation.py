@@ -17,8 +17,8 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.parts import PATIENCE
 from consilium.coordinator.server_app import telling_failure
-from consilium.node.progress import BASELINES
 from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.report.progress import BASELINES
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_keys
 from consilium.simulations.progress import EVENTS, Recorder

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from consilium.node.progress import about
 from consilium.protocol.output import wrapped
+from consilium.report.progress import about
 from consilium.simulations.shipped import DEFAULT, Shipped
 
 DATA = "data.path"

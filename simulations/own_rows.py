@@ -20,9 +20,9 @@ from consilium.models.evaluation import outranked
 from consilium.models.keys import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.models.published.model import Published
 from consilium.models.table import fit_teachers
-from consilium.node.progress import AT_HOME
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
+from consilium.report.progress import AT_HOME
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import own_teachers
 

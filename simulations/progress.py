@@ -33,7 +33,7 @@ from consilium.coordinator.events import (
     Warned,
     is_step,
 )
-from consilium.node.progress import Display
+from consilium.report.progress import Display
 from consilium.report.words import many
 
 EVENTS = "events.jsonl"

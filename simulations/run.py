@@ -19,11 +19,11 @@ from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.models.devices import VARIABLE, Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import CARD_FILE, READING, check_names
-from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_private, replace_text, writing
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
+from consilium.report.progress import PREPARE, REPORT, stage
 from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide

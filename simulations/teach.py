@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consilium.coordinator.collection.admission import Greeting
-from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.store import Store
 from consilium.party.voting import TeacherSet
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.report.progress import TRAIN_TEACHERS
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import check_own_teachers
 from consilium.simulations.simulated import Population, unremarked

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from consilium.models.base import NOTHING, Model, Shares
-from consilium.node.progress import ASK
 from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, Progress, RowStanding
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.schema import Schema
+from consilium.report.progress import ASK
 from consilium.student.config import StudentSpec
 
 GIVEN = "given"

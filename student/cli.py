@@ -171,12 +171,12 @@ def _ask(
     output: Format,
     quiet: bool,
 ) -> None:
-    from consilium.node.progress import progress_on, showing
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
     from consilium.report.before_run import MOST_EPSILON
     from consilium.report.disclosure import in_plain_words
+    from consilium.report.progress import progress_on, showing
     from consilium.report.warnings import listed
     from consilium.student.card import labels_sentence, spread_sentence
     from consilium.student.config import StudentSpec

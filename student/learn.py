@@ -19,10 +19,10 @@ from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
 from consilium.models.table import STUDENTS, rehearsed
-from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
 from consilium.protocol.schema import Schema
+from consilium.report.progress import TRAIN_AGAIN
 from consilium.student.config import StudentSpec
 
 

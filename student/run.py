@@ -15,11 +15,11 @@ import numpy as np
 from consilium.models.base import Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
 from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
-from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
 from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec

@@ -36,9 +36,9 @@ def attack_command(
     The results go into the run's folder (private/attack.json). Exit code 1: an attack proves more than the guarantee
     allows. Exit code 0 proves nothing: other attackers may do better.
     """
-    from consilium.node.progress import about, progress_on, showing
     from consilium.protocol.files import replace_private
     from consilium.protocol.strict_json import dumps
+    from consilium.report.progress import about, progress_on, showing
     from consilium.simulations.attack.liars import poisoned_students
     from consilium.simulations.attack.membership import membership
     from consilium.simulations.attack.targets import AttackedRun, targets_of

@@ -20,11 +20,11 @@ from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish.bounds import LowerBound, Scores, games_needed, proved, share_of
 from consilium.coordinator.distinguish.game import Pair, play
-from consilium.node.progress import MEMBERSHIP
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.progress import MEMBERSHIP
 from consilium.simulations.attack.targets import AttackedRun, NoNoise, Target
 
 ERROR = 0.05

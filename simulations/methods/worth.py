@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from consilium.node.progress import HAND_LABELS, stage
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.report.progress import HAND_LABELS, stage
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec

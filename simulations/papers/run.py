@@ -19,11 +19,11 @@ import numpy as np
 
 import consilium
 from consilium.models.devices import ONE_THREAD, one_thread
-from consilium.node.progress import Display, about
 from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists
 from consilium.protocol.files import replace_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
 from consilium.report.page import Page, as_html
+from consilium.report.progress import Display, about
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.metrics import Interval, wilson
 from consilium.simulations.papers import ORDER

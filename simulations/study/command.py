@@ -40,7 +40,7 @@ def run_command(
     quiet: QuietOption = False,
 ) -> None:
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
-    from consilium.node.progress import progress_on, showing
+    from consilium.report.progress import progress_on, showing
 
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem

@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed, parallel_config
 
 from consilium.models.devices import one_thread
-from consilium.node.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
 from consilium.protocol.errors import ConfigError, EngineError
 from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
+from consilium.report.progress import COMPARE, ENSEMBLES, LOAD, MEASURE, REPORT, stage
 from consilium.report.row_warnings import parties_too_small
 from consilium.report.warnings import WarningCode
 from consilium.simulations.datasets.source import open_source

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from consilium.accounting.mechanisms import Confident, Immutable
-from consilium.node.progress import Display
 from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
 from consilium.protocol.noise import SeededNoise
+from consilium.report.progress import Display
 from consilium.simulations.papers import ORDER, run
 from consilium.simulations.papers.description import Choice, PaperRow, content_digest, load_paper
 from consilium.simulations.papers.measure import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.events import EventTail, WaitingForParties, event_of
-from consilium.node.progress import Display, stage
+from consilium.report.progress import Display, stage
 from consilium.simulations.progress import Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"

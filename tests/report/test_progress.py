@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from consilium.node.progress import ASK, Bars, Display, LogLines, about, showing
+from consilium.report.progress import ASK, Bars, Display, LogLines, about, showing
 
 
 def test_words_never_promise_more_than_a_tenth_or_so() -> None:

@@ -1,0 +1,126 @@
+"""`consilium node join FOLDER`: the operator's signed folder, checked as a whole and copied into a node's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from consilium.node.folder import FEDERATION_FILE, NODE_FILE, POLICY_FILE, SIGNED_FILE, NodeFolder, a_node, open_folder
+from consilium.node.keys import NOT_OURS, OwnKeys
+from consilium.node.signed import ASK, MOST_BYTES, F, FederationFile, SignedFolder, open_plain, read_signed
+from consilium.protocol.config_files import load, read_table
+from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.files import private_folder, replace_text, replacing
+
+POLICY = """# What {node} {name} allows, in its own people's words: nothing beyond these lines is ever done.
+# `consilium node start` asks for each that is missing, and writes it here after a yes. See docs/deploy.md.
+"""
+MOST_POLICY_BYTES = 64_000
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What was joined. before: version that was joined earlier, None the first time."""
+
+    folder: NodeFolder
+    signed: SignedFolder[FederationFile]
+    before: int | None
+
+
+def find_folder(sent: Path, here: Path) -> NodeFolder:
+    """The one node's folder in `here`, or `here` itself, whose node the signed folder `sent` lists.
+
+    Raises
+    ------
+    ConfigError : there is none, or several. And as `read_signed`.
+    """
+    listed = read_signed(sent).file.nodes
+    places = [here] if (here / NODE_FILE).is_file() else sorted(path.parent for path in here.glob(f"*/{NODE_FILE}"))
+    found = [folder for folder in map(open_folder, places) if folder.name in listed]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(folder.name for folder in found)
+        raise ConfigError(f"{here} has folders of several nodes: {names}", "Say which with --node FOLDER")
+    raise ConfigError(
+        f"{here} has no folder of a node that {sent} lists ({_some(list(listed))})",
+        "Run this where `consilium node keys` was run, or name the folder that it made with --node FOLDER",
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def join(sent: Path, folder: NodeFolder) -> Joined:
+    """Check a signed folder, and take it over. Nothing is changed where a check does not hold; again does nothing.
+
+    Raises
+    ------
+    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, or
+        older; it does not list this node with its own keys; or it says what this node allows. PathError : it cannot be
+        read.
+    """
+    earlier = _earlier(folder)
+    signed = read_signed(sent, authority=folder.authority if folder.authority.exists() else None)
+    if earlier and signed.file.version < earlier.version:
+        raise ConfigError(
+            f"{sent} is version {signed.file.version}, version {earlier.version} was joined here already",
+            "Nothing is to be done: what was changed later is in the newer one",
+        )
+    _check_listed(signed.file, folder)
+    _check_empty(sent / POLICY_FILE)
+    private_folder(folder.federation)
+    for name in (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE):
+        most = MOST_BYTES.get(name, 1_000_000)
+        with open_plain(sent / name, most) as source, replacing(folder.federation / name) as file:
+            shutil.copyfileobj(source, file)
+    joined = read_signed(folder.federation)  # what was copied is what was checked
+    certificate = joined.file.certificates.get(folder.name)
+    if certificate is not None:
+        replace_text(folder.tls.certificate, certificate)
+    if not folder.policy_file.exists() and folder.kind in ("party", "aggregator"):
+        replace_text(folder.policy_file, POLICY.format(node=folder.kind, name=folder.name))
+    return Joined(folder, joined, earlier.version if earlier else None)
+
+
+def _earlier(folder: NodeFolder) -> FederationFile | None:
+    """What was joined before, as far as it can be read: a copy that broke off is mended by the same folder."""
+    try:
+        return load(folder.federation / FEDERATION_FILE, FederationFile)
+    except (ConfigError, PathError):
+        return None
+
+
+def joined(folder: NodeFolder, model: type[F] = FederationFile) -> F:
+    """The federation that a node joined, all of it as signed. Raises ConfigError: none yet, or altered since."""
+    if not (folder.federation / SIGNED_FILE).is_file():
+        raise ConfigError(f"{folder.path} has joined no federation", "Run: consilium node join FOLDER")
+    return read_signed(folder.federation, model).file
+
+
+def _check_listed(file: FederationFile, folder: NodeFolder) -> None:
+    listed, own = file.nodes.get(folder.name), OwnKeys.load(folder).public
+    if folder.name in file.revoked:
+        raise ConfigError(f"{folder.name} was revoked: it takes no part any more", "Talk to the federation's operator")
+    if listed is None:
+        raise ConfigError(
+            f"this federation lists no {folder.kind} {folder.name!r}",
+            f"Send {folder.name}.enrol.json to the operator, and join the folder that comes back",
+        )
+    if listed != own:
+        raise ConfigError(
+            f"{a_node(listed.kind)} {folder.name!r} is listed with keys {listed.fingerprint(folder.name)}, this"
+            f" node's are {own.fingerprint(folder.name)}",
+            NOT_OURS,
+        )
+
+
+def _check_empty(path: Path) -> None:
+    """Raise ConfigError where the operator says what this node allows."""
+    if path.exists():
+        open_plain(path, MOST_POLICY_BYTES).close()
+        if read_table(path):
+            raise ConfigError(f"{path} holds limits: what a node allows, its own people say", ASK)

@@ -1,0 +1,312 @@
+"""The signed folder that an operator sends: one for all nodes, without any secret in it.
+
+federation.json     what the federation is, who takes part, under which keys, and where the coordinator is
+ca.crt              the federation's authority
+public.npz          the public rows that may be asked, where they are fixed
+signed.json         what the authority signed: the digest of each of these
+policy.toml         empty: what a node allows, its own people say
+
+The signature is held against the ca.crt that came along. It proves that all files are of one authority and belong
+together; that this is the federation's authority is what its fingerprint is read out for over the telephone, once. A
+newer folder is held against the ca.crt of the one that was joined before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, PUBLIC_FILE, SIGNED_FILE
+from consilium.node.keys import PublicKeys, grouped
+from consilium.protocol.config_files import load, validate
+from consilium.protocol.digests import Hash, canonical_digest
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable
+from consilium.protocol.identity import frame
+from consilium.protocol.inheritance import Inheritance, InheritedFederation
+from consilium.protocol.messages import PartyName, Terms
+from consilium.protocol.models import Frozen, Strict
+from consilium.protocol.schema import Schema
+from consilium.protocol.tls import fingerprint, load_certificate
+from consilium.sums.modes import MODES
+from consilium.sums.roster import SumRoster
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
+ALGORITHM = ec.ECDSA(hashes.SHA256())
+MOST_BYTES = {FEDERATION_FILE: 256_000_000, AUTHORITY_FILE: 64_000, PUBLIC_FILE: 4_000_000_000}
+"""Of each file that may be signed: there are no others."""
+AGAIN = "Join the folder that the operator sent once more: consilium node join FOLDER"
+ASK = "Do not use it, and ask the operator, by telephone, what was sent"
+
+
+def joined(host: str, port: int) -> str:
+    """host:port, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Coordinator(Frozen):
+    """Where the coordinator is."""
+
+    hosts: tuple[Host, ...] = Field(
+        min_length=1, description="names and addresses in its certificate; the first is where nodes connect"
+    )
+    listen: Host = Field(default="0.0.0.0", description="address that it binds")
+    node_port: Port = Field(default=8443, description="for parties and the second aggregator")
+    label_port: Port = Field(default=8444, description="for students")
+
+    @property
+    def nodes(self) -> str:
+        """host:port for parties and the second aggregator."""
+        return joined(self.hosts[0], self.node_port)
+
+    @property
+    def labels(self) -> str:
+        """host:port for students."""
+        return joined(self.hosts[0], self.label_port)
+
+
+class _Part(Frozen):
+    model_config = ConfigDict(extra="ignore")
+
+
+class PrivacyPart(_Part):
+    """Of the federation's own guarantee."""
+
+    unit: str
+    delta: float
+    neighbouring: str = "replace"
+
+
+class ConfigPart(_Part):
+    """What every node reads of the coordinator's configuration."""
+
+    name: str = Field(min_length=1, max_length=100)
+    rows: Schema
+    privacy: PrivacyPart
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that parties are asked to read."""
+        return tuple(column.column for column in self.rows.columns) or self.rows.features
+
+    @property
+    def may_miss(self) -> tuple[str, ...]:
+        """Of these, those for which that a value is missing is read as a value."""
+        return tuple(column.column for column in self.rows.columns if column.missing)
+
+
+class EarlierFederation(Frozen):
+    """A federation of the same operator that this one took the place of. promise: as in its `Terms`. queries: of its
+    query budget. parties: that were in it."""
+
+    digest: Hash
+    promise: str
+    queries: int = Field(ge=0)
+    parties: tuple[PartyName, ...]
+
+
+class FederationFile(Frozen):
+    """The file `federation.json`. version: counts the operator's changes. made, ends: days, UTC; the operator states
+    when the federation ends. program: the operator's versions, which all nodes should have.
+
+    terms: what parties and the second aggregator pin. roster: of hidden sums. nodes: public keys of all nodes by their
+    names, the coordinator's, students' and the second aggregator's too. certificates: PEM, of coordinator and students,
+    by name. earlier, succeeds: federations before this one, and by a party's name those that its patients had before.
+    revoked: names of nodes that were shut out.
+    """
+
+    format: Literal[1] = 1
+    version: int = Field(ge=1)
+    made: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    ends: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    program: str = Field(max_length=200)
+    coordinator: Coordinator
+    config: ConfigPart
+    terms: Terms
+    roster: dict[str, Any] | None = None
+    nodes: dict[PartyName, PublicKeys]
+    certificates: dict[PartyName, str]
+    earlier: tuple[EarlierFederation, ...] = ()
+    succeeds: dict[PartyName, tuple[PartyName, ...]] = Field(default_factory=dict)
+    revoked: tuple[PartyName, ...] = ()
+
+    def of_kind(self, kind: str) -> dict[str, PublicKeys]:
+        """Public keys of the nodes of a kind, by name."""
+        return {name: keys for name, keys in self.nodes.items() if keys.kind == kind}
+
+    @property
+    def parties(self) -> dict[str, PublicKeys]:
+        """Public keys of the parties, by name."""
+        return self.of_kind("party")
+
+    @property
+    def aggregator(self) -> str | None:
+        """Name of the second aggregator, where there is one."""
+        return next(iter(self.of_kind("aggregator")), None)
+
+    @property
+    def members(self) -> dict[str, PublicKeys]:
+        """Nodes that connect with a SuperNode: parties and the second aggregator."""
+        return {**self.parties, **self.of_kind("aggregator")}
+
+    def sum_roster(self) -> SumRoster | None:
+        """The roster of hidden sums; None for plaintext votes. Raises ConfigError: it is not the one of the terms."""
+        mode = MODES.get(self.terms.collection)
+        if mode is None:
+            return None
+        try:
+            roster = mode.roster.model_validate(self.roster)
+        except ValidationError:
+            raise ConfigError(f"{FEDERATION_FILE}: roster: none of {self.terms.collection} votes", ASK) from None
+        if roster.digest != self.terms.roster:
+            raise ConfigError(
+                f"{FEDERATION_FILE}: its roster has hash {roster.digest[:12]}, its terms say {self.terms.roster[:12]}",
+                ASK,
+            )
+        return roster
+
+    def inheritance(self, name: str) -> Inheritance:
+        """What a party takes over from the names that its patients had before; and the parties that left, whose
+        patients are nobody's any more."""
+        names = [name]
+        for each in names:
+            names += [before for before in self.succeeds.get(each, ()) if before not in names]
+        taken = {before for names_before in self.succeeds.values() for before in names_before}
+        parties = {party for federation in self.earlier for party in federation.parties}
+        before = tuple(names[1:])
+        return Inheritance(
+            succeeds=before,
+            others=tuple(sorted((parties & {*self.revoked}) - taken)),
+            federations=tuple(
+                InheritedFederation(federation=each.digest, promise=each.promise, queries=each.queries)
+                for each in self.earlier
+                if {*before} & {*each.parties}
+            ),
+        )
+
+
+F = TypeVar("F", bound=FederationFile)
+
+
+class Signed(Strict):
+    """The file `signed.json`. files: SHA-256 of each. signature: ECDSA of the authority's key, DER in hex."""
+
+    format: Literal[1] = 1
+    files: dict[Literal["federation.json", "ca.crt", "public.npz"], Hash]
+    signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,80}$")]
+
+
+def signed_bytes(files: Mapping[str, str]) -> bytes:
+    """What the authority signs. files: SHA-256, hex, by name."""
+    return frame("signed-folder", canonical_digest(dict(files)).encode())
+
+
+@dataclass(frozen=True)
+class SignedFolder(Generic[F]):
+    """A folder whose signature holds. authority: its fingerprint, which is compared over the telephone. files: digests,
+    by name."""
+
+    path: Path
+    file: F
+    authority: str
+    files: Mapping[str, str]
+
+
+def read_signed(path: Path, model: type[F] = FederationFile, authority: Path | None = None) -> SignedFolder[F]:
+    """A signed folder, all of which is as the authority signed it. What else lies in the folder is not looked at.
+
+    authority: the ca.crt that must have signed it; the folder's own where it is None.
+
+    Raises
+    ------
+    PathError, ConfigError : no such folder, a file is missing, a link, too large or altered, or another signed it.
+    """
+    if not (path / SIGNED_FILE).is_file():
+        raise ConfigError(
+            f"{path} is no signed folder: it has no {SIGNED_FILE}", "Give the folder that the operator sent"
+        )
+    trusted = authority or path / AUTHORITY_FILE
+    if authority is not None and authority.read_bytes() != (path / AUTHORITY_FILE).read_bytes():
+        raise ConfigError(f"{path} is of another authority than the federation that was joined here", ASK)
+    certificate, signed = load_certificate(trusted), load(path / SIGNED_FILE, Signed)
+    if not _signed_by(certificate, signed):
+        raise ConfigError(f"{path / SIGNED_FILE} is not signed by the authority in {trusted}", ASK)
+    for name in (FEDERATION_FILE, AUTHORITY_FILE):
+        if name not in signed.files:
+            raise ConfigError(f"{path / SIGNED_FILE} lists no {name}", ASK)
+    content = b""
+    for name, expected in signed.files.items():
+        with open_plain(path / name, MOST_BYTES[name]) as file:
+            if name == FEDERATION_FILE:
+                content = file.read()  # once: what is parsed is what was compared
+            found = hashlib.sha256(content) if name == FEDERATION_FILE else hashlib.file_digest(file, "sha256")
+            if found.hexdigest() != expected:
+                raise ConfigError(f"{path / name} is not as the federation's authority signed it", AGAIN)
+    file = validate(json.loads(content), model, str(path / FEDERATION_FILE))
+    return SignedFolder(path, file, authority_fingerprint(certificate), signed.files)
+
+
+def open_plain(path: Path, most: int) -> BinaryIO:
+    """A regular file of at most so many bytes, to read; no link is followed. Raises PathError, ConfigError."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    except OSError as error:
+        raise unreadable(path, error, AGAIN) from None
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        file.close()
+        raise ConfigError(f"{path} is no plain file of at most {most} bytes", ASK)
+    return file
+
+
+def _signed_by(certificate: x509.Certificate, signed: Signed) -> bool:
+    key = certificate.public_key()
+    try:
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidSignature
+        key.verify(bytes.fromhex(signed.signature), signed_bytes(signed.files), ALGORITHM)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def authority_fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of the authority's certificate, in groups of four, as it is read out."""
+    return grouped(fingerprint(certificate))
+
+
+_HOST, _PORT = TypeAdapter(Host), TypeAdapter(Port)
+
+
+def check_address(what: str, address: str) -> None:
+    """Raise ConfigError unless `address` is host:port, with brackets around an IPv6 address.
+
+    what: how the user gave it, such as "--coordinator".
+
+    >>> check_address("--coordinator", "127.0.0.1:8765")
+    """
+    host, _, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        if (":" in host) == bracketed and port.isascii() and port.isdigit():
+            _HOST.validate_python(host[1:-1] if bracketed else host)
+            _PORT.validate_python(int(port[:6]))
+            return
+    except ValidationError:
+        pass
+    raise ConfigError(
+        f"{what} {address!r} is not HOST:PORT with a port from 1 to 65535", f"For example {what} 127.0.0.1:8765"
+    )
