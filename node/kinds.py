@@ -89,7 +89,7 @@ class NodeKind(ABC):
             ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
             *self.further_checks(folder),
-            ("disk", lambda: checks.check_disk(folder.state, self.least_free_bytes)),
+            ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
             *([] if running else self.ports(folder)),
             *self.way_checks(folder, running),
         ]
