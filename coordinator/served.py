@@ -1,4 +1,4 @@
-"""The signed folder's `federation.json` as its two writers and readers of the whole have it: operator and coordinator."""
+"""The signed folder's `federation.json`, as those read it who need the whole of it: operator and coordinator."""
 
 from __future__ import annotations
 
