@@ -14,8 +14,9 @@ import numpy as np
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
 from consilium.data.private_rows import MemoryRows, remarks
 from consilium.models.keys import TeacherKind
-from consilium.party.home import PartySettings, Policy
+from consilium.party.home import PartySettings
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.simulations.divide import Case
