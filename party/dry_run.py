@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
 
 from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows, there
@@ -26,14 +25,10 @@ from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_te
 from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, VoteReply
-from consilium.protocol.models import Frozen
-from consilium.protocol.pool import PoolTerms
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, reference_of
+from consilium.protocol.messages import VoteReply
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
-
 
 NOWHERE = "0" * 64
 MADE_UP = 1000

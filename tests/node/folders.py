@@ -110,7 +110,9 @@ class Made:
     def again(self, **changes: Any) -> Made:
         """The folder made anew, in the next version, and joined by nobody yet."""
         values = {"version": self.file.version + 1, **changes}
-        file = ServedFederation(**{**{name: getattr(self.file, name) for name in type(self.file).model_fields}, **values})
+        file = ServedFederation(
+            **{**{name: getattr(self.file, name) for name in type(self.file).model_fields}, **values}
+        )
         sign(file, self.authority, self.out)
         return replace(self, file=file)
 
