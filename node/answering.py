@@ -3,10 +3,8 @@ each kind of node refuses since it is for the other, and what travels instead of
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
-import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +19,8 @@ from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
 
 from consilium.node.folder import NodeFolder, open_folder
-from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
+from consilium.protocol.databases import trouble_of
+from consilium.protocol.errors import ConfigError, LedgerError, LedgerLocked, MalformedMessage, NotAccepted
 from consilium.protocol.messages import (
     NAME_PATTERN,
     PROTOCOL_VERSION,
@@ -38,27 +37,6 @@ from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
-
-ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-SQLITE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-
-
-def storage_failed(error: BaseException | None) -> bool:
-    """Full, over quota, read-only or broken: of the error itself or of one that it was raised for.
-
-    >>> storage_failed(OSError(28, "No space left on device"))
-    True
-    >>> storage_failed(FileNotFoundError(2, "No such file or directory"))
-    False
-    """
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in ERRNOS:
-            return True
-        # the lowest byte is the primary code; extended ones, as for a full disk while writing the journal, add to it
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in SQLITE_CODES:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @cache
@@ -82,10 +60,13 @@ def refusal_of(error: SecAggError) -> Refusal:
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
     """What travels instead of an answer. The rest stays in the node's own log. whose: "party", as the log calls it."""
-    if storage_failed(error):
-        log.error("%s failed: the disk of this %s's state cannot be written: is it full? %s", kind, whose, DOCTOR)
-        return Refusal(rule=Rule.STORAGE)
     match error:
+        case LedgerLocked():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.LOCKED)
+        case LedgerError():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.STORAGE)
         case Refused():
             log.warning("%s refused: %s", kind, error)
             return error.refusal
@@ -98,7 +79,10 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
         case NotAccepted():
             log.warning("%s refused: %s", kind, error)
             return Refusal(rule=Rule.NOT_ACCEPTED)
-        case ConfigError() | LedgerError():
+        case _ if (trouble := trouble_of(error)) is not None:
+            log.error("%s refused: a file of this %s: %s. %s", kind, whose, trouble.sentence, trouble.cure)
+            return Refusal(rule=Rule.STORAGE)
+        case ConfigError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)
         case _:
