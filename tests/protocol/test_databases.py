@@ -63,6 +63,10 @@ def ledger(path: Path) -> Ledger:
     return Ledger(path, FEDERATION, "{}")
 
 
+def _any() -> KnownFederation:
+    return KnownFederation(token_hex())
+
+
 USES: dict[str, Callable[[Path], object]] = {
     "ledger: opened": lambda path: ledger(path).close(),
     "ledger: read from outside": stored_config,
@@ -76,7 +80,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
     ),
     "store": (
         Store,
-        (Store.answered, Store.own_secret, lambda file: file.keep_federation(KnownFederation(token_hex()))),
+        (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any())),
     ),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
