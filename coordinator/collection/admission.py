@@ -1,9 +1,9 @@
 """Which parties take part: greeting, enrolment, training, those that come late, and the rule that enough must be left.
 
 `query.hello` goes to every node that connects, again to one that refused, under the names that the operator lists. A
-simulation asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until its time is over,
-and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in the sums from the
-next on.
+simulation asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until
+its time is over, and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in
+the sums from the next on.
 
 A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position. The
 other way round, a party reports the last position at which it was asked for votes; the coordinator keeps what parties
