@@ -27,7 +27,7 @@ from consilium.simulations.engines.flower import (
     assign_message_id,
     assume_identity,
 )
-from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
+from consilium.simulations.engines.node_app import Node, app_of, index_of
 from consilium.simulations.engines.process import Worker
 from consilium.simulations.said import SaidRequest
 from consilium.simulations.simulated import Population

@@ -18,7 +18,7 @@ from consilium.coordinator.collection.exchange import Failure, FlowerTransport, 
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
-from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
+from consilium.simulations.engines.node_app import Node, app_of, index_of
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population
