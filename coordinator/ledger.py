@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.databases import WAIT_SECONDS, Database
+from consilium.protocol.databases import Database
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
@@ -166,10 +166,10 @@ class Ledger:
         config_json: str,
         *,
         read_only: bool = False,
-        wait: float = WAIT_SECONDS,
+        wait: float | None = None,
     ) -> None:
         """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait:
-        seconds for another program that holds the file.
+        see `Database`.
 
         Raises
         ------
@@ -517,7 +517,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def stored_config(path: Path, wait: float = WAIT_SECONDS) -> tuple[str, str]:
+def stored_config(path: Path, wait: float | None = None) -> tuple[str, str]:
     """Hash and JSON of the configuration that a ledger was made with. Raises LedgerError."""
     with closing(Database(path, read_only=True, wait=wait)) as file:
         meta = dict(file.execute("SELECT key, value FROM meta"))

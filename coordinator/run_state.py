@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from consilium.coordinator.events import (
+    OF_FILES,
     OF_WHO_IS_THERE,
     Awaiting,
     Closed,
@@ -47,6 +48,7 @@ AWAY_CURE = (
     "The student can ask again once they are connected. Where one is gone for good, close the federation and provision"
     " one without it."
 )
+MENDED = "Once that is mended it goes on by itself: students ask again."
 NOT_STARTED = "not started"
 NOT_LISTED = "the operator shut it out"
 PASSING = frozenset({"enrol", "train"})
@@ -307,8 +309,8 @@ class RunState:
             case FalseVotes():
                 self._trouble(event, event.what, event.action)
             case NotAnswered():  # its words say why only where that is not about votes
-                away = event.error in OF_WHO_IS_THERE
-                self._trouble(event, event.words, AWAY_CURE if away else "The event log of the run says more.")
+                cures = {**dict.fromkeys(OF_WHO_IS_THERE, AWAY_CURE), **dict.fromkeys(OF_FILES, MENDED)}
+                self._trouble(event, event.words, cures.get(event.error, "The event log of the run says more."))
                 self._begin("serving", "serving students")
             case Awaiting():
                 self.versions.clear()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from consilium.protocol.errors import LedgerError, LedgerLocked
 
-WAIT_SECONDS: Final = 30.0
+WAIT_SECONDS = 30.0
 """That a database is waited for while another program holds it. A message, or a student, asks again later."""
 LOOK_SECONDS: Final = 2.0
 """The same, where somebody only looks how a node stands."""
@@ -36,7 +36,7 @@ class Trouble(Enum):
         'Stop that program. Is it a backup? One by `sqlite3 FILE ".backup COPY"` holds it for a moment only',
     )
     READ_ONLY = (
-        "it cannot be opened to be written",
+        "it cannot be opened, or cannot be written",
         "See whether it is there, whose it is, and whether its disk is mounted for reading only",
     )
     DAMAGED = "it is damaged, or no database of this program", "Restore its newest backup"
@@ -111,12 +111,12 @@ class Database:
     _connection: sqlite3.Connection
 
     def __init__(
-        self, path: Path | None, *, read_only: bool = False, wait: float = WAIT_SECONDS, durable: bool = True
+        self, path: Path | None, *, read_only: bool = False, wait: float | None = None, durable: bool = True
     ) -> None:
         """path: None for memory. The file is made where it is missing, unless it is opened `read_only`.
 
         read_only: nothing is changed, but for what a process that was killed left of a write, which SQLite undoes.
-        wait: seconds for another program. durable: what was written outlives a power cut.
+        wait: seconds for another program, WAIT_SECONDS where None. durable: what was written outlives a power cut.
         """
         self.path, self._lock = path, threading.RLock()
         try:
@@ -128,7 +128,7 @@ class Database:
             self._connection = sqlite3.connect(
                 ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw",
                 uri=True,
-                timeout=wait,
+                timeout=WAIT_SECONDS if wait is None else wait,
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=0,

@@ -11,6 +11,7 @@ that voted must have seen, and leaves out one whose state is older than that: it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -464,4 +465,5 @@ class Latecomers:
                 self.look()
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
-                    self._log.write("not-looked", reason=type(error).__name__)
+                    with contextlib.suppress(OSError):  # where that disk is full
+                        self._log.write("not-looked", reason=type(error).__name__)
