@@ -20,6 +20,7 @@ from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.label_source import Unanswered
 from consilium.sums.modes import WITH_SECOND
@@ -115,7 +116,7 @@ class RunFolder:
             return ledger.recorded()
 
     def _read(self) -> Ledger:
-        return Ledger(self.ledger, self.config.digest(), "", read_only=True)
+        return Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
 
 
 def run_of(folder: NodeFolder, file: ServedFederation | None = None) -> RunFolder:
