@@ -22,7 +22,7 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
 from consilium.node.limits import epsilon
 from consilium.party.expectation import student_epsilon, towards_whom
-from consilium.party.home import Policy
+from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode

@@ -24,12 +24,13 @@ import consilium
 from consilium.coordinator.provision.plan import Plan
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
-from consilium.party.home import LIMITS, Policy, open_home
+from consilium.party.policy import LIMITS, Policy
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
 from tests.docs.pages import ROOT, Block, blocks
+from tests.federation import open_home
 
 
 def of(language: str) -> list[Any]:
