@@ -16,7 +16,6 @@ import pytest
 
 from consilium.party.store import SECRET_BYTES, Store
 from consilium.protocol.refusals import Refused
-from tests.command_line import consilium
 from tests.federation import make_rows
 from tests.party.test_node import HASH, member, node, vote
 
@@ -48,8 +47,7 @@ def test_a_store_goes_on_in_another_process_or_in_memory(tmp_path: Path) -> None
 def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> None:
     party, (x, _) = member(tmp_path), make_rows(30, 1)
     party.vote(vote(x))
-    done = consilium("party", "forget", tmp_path / "home")
-    assert done.stdout == "teachers of 1 federation deleted\n"
+    assert party.store.forget_teachers() == 1
     with pytest.raises(Refused, match="not-trained"):
         party.vote(vote(x))
     assert party.store.answered() == 30
