@@ -160,9 +160,10 @@ class TakesPart(OfParties):
 
 
 class Voted(OfParties):
-    """Their votes are in a sum, for the first time."""
+    """Their votes are in a sum. queries: that were not asked of them before in the same question."""
 
     kind = "voted"
+    queries: int
 
 
 class OtherConsilium(Event):

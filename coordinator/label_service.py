@@ -93,7 +93,6 @@ class LabelService:
         self.finished = threading.Event()
         self.counted: list[int] = []
         self.seconds = 0.0
-        self._named: set[str] = set()
 
     @cached_property
     def promised(self) -> Guarantee:
@@ -141,7 +140,7 @@ class LabelService:
             raise DataError(
                 f"{len(outside)} of {len(ids)} queries are none of the public rows that were fixed before the"
                 f" federation started (first: row {outside[0]})",
-                "Ask rows of those only (public.npz of the kit); nothing was charged",
+                "Ask rows of those only (public.npz of the signed folder); nothing was charged",
             )
         with self._noted(ids), self._lock, self._ledger.exclusive():
             recorded = self._ledger.find(ids)
@@ -311,9 +310,8 @@ class LabelService:
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))
-        if fresh := sorted({*counts.parties} - self._named):
-            self._named.update(fresh)
-            self._log.write("voted", parties=fresh)
+        first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
+        self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts
 
 

@@ -253,6 +253,10 @@ class Ledger:
         asked, answered = self._file.execute(sums)[0]
         return asked, answered
 
+    def recorded(self) -> frozenset[str]:
+        """Ids, hex, of all queries that have an outcome."""
+        return frozenset(row[0] for row in self._file.execute("SELECT query_id FROM releases"))
+
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
         releases: dict[str, Release] = {}

@@ -18,6 +18,7 @@ from flwr.clientapp import ClientApp
 from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
 
+from consilium.node.folder import NodeFolder, open_folder
 from consilium.protocol.databases import trouble_of
 from consilium.protocol.errors import ConfigError, LedgerError, LedgerLocked, MalformedMessage, NotAccepted
 from consilium.protocol.messages import (
@@ -44,11 +45,9 @@ def thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def home_folder(context: Context) -> Path:
-    """The folder that node_config names. Raises ConfigError."""
-    if "home" in context.node_config:
-        return Path(str(context.node_config["home"]))
-    raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
+def folder_of(context: Context) -> NodeFolder:
+    """The node's folder, which node_config names. Raises ConfigError."""
+    return open_folder(Path(str(context.node_config["folder"])))
 
 
 def refusal_of(error: SecAggError) -> Refusal:
@@ -102,12 +101,6 @@ TO_PARTIES: tuple[str, ...] = (
 
 
 N = TypeVar("N")
-Note = Callable[[Context, WireModel, Refusal | None], None]
-"""Gets a request that could be read, and the refusal that was the answer, if it was one."""
-
-
-def _unnoted(context: Context, request: WireModel, refusal: Refusal | None) -> None:
-    """Nothing is written down."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,6 @@ class AnsweringNode(Generic[N]):
     answers: Mapping[type[WireModel], str]
     foreign: Iterable[str]
     log: logging.Logger
-    note: Note = _unnoted
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
@@ -149,8 +141,6 @@ class AnsweringNode(Generic[N]):
             except Exception as error:  # Flower would send the text of any exception to the coordinator
                 refusal = self.refusal(model, error)
                 reply = refusal_to_record(refusal)
-            if request is not None:
-                self.note(context, request, refusal)
             return Message(reply, reply_to=message)
 
         return handle

@@ -11,7 +11,7 @@ import hashlib
 import pickle
 import secrets
 import sqlite3
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -33,8 +33,6 @@ TABLES = (
     " further INTEGER NOT NULL)",
     "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
     "secret (secret BLOB NOT NULL)",
-    "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
-    " late INTEGER NOT NULL)",
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
@@ -61,23 +59,6 @@ class KnownFederation:
     enrolled_token: str = ""
     voted: int = 0
     voted_token: str = ""
-
-
-@dataclass(frozen=True)
-class LastAnswer:
-    """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
-    digest, empty where the request does not say. late: it was told that the others serve already."""
-
-    moment: str
-    refused: str = ""
-    federation: str = ""
-    late: bool = False
-
-    @property
-    def rule(self) -> Rule | None:
-        """Of the refusal, which is kept in words: its first one."""
-        word = self.refused.removeprefix("refused: ").partition(",")[0]
-        return Rule(word) if word in set(Rule) else None
 
 
 class Store(Database):
@@ -192,15 +173,6 @@ class Store(Database):
                 secret = secrets.token_bytes(SECRET_BYTES)
                 self.execute("INSERT INTO secret VALUES (?)", secret)
             return secret
-
-    def note(self, kind: str, answer: LastAnswer) -> None:
-        """What was said last to this kind of request."""
-        self.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", kind, *astuple(answer))
-
-    def last_answers(self) -> dict[str, LastAnswer]:
-        """By kind of request."""
-        rows = self.execute("SELECT kind, moment, refused, federation, late FROM answers")
-        return {kind: LastAnswer(*answer, late=bool(late)) for kind, *answer, late in rows}
 
 
 _COLUMNS = ", ".join(field.name for field in fields(KnownFederation))
