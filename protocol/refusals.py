@@ -110,7 +110,8 @@ CURES: Mapping[Rule, str] = {
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
     Rule.VOTES: "collection of its policy.toml asks for more secrecy than the federation has",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
-    Rule.LEAST_PARTIES: "Its people lower this line of its policy.toml, and nobody else: least_parties; or the party stays out",
+    Rule.LEAST_PARTIES: "Its people lower this line of its policy.toml, and nobody else: least_parties; or the party"
+    " stays out",
     Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator",
     Rule.VERSION: "Install the same version of Consilium at both",
     Rule.SCHEMA: "The party's columns are not the federation's: consilium node join says what does not fit",

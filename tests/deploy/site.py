@@ -70,8 +70,8 @@ def command(*arguments: object) -> Done:
     return done
 
 
-def plan_table(parties: Iterable[str] = PARTIES, **changes: Any) -> dict[str, Any]:
-    """federation.toml as a table; of `changes`, keys of `[federation]` go there."""
+def plan_table(parties: Iterable[str] = PARTIES, listen: str = "127.0.0.1", **changes: Any) -> dict[str, Any]:
+    """federation.toml as a table; of `changes`, keys of `[federation]` go there. listen: where the coordinator does."""
     node_port, label_port = free_ports(2)
     federation = {
         "name": "three wards",
@@ -92,7 +92,7 @@ def plan_table(parties: Iterable[str] = PARTIES, **changes: Any) -> dict[str, An
         "rows": {"public": "public.csv", "classes": list(CLASSES), **queries},
         "coordinator": {
             "hosts": ["127.0.0.1", "localhost"],
-            "listen": "127.0.0.1",
+            "listen": listen,
             "node_port": node_port,
             "label_port": label_port,
         },
