@@ -23,6 +23,8 @@ from tests.deploy.site import STUDENT, command, write_public
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = 10.0
 """Seconds within which `status` and `doctor` have said what is so."""
+SERVES = "students may ask"
+"""What the coordinator says then."""
 LONG = 240.0
 """No machine needs so long for one step."""
 
@@ -129,10 +131,16 @@ class Federation:
         self.students: list[subprocess.Popen[str]] = []
         self._asked = 0
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, env: Mapping[str, str] | None = None) -> None:
         """In this order; one that was started before is started again."""
         for name in names:
-            self.services[name] = Service(self.site / name)
+            self.services[name] = Service(self.site / name, env)
+
+    def again(self, *names: str) -> None:
+        """The same, until students may ask."""
+        before = self.coordinator.said.count(SERVES)
+        self.start(*names)
+        self.serving(before + 1)
 
     def __getitem__(self, name: str) -> Service:
         return self.services[name]
@@ -151,8 +159,8 @@ class Federation:
             time.sleep(0.1)
 
     def serving(self, times: int = 1) -> None:
-        """Students may ask, since the coordinator's last start."""
-        self.wait(lambda: self.coordinator.said.count("students may ask") >= times, "students may ask")
+        """Students may ask, for so many times since the coordinator was started first."""
+        self.wait(lambda: self.coordinator.said.count(SERVES) >= times, SERVES)
 
     def asks(self, out: str, first: int, count: int = 8, *more: str) -> subprocess.Popen[str]:
         """A student's process that asks public rows `first`, `first` + 1, ..."""
@@ -191,12 +199,26 @@ class Federation:
         """Of the federation that was begun last."""
         return max((self.site / "coordinator" / "state").glob("run-*"), key=lambda path: path.stat().st_mtime)
 
+    def begun(self, stage: str = "") -> int:
+        """How many stages of sums, or of those with this name, have begun."""
+        events = (self.run_folder() / "events.jsonl").read_text().splitlines()
+        found = [json.loads(line) for line in events if line.endswith("}")]
+        return sum(each["event"] == "stage" and stage in ("", each["stage"]) for each in found)
+
+    def stages(self, asked: Callable[[], object]) -> list[str]:
+        """Names of the stages that follow from this."""
+        events = self.run_folder() / "events.jsonl"
+        before = len(events.read_text().splitlines())
+        asked()
+        found = [json.loads(line) for line in events.read_text().splitlines()[before:]]
+        return [each["stage"] for each in found if each["event"] == "stage"]
+
     def labels(self) -> list[str]:
-        """Ids of all queries that have a label, by every ledger of the coordinator."""
+        """Ids of all queries that were charged, by every ledger of the coordinator."""
         found = []
         for path in (self.site / "coordinator" / "state").glob("run-*/ledger.db"):
             with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as ledger:
-                found += [row[0] for row in ledger.execute("SELECT query_id FROM queries")]
+                found += [row[0] for row in ledger.execute("SELECT query_id FROM releases")]
         return found
 
     def close(self, *students: str) -> None:
