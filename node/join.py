@@ -20,6 +20,9 @@ POLICY = """# What {node} {name} allows, in its own people's words: nothing beyo
 MOST_POLICY_BYTES = 64_000
 
 
+JOIN = "Join the folder that the operator sent: consilium node join FOLDER"
+
+
 @dataclass(frozen=True)
 class Joined:
     """What was joined. before: version that was joined earlier, None the first time."""
@@ -70,7 +73,7 @@ def join(sent: Path, folder: NodeFolder) -> Joined:
             f"{sent} is version {signed.file.version}, version {earlier.version} was joined here already",
             "Nothing is to be done: what was changed later is in the newer one",
         )
-    _check_listed(signed.file, folder)
+    check_listed(signed.file, folder)
     _check_empty(sent / POLICY_FILE)
     private_folder(folder.federation)
     for name in (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE):
@@ -97,11 +100,12 @@ def _earlier(folder: NodeFolder) -> FederationFile | None:
 def joined(folder: NodeFolder, model: type[F] = FederationFile) -> F:
     """The federation that a node joined, all of it as signed. Raises ConfigError: none yet, or altered since."""
     if not (folder.federation / SIGNED_FILE).is_file():
-        raise ConfigError(f"{folder.path} has joined no federation", "Run: consilium node join FOLDER")
+        raise ConfigError(f"{folder.path} has joined no federation", JOIN)
     return read_signed(folder.federation, model).file
 
 
-def _check_listed(file: FederationFile, folder: NodeFolder) -> None:
+def check_listed(file: FederationFile, folder: NodeFolder) -> None:
+    """Raise ConfigError unless the federation has this node, with its own keys."""
     listed, own = file.nodes.get(folder.name), OwnKeys.load(folder).public
     if folder.name in file.revoked:
         raise ConfigError(f"{folder.name} was revoked: it takes no part any more", "Talk to the federation's operator")

@@ -125,7 +125,7 @@ class FederationFile(Frozen):
     terms: what parties and the second aggregator pin. roster: of hidden sums. nodes: public keys of all nodes by their
     names, the coordinator's, students' and the second aggregator's too. certificates: PEM, of coordinator and students,
     by name. earlier, succeeds: federations before this one, and by a party's name those that its patients had before.
-    revoked: names of nodes that were shut out.
+    revoked: public keys of nodes that were shut out: neither their names nor their keys are taken in again.
     """
 
     format: Literal[1] = 1
@@ -141,7 +141,7 @@ class FederationFile(Frozen):
     certificates: dict[PartyName, str]
     earlier: tuple[EarlierFederation, ...] = ()
     succeeds: dict[PartyName, tuple[PartyName, ...]] = Field(default_factory=dict)
-    revoked: tuple[PartyName, ...] = ()
+    revoked: dict[PartyName, PublicKeys] = Field(default_factory=dict)
 
     def of_kind(self, kind: str) -> dict[str, PublicKeys]:
         """Public keys of the nodes of a kind, by name."""
@@ -178,18 +178,22 @@ class FederationFile(Frozen):
             )
         return roster
 
+    @property
+    def former(self) -> tuple[PartyName, ...]:
+        """Parties that left, whose patients no other has taken over."""
+        taken = {before for names in self.succeeds.values() for before in names}
+        return tuple(name for name, keys in self.revoked.items() if keys.kind == "party" and name not in taken)
+
     def inheritance(self, name: str) -> Inheritance:
         """What a party takes over from the names that its patients had before; and the parties that left, whose
         patients are nobody's any more."""
         names = [name]
         for each in names:
             names += [before for before in self.succeeds.get(each, ()) if before not in names]
-        taken = {before for names_before in self.succeeds.values() for before in names_before}
-        parties = {party for federation in self.earlier for party in federation.parties}
         before = tuple(names[1:])
         return Inheritance(
             succeeds=before,
-            others=tuple(sorted((parties & {*self.revoked}) - taken)),
+            others=self.former,
             federations=tuple(
                 InheritedFederation(federation=each.digest, promise=each.promise, queries=each.queries)
                 for each in self.earlier

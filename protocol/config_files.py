@@ -281,6 +281,7 @@ _MUST_BE: dict[str, str | Words] = {
     "model_attributes_type": "must be a table",
     "dataclass_type": "must be a table",
     "none_required": "must be null",
+    "date_type": "must be a day, such as 2028-06-30 without quotes",
     "bytes_type": "must be bytes",
     "json_invalid": "must be JSON",
     "json_type": "must be JSON",

@@ -252,6 +252,6 @@ class VerifiedRoster(SumRoster):
     @classmethod
     def _entries(cls, coordinator: str, sealing: str, second: AggregatorEntry | None) -> dict[str, Any]:
         if second is None:
-            cure = "Add one: consilium provision add --kind aggregator"
-            raise ConfigError("verified votes have no second aggregator any more", cure)
+            cure = "Add it: `consilium node keys NAME --kind aggregator` there, and its NAME.enrol.json here"
+            raise ConfigError("verified votes have no second aggregator", cure)
         return {"leader": AggregatorEntry(ed25519_pk=coordinator, x25519_pk=sealing), "helper": second}

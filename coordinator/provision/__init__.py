@@ -1,1 +1,1 @@
-"""Kits: the operator's side. One authority, and for every node a folder with what it needs and nothing of another."""
+"""The operator's side: one authority, and one signed folder for all nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -15,30 +15,37 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from consilium.node.folder import AUTHORITY_FILE, THE_COORDINATOR
+from consilium.node.keys import public_key
+from consilium.node.signed import ALGORITHM, signed_bytes
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.tls import load_certificate
 
-CA_DAYS = 3650
-NODE_DAYS = 730
+KEY_FILE = "ca.key"
 EARLY = timedelta(minutes=10)
 """Certificates start so much before now: a node's clock may be a little behind the operator's."""
+LATE = timedelta(days=366)
+"""They end so much after the federation's stated end."""
+_BACKUP = "Restore the operator's folder from its backup"
 
 
 @dataclass(frozen=True)
 class Authority:
-    """The authority: its certificate, and its key, which never leaves the operator's folder."""
+    """The authority: its certificate, and its key, which never leaves the operator's folder. What it certifies is valid
+    as long as it is itself."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def create(cls, federation: str, now: datetime | None = None) -> Authority:
-        """A new authority."""
+    def create(cls, federation: str, ends: date, now: datetime) -> Authority:
+        """A new authority of a federation that ends on this day, UTC."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"{federation[:40]} authority")
+        until = datetime.combine(ends, time(), UTC) + LATE
         certificate = (
-            _builder(name, name, key.public_key(), CA_DAYS, now)
+            _builder(name, name, key.public_key(), now - EARLY, until)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
@@ -47,98 +54,72 @@ class Authority:
 
     @classmethod
     def load(cls, folder: Path) -> Authority:
-        """The one in an operator's folder. Raises ConfigError."""
-        content = read_private(folder / "ca.key")
+        """The one in an operator's folder. Raises PathError, ConfigError."""
+        content = read_private(folder / KEY_FILE)
         try:
             key = load_pem_private_key(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ConfigError(f"{folder / 'ca.key'}: not an EC key", "Restore the operator's folder from its backup")
-        certificate = load_certificate(folder / "ca.crt")
+            raise ConfigError(f"{folder / KEY_FILE}: not an EC key", _BACKUP)
+        certificate = load_certificate(folder / AUTHORITY_FILE)
         if certificate.public_key() != key.public_key():
-            raise ConfigError(f"{folder / 'ca.key'} is not the key of ca.crt", "Restore the operator's folder")
+            raise ConfigError(f"{folder / KEY_FILE} is not the key of {AUTHORITY_FILE}", _BACKUP)
         return cls(certificate, key)
-
-    @property
-    def trusted(self) -> str:
-        """What nodes have as ca.crt: its certificate, PEM."""
-        return self.certificate.public_bytes(Encoding.PEM).decode()
 
     def save(self, folder: Path) -> None:
         """Write ca.crt and ca.key (0600)."""
-        (folder / "ca.crt").write_text(self.trusted, encoding="utf-8")
-        write_private(folder / "ca.key", private_pem(self.key))
+        (folder / AUTHORITY_FILE).write_text(pem(self.certificate), encoding="utf-8")
+        secret = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_private(folder / KEY_FILE, secret)
 
-    def certify_server(
-        self, key: ec.EllipticCurvePublicKey, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None
-    ) -> x509.Certificate:
-        """For the coordinator's key: SuperLink, gateway and label service at these names and addresses."""
-        # the coordinator's own processes reach the SuperLink on loopback
+    def sign(self, files: dict[str, str]) -> str:
+        """Signature of a signed folder, DER in hex. files: SHA-256, hex, by name."""
+        return self.key.sign(signed_bytes(files), ALGORITHM).hex()
+
+    def certify_server(self, key: str, hosts: Sequence[str]) -> str:
+        """PEM, for the coordinator: the two public ports at these names and addresses, and the SuperLink on loopback.
+        key: its public key, as an enrolment has it."""
         names = [_alternative(host) for host in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
-        return self._certify("coordinator", key, ExtendedKeyUsageOID.SERVER_AUTH, days, now, names)
+        alternatives = x509.SubjectAlternativeName(names)
+        return self._certify(THE_COORDINATOR, key, ExtendedKeyUsageOID.SERVER_AUTH, [alternatives])
 
-    def client(self, name: str, days: int = NODE_DAYS, now: datetime | None = None) -> Issued:
-        """For a student."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        return Issued(self._certify(name, key.public_key(), ExtendedKeyUsageOID.CLIENT_AUTH, days, now, []), key)
+    def certify_student(self, name: str, key: str) -> str:
+        """PEM, for a student's public key."""
+        return self._certify(name, key, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
-    @property
-    def _identifier(self) -> x509.AuthorityKeyIdentifier:
-        return x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-
-    def _certify(
-        self,
-        name: str,
-        key: ec.EllipticCurvePublicKey,
-        purpose: x509.ObjectIdentifier,
-        days: int,
-        now: datetime | None,
-        names: Sequence[x509.GeneralName],
-    ) -> x509.Certificate:
-        issuer = self.certificate.subject
+    def _certify(self, name: str, line: str, purpose: x509.ObjectIdentifier, more: Sequence[x509.ExtensionType]) -> str:
+        key, own = public_key(line), self.certificate
+        if key is None:
+            raise ConfigError(f"{name}: not the OpenSSH line of a key on P-384", "Ask for its enrolment again")
         builder = (
-            _builder(_name(name), issuer, key, days, now)
+            _builder(_name(name), own.subject, key, own.not_valid_before_utc, own.not_valid_after_utc)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(self._identifier, critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self.key, hashes.SHA256())
+        for extension in more:
+            builder = builder.add_extension(extension, critical=False)
+        return pem(builder.sign(self.key, hashes.SHA256()))
 
 
-@dataclass(frozen=True)
-class Issued:
-    """A certificate and its private key."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    def save(self, folder: Path, stem: str) -> None:
-        """Write STEM.key (0600) and STEM.crt."""
-        write_private(folder / f"{stem}.key", private_pem(self.key))
-        (folder / f"{stem}.crt").write_bytes(self.certificate.public_bytes(Encoding.PEM))
-
-
-def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """PKCS8 in PEM."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+def pem(certificate: x509.Certificate) -> str:
+    """A certificate as text."""
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int, now: datetime | None
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
 ) -> x509.CertificateBuilder:
-    start = (now or datetime.now(UTC)) - EARLY
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=days))
+        .not_valid_before(since)
+        .not_valid_after(until)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

@@ -1,128 +1,119 @@
-"""`consilium provision`: kits for all nodes, and later changes."""
+"""`consilium provision`: the signed folder for all nodes, and who takes part later."""
 
 from __future__ import annotations
 
-import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
-from consilium.report.disclosure import epsilon_text
-from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
-    from consilium.coordinator.provision.kits import Made
+    from consilium.coordinator.provision.folder import Made
 
-app = typer.Typer(no_args_is_help=True, help="Make kits for all nodes (`provision FEDERATION.toml --out KITS`).")
+app = typer.Typer(
+    no_args_is_help=True, help="Make the signed folder for all nodes (`provision FEDERATION.toml --out OUT`)."
+)
 
-Kits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder that `consilium provision` made.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `consilium provision` made.")]
 
 
 @app.command()
 def make(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="What the operator decides.")],
-    out: Annotated[Path, typer.Option(help="New folder for the authority and the kits.")],
+    out: Annotated[Path, typer.Option(help="New folder; or the one made before, for another coordinator's address.")],
     output: FormatOption = Format.text,
 ) -> None:
-    """Keys, certificates and settings of a new federation: one kit for each node."""
-    from consilium.coordinator.provision import kits
+    """An authority, and the signed folder of a new federation; the same again: a new certificate of the coordinator."""
+    from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
+    from consilium.coordinator.provision.folder import OPERATOR, provision
+    from consilium.coordinator.rosters import least_parties
+    from consilium.node.signed import authority_fingerprint
+    from consilium.report.before_run import before_run
+    from consilium.report.disclosure import epsilon_text
+    from consilium.report.warnings import listed
 
     with writing(out):
-        made = kits.make(federation, out)
-    _tell(made, output)
-    print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
-
-
-class NewKind(StrEnum):
-    """Nodes that can come later."""
-
-    party = "party"
-    aggregator = "aggregator"
-    student = "student"
+        made = provision(federation, out)
+    file, config = made.file, made.file.config
+    guarantee, least = promised(config), least_parties(config, file.sum_roster())
+    authority = authority_fingerprint(made.authority.certificate)
+    nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
+    words, warnings = promise_in_words(config), listed(before_run(expected(config, len(file.parties))))
+    fingerprints = {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
+    _tell(
+        made,
+        [
+            f"federation  {config.name}, {config.digest()[:12]}, until {file.ends}",
+            f"epsilon     {epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}",
+            f"nodes       {nodes}",
+            f"parties     {least} of {len(file.parties)} are needed: with fewer no query is answered",
+            f"secret      {out / OPERATOR}: keep it offline, and a backup of it",
+            f"authority   {authority}: all nodes hear it by telephone",
+            *(f"{name:<10}  {fingerprint}: compare it by telephone" for name, fingerprint in fingerprints.items()),
+        ],
+        {
+            "federation_digest": config.federation_digest(),
+            "ends": file.ends,
+            "guarantee": guarantee.to_json(),
+            "in_plain_words": words,
+            "towards_nodes": nodes,
+            "least_parties": least,
+            "authority": authority,
+            "fingerprints": fingerprints,
+            "warnings": warnings,
+        },
+        output,
+    )
+    tell_warnings(warnings, output)
 
 
 @app.command()
 def add(
-    kits: Kits,
-    name: str,
-    kind: Annotated[NewKind, typer.Option(help="What the node will be.")] = NewKind.party,
-    port: Annotated[int, typer.Option(help="Loopback port of its SuperNode.", min=1, max=65535)] = 9094,
-    keys: Annotated[
-        Path | None, typer.Option(help="NAME.enrol.json of a node that made its own keys; else they are made here.")
-    ] = None,
+    out: Out,
+    enrolment: Annotated[Path, typer.Argument(metavar="NAME.enrol.json", help="What the new node's people sent.")],
     succeeds: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of a party: one that left, whose patients and whose account it takes over."),
+        str | None,
+        typer.Option(metavar="OLD", help="Of a party: one that left, whose patients and whose account it takes over."),
     ] = None,
-    new_patients: Annotated[
-        bool, typer.Option("--new-patients", help="Of a party: none of its patients was another's that left.")
-    ] = False,
     output: FormatOption = Format.text,
 ) -> None:
-    """A kit for one more party or student, or another second aggregator; kits that are deployed stay as they are."""
-    from consilium.coordinator.provision import kits as make_kits
-    from consilium.protocol.errors import ConfigError
+    """One more party or student, or another second aggregator."""
+    from consilium.coordinator.provision import folder
 
-    of_parties = {"--succeeds": bool(succeeds), "--new-patients": new_patients}
-    unfit = [option for option, there in of_parties.items() if there and kind is not NewKind.party]
-    unfit += ["--keys"] if kind is NewKind.student and keys is not None else []
-    if unfit:
-        option = unfit[-1]
-        raise ConfigError(f"{option} is not for a node of kind {kind.value}", "Leave it out")
-    with writing(kits):
-        if kind is NewKind.party:
-            made = make_kits.add_party(kits, name, port, keys, succeeds or (), new_patients)
-        elif kind is NewKind.aggregator:
-            made = make_kits.add_aggregator(kits, name, port, keys)
-        else:
-            made = make_kits.add_student(kits, name)
-    _tell(made, output)
+    with writing(out):
+        made = folder.add(out, enrolment, succeeds)
+    name = next(reversed(made.file.nodes))
+    keys, former = made.file.nodes[name], ", ".join(made.file.former)
+    fingerprint, lines = keys.fingerprint(name), []
+    if keys.kind == "party" and former and succeeds is None:
+        lines.append(
+            f"patients    has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
+        )
+    lines.append(f"{name:<10}  {fingerprint}: compare it by telephone")
+    _tell(made, lines, {"added": name, "fingerprints": {name: fingerprint}}, output)
 
 
 @app.command()
-def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
+def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
     """Shut a party, a student or the second aggregator out."""
-    from consilium.coordinator.provision import kits as make_kits
+    from consilium.coordinator.provision import folder
 
-    with writing(kits):
-        made = make_kits.revoke(kits, name)
-    _tell(made, output)
+    with writing(out):
+        made = folder.revoke(out, name)
+    _tell(made, [], {"revoked": name}, output)
 
 
-def _tell(made: Made, output: Format) -> None:
-    lines = []
-    if made.promised is not None:
-        lines.append(f"federation         {made.federation}, as status, logs and the page to sign have it")
-        lines.append(f"federation_digest  {made.federation_digest}, as a simulation of the same has it")
-        lines.append(f"epsilon promised   {epsilon_text(made.promised.epsilon)} at delta {made.promised.delta:g}")
-        lines.append(f"nodes              {made.towards_nodes}")
-        lines.append(f"in plain words     {made.in_plain_words}")
-        lines.append(f"parties needed     {made.least}: with fewer, no query is answered; more are waited for")
-    if made.authority:
-        lines.append(f"authority          {made.authority}")
-    lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
-    lines += [f"update  {update}  (at the node: consilium node join FILE --into KIT)" for update in made.updates]
-    for name, fingerprint in made.enrolled.items():
-        lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
-    values = {
-        "federation": made.federation,
-        "federation_digest": made.federation_digest,
-        "guarantee": None if made.promised is None else made.promised.to_json(),
-        "in_plain_words": made.in_plain_words,
-        "towards_nodes": made.towards_nodes,
-        "authority": made.authority,
-        "kits": [f"{kit}.tar.gz" for kit in made.kits],
-        "updates": [str(update) for update in made.updates],
-        "enrolled": dict(made.enrolled),
-        "least_parties": made.least,
-        "note": made.note,
-        "warnings": listed(made.warnings),
-    }
-    show(output, values, lines)
-    tell_warnings(values["warnings"], output)
+def _tell(made: Made, lines: list[str], values: dict[str, Any], output: Format) -> None:
+    """What to do next, first; then the rest."""
+    digest = made.file.terms.federation
+    whom = made.who_joins
+    first = [f"next        send {made.path} to {whom}; there: consilium node join {made.path.name}"]
     if made.note:
-        print(f"note    {made.note}", file=sys.stderr)
+        first.append(f"note        {made.note}")
+    if made.before is not None and not made.same_federation:
+        first.append(f"federation  a new one, {digest[:12]}: what the one before spent stays spent")
+    folder = {"folder": str(made.path), "version": made.file.version, "federation": digest, "join": whom}
+    show(output, {**folder, **values, "note": made.note}, [*first, *lines])

@@ -1,36 +1,34 @@
-"""federation.toml: what the operator decides.
-
-Everything in the kits follows from it and from fresh keys. The pool is fixed before the first kit is sent."""
+"""federation.toml: what the operator decides. The public rows that may be asked are fixed before anything is sent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.config import Federation
 from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
 from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
-from consilium.node.acceptance import LIMITS as COMMON
-from consilium.node.kit import THE_COORDINATOR, Coordinator, Port, joined
+from consilium.node.folder import PUBLIC_FILE
+from consilium.node.keys import PublicKeys, read_enrolment
+from consilium.node.signed import Coordinator
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
-from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.pool import PoolTerms, PoolTree
 from consilium.protocol.queries import canonical_queries, draw_reference
 from consilium.protocol.schema import Name, Range, Schema
-from consilium.sums.modes import WITH_SECOND
 
-LIMITS = frozenset({"policy", "limits", *COMMON})
-"""What no operator's file says."""
+LONGEST = timedelta(days=20 * 365)
+"""From today to a federation's end."""
 SHIPPED = "consilium.simulations.scenarios"
 """Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
@@ -47,7 +45,7 @@ class RowsPlan(Frozen):
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
     queries: str = Field(
-        default="", description="file of all rows that may ever be asked; left out: `public`, where votes are secure"
+        default="", description="file of all rows that may ever be asked; left out: any row may be asked"
     )
     features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
     columns: DeclaredColumns = Field(
@@ -145,108 +143,45 @@ class RowsPlan(Frozen):
         return Schema(**{**schema.model_dump(), "ranges": self.ranges})
 
 
-class PartyPlan(Frozen):
-    """One party."""
-
-    name: PartyName = Field(description="in roster, logs and kits")
-    keys: str = Field(
-        default="",
-        description="the NAME.enrol.json of a party that made its own keys, relative to federation.toml; left out: they"
-        " are made here",
-    )
-    port: Port = Field(
-        default=9094, description="loopback port of its SuperNode; parties on one machine need different ones"
-    )
-
-
-class CoordinatorPlan(Coordinator):
-    """The coordinator."""
-
-    keys: str = Field(
-        default="",
-        description="the coordinator.enrol.json of a coordinator that made its own keys, relative to federation.toml;"
-        " left out: they are made here",
-    )
-
-    @property
-    def place(self) -> Coordinator:
-        """What every kit says of it."""
-        return Coordinator(**self.model_dump(exclude={"keys"}))
-
-
-class AggregatorPlan(Frozen):
-    """The second aggregator, which verified votes need and nothing else may have."""
-
-    name: PartyName = Field(description="in logs and kits; no party or student has it")
-    keys: str = Field(
-        default="",
-        description="the NAME.enrol.json of an aggregator that made its own keys, relative to federation.toml; left"
-        " out: they are made here, and whoever made both aggregators' keys could open every vote",
-    )
-    port: Port = Field(default=9094, description="loopback port of its SuperNode")
-
-
-class StudentPlan(Frozen):
-    """One student."""
-
-    name: PartyName = Field(description="in the coordinator's list and kits")
-
-
 class Plan(Frozen):
-    """The file `federation.toml`: the same `[federation]` as a scenario's, and who takes part, where.
+    """The file `federation.toml`: the same `[federation]` as a scenario's, who takes part, where the coordinator is.
 
     federation: the table itself or, in the file, a scenario whose table is meant: its path, relative to the file, or
         the name of one that comes with the package.
     """
 
+    ends: date = Field(strict=True, description="last day, such as 2028-06-30; certificates are valid a year longer")
+    enrolments: tuple[str, ...] = Field(
+        min_length=3,
+        description="the NAME.enrol.json that each node's people sent, relative to federation.toml: of the coordinator,"
+        " parties, students and, with verified votes, the second aggregator",
+    )
     federation: Federation
     rows: RowsPlan
-    coordinator: CoordinatorPlan
-    party: tuple[PartyPlan, ...] = Field(min_length=2)
-    student: tuple[StudentPlan, ...] = Field(min_length=1)
-    aggregator: AggregatorPlan | None = None
+    coordinator: Coordinator
 
-    @model_validator(mode="after")
-    def _second_aggregator_where_there_is_one(self) -> Plan:
-        votes, needed = self.federation.collection, self.federation.collection in WITH_SECOND
-        if needed and self.aggregator is None:
-            raise ValueError(
-                f'federation.collection = "{votes}" needs a second aggregator: add the table [aggregator] with its'
-                " name, and with keys, the NAME.enrol.json that `consilium node keys --kind aggregator` made there"
-            )
-        if self.aggregator is not None and not needed:
-            raise ValueError(
-                f"{votes} votes have no second aggregator: remove the table [aggregator], or set"
-                f' federation.collection = "{WITH_SECOND[0]}"'
-            )
-        if self.aggregator is not None and self.aggregator.name in {node.name for node in (*self.party, *self.student)}:
-            raise ValueError(f"the aggregator has the name of another node, {self.aggregator.name}: choose another")
-        return self
+    @field_validator("ends")
+    @classmethod
+    def _is_to_come(cls, ends: date) -> date:
+        today = datetime.now(UTC).date()
+        if not today <= ends <= today + LONGEST:
+            raise ValueError(f"must be from today, {today}, to {today + LONGEST}")
+        return ends
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> Plan:
-        every = [*self.party, *self.student, *([] if self.aggregator is None else [self.aggregator])]
-        if any(node.name == THE_COORDINATOR for node in every):
-            raise ValueError(f"{THE_COORDINATOR!r} is the coordinator's name, and no other node's")
-        for what, names in (("parties", self.party), ("students", self.student)):
-            seen = [node.name for node in names]
-            if len(set(seen)) < len(seen):
-                raise ValueError(f"two {what} have one name")
-        if self.federation.minimum_parties > len(self.party):
-            raise ValueError(
-                f"federation.minimum_parties {self.federation.minimum_parties} is above the {len(self.party)} parties"
-            )
-        return self
+    def nodes(self, folder: Path) -> dict[str, PublicKeys]:
+        """Public keys of all nodes, by name. folder: of federation.toml.
 
-    def config(
-        self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str, shares: int = 0
-    ) -> FederationConfig:
-        """The coordinator's configuration. roster: its hash, empty for plaintext votes. reference: text of the
-        reference rows. shares: `FederationConfig.noise_shares`. Raises ConfigError."""
-        service = joined(self.coordinator.listen, self.coordinator.label_port)
-        added = {"rows": schema, "roster": roster, "public": pool, "reference": reference, "service": service}
-        added["noise_shares"] = shares
-        return validate({**dict(self.federation), **added}, FederationConfig, "federation.toml")
+        Raises
+        ------
+        ConfigError, PathError : an enrolment is none, or two have one name.
+        """
+        found: dict[str, PublicKeys] = {}
+        for file in self.enrolments:
+            enrolment = read_enrolment(folder / file)
+            if enrolment.name in found:
+                raise ConfigError(f"enrolments: two are of {enrolment.name!r}", "Each node needs a name of its own")
+            found[enrolment.name] = enrolment.keys
+        return found
 
 
 def read_plan(path: Path) -> tuple[Plan, Schema]:
@@ -256,34 +191,7 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
     ------
     ConfigError, DataError
     """
-    return validated(plan_table(path), path)
-
-
-def plan_table(path: Path) -> dict[str, Any]:
-    """What the file says, with what it takes from a scenario, not validated. Raises ConfigError."""
-    table = read_table(path)
-    _check_limits(table, path)
-    return _with_scenario(table, path)
-
-
-def _check_limits(table: dict[str, Any], path: Path) -> None:
-    """Raise ConfigError where the operator states what a party or the second aggregator allows."""
-    nodes = [table, *(table[key] for key in ("aggregator",) if key in table), *_tables(table.get("party"))]
-    for node in nodes:
-        stated = sorted(LIMITS.intersection(node)) if isinstance(node, dict) else []
-        if stated:
-            raise ConfigError(
-                f"{path}: {stated[0]} is a limit, and those are for each party and second aggregator to say",
-                "Remove it: they see what this federation asks, and allow it: consilium node accept",
-            )
-
-
-def _tables(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def validated(table: dict[str, Any], path: Path) -> tuple[Plan, Schema]:
-    """The plan that a table of the file at `path` is, and its schema. Raises ConfigError, DataError."""
+    table = _with_scenario(read_table(path), path)
     plan = validate(table, Plan, str(path))
     try:
         return plan, plan.rows.schema(path.parent)
@@ -310,81 +218,51 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     return {**table, "federation": scenario["federation"]}
 
 
-POOL_IDS, POOL_ROWS = "public.npy", "public.npz"
-
-
 @dataclass(frozen=True)
-class FixedPool:
-    """The rows that may be asked, canonical float32 (rows, features), and what is pinned of them.
+class PublicRows:
+    """What public rows are for beside the schema.
 
-    note: for the operator, how many rows were left out, and what is odd about them, or nothing.
+    features: names. askable: rows float32 (rows, features), canonical, that may be asked, and no others; None where any
+    may. terms: what is pinned of them. reference: rows by which teachers vote, none under a voting rule that needs
+    none. note: for the operator, how many were left out, and what is odd about them, or nothing.
     """
 
     features: tuple[str, ...]
-    rows: np.ndarray = field(repr=False)
-    terms: PoolTerms
+    askable: np.ndarray | None = field(repr=False)
+    terms: PoolTerms | None
+    reference: np.ndarray = field(repr=False)
     note: str
 
-    def save(self, folder: Path) -> None:
-        """`public.npy` with the ids, for the coordinator, and `public.npz` with the rows, for students."""
-        PoolTree.of_rows(self.rows).save(folder / POOL_IDS)
-        np.savez(folder / POOL_ROWS, features=np.array(self.features), queries=self.rows)
+    def save(self, path: Path) -> None:
+        """Write the rows that may be asked."""
+        np.savez(path, features=np.array(self.features), queries=self.askable)
 
 
-def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
-    """The pool that the plan names; None where the federation has none.
-
-    Raises
-    ------
-    ConfigError : the file lacks features. DataError : it is not usable.
-    """
-    name, least = plan.rows.queries, plan.federation.public_least_distance
-    if not name:
-        return None
-    chosen, oddities = _rows(plan_file, plan, name, schema)
-    stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
-    chosen_rows, gone = chosen[stay], len(chosen) - len(stay)
-    left_out = (
-        f"{gone} of {len(chosen)} public rows are left out: each is closer than"
-        f" {least:g} to another (students ask rows of public.npz in their kit)"
-        if gone
-        else ""
-    )
-    note = "; ".join([*filter(None, [left_out]), *(f"{name}: {remark}" for remark in oddities)])
-    return FixedPool(schema.features, chosen_rows, PoolTree.of_rows(chosen_rows).terms(least), note)
-
-
-def remarks(plan_file: Path, plan: Plan, schema: Schema) -> str:
-    """What is odd about a table of public rows of which no pool is fixed, or nothing. Raises DataError."""
-    if not plan.rows.is_table:
-        return ""
-    return "; ".join(_rows(plan_file, plan, plan.rows.public, schema)[1])
-
-
-def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool | None) -> np.ndarray:
-    """The reference rows of the plan's voting rule, canonical float32 (rows, features): of the pool, or where none is
-    fixed of the file that it names, or of the public rows. None for a voting rule that needs none.
+def read_public(path: Path, plan: Plan, schema: Schema) -> PublicRows:
+    """The public rows that the plan at `path` names.
 
     Raises
     ------
-    ConfigError : there is no such file, it lacks features, or has too few rows. DataError : not usable.
+    ConfigError : a file lacks features, or has too few rows. DataError, PathError : it is not usable.
     """
-    voting_rule = plan.federation.voting_rule
-    if not voting_rule.relative:
-        return np.zeros((0, len(schema.features)), dtype=np.float32)
-    name = plan.rows.queries or plan.rows.public
-    if pool is None and not name:
+    name, voting_rule, notes = plan.rows.queries or plan.rows.public, plan.federation.voting_rule, []
+    rows = np.zeros((0, len(schema.features)), dtype=np.float32)
+    if name:
+        read, oddities = plan.rows.public_rows(path.parent / name, schema)
+        rows, notes = canonical_queries(read, len(schema.features)), [f"{name}: {oddity}" for oddity in oddities]
+    elif voting_rule.relative:
         raise ConfigError(
             'federation.voting_rule rule = "relative" needs public rows, on which teachers find out where their'
             " scores lie",
             'Name the public rows that may be asked: rows.queries = "rows.csv", or rows.public; or set rule = "top"',
         )
-    return draw_reference(
-        pool.rows if pool else _rows(plan_file, plan, name, schema)[0], schema, voting_rule.reference_rows
-    )
-
-
-def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Rows of the file that the plan names so, canonical, in the schema's order, and what is odd about them."""
-    rows, oddities = plan.rows.public_rows(plan_file.parent / name, schema)
-    return canonical_queries(rows, len(schema.features)), oddities
+    terms = None
+    if plan.rows.queries:
+        least, read = plan.federation.public_least_distance, rows
+        rows = read[thin(schema.standardise(read).astype(np.float32).astype(np.float64), least * (1 + 1e-5))]
+        terms = PoolTree.of_rows(rows).terms(least)
+        if gone := len(read) - len(rows):
+            left_out = f"{gone} of {len(read)} public rows are left out: each is closer than {least:g} to another"
+            notes.insert(0, f"{left_out} (students ask those of federation/{PUBLIC_FILE})")
+    reference = draw_reference(rows, schema, voting_rule.reference_rows) if voting_rule.relative else rows[:0]
+    return PublicRows(schema.features, rows if terms else None, terms, reference, "; ".join(notes))

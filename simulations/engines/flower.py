@@ -24,7 +24,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from consilium.node.flower import program, require_flower, unknown_flower
-from consilium.node.supervisor import stop_group
+from consilium.node.supervisor import end
 from consilium.protocol.errors import EngineError
 from consilium.protocol.versions import DISTRIBUTION
 
@@ -169,7 +169,7 @@ def super_link(folder: Path, environment: dict[str, str], *arguments: str) -> It
             wait_for_port(port, process)
             yield f"127.0.0.1:{port}"
         finally:
-            stop_group(process, PATIENCE)
+            end({"flower-superlink": process}, PATIENCE)
 
 
 def free_port() -> int:

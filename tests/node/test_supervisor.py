@@ -1,8 +1,7 @@
-"""Supervised processes: those that die or hang, whose supervisor is gone, and what systemd hears."""
+"""Programs that die or hang, those whose node is gone, and what systemd hears."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import socket
@@ -16,16 +15,8 @@ from pathlib import Path
 import pytest
 
 from consilium.node import supervisor
-from consilium.node.supervisor import (
-    BackOff,
-    News,
-    Program,
-    ServiceManager,
-    StopEvent,
-    Supervisor,
-    end_leftovers,
-    stop_on_signals,
-)
+from consilium.node.supervisor import Program, ServiceManager, StopEvent, run_together, stop_on_signals
+from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
 CHILD = "import os, signal, time\n{before}{watch}print(os.getpid(), flush=True)\ntime.sleep(3600)\n"
@@ -133,18 +124,6 @@ def test_a_node_needs_no_manager(address: str) -> None:
     assert stop.wait(0)
 
 
-FAST = BackOff(first=0.1, most=0.4, calm=60)
-
-
-def script(tmp_path: Path, text: str, name: str = "child", **news: str) -> Program:
-    """A Python program of its own."""
-    (tmp_path / f"{name}.py").write_text(text)
-    logs = tmp_path / "state" / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(tmp_path / f"{name}.py")]
-    return Program(name, command, tmp_path, logs / f"{name}.log", dict(os.environ), news)
-
-
 def until(true: Callable[[], object]) -> None:
     """Wait for what must come; the time limit of all tests is the only one."""
     while not true():
@@ -155,193 +134,85 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def wait_for(path: Path, lines: int = 1) -> list[str]:
-    """Lines of a file, once it has so many."""
-    until(lambda: len(lines_of(path)) >= lines)
-    return lines_of(path)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.slow
-def test_a_program_that_ends_is_started_again_ever_more_slowly(tmp_path: Path) -> None:
-    told: list[str] = []
-    child = script(tmp_path, "import time\nopen('starts', 'a').write(f'{time.time()}\\n')\nraise SystemExit(3)\n")
-    with Supervisor([child], lambda _, what: told.append(what), FAST):
-        starts = [float(line) for line in wait_for(tmp_path / "starts", 5)]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
-    assert all(gap >= pause for gap, pause in zip(gaps, [0.1, 0.2, 0.4, 0.4], strict=False))
-    assert "ended (exit code 3); starts again in 0.1 s" in told[0]
-    assert "starts again in 0.4 s" in told[3]
+def program(folder: Path, text: str, name: str = "child") -> Program:
+    """A Python program."""
+    return Program(name, [sys.executable, "-c", text], folder, dict(os.environ))
 
 
 FAMILY = """
 import os, signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-open("pids", "a").write(f"{os.getpid()}\\n{child.pid}\\n")
 signal.signal(signal.SIGTERM, HANDLER)
+open("pids", "a").write(f"{os.getpid()}\\n{child.pid}\\n")
 while True:
     time.sleep(0.1)
 """
 
 
-@pytest.mark.parametrize("handler", ["lambda *_: sys.exit(0)", "signal.SIG_IGN"])
-def test_children_and_their_children_end_with_the_supervisor(tmp_path: Path, handler: str) -> None:
-    child = script(tmp_path, FAMILY.replace("HANDLER", handler))
-    with Supervisor([child], lambda *_: None, FAST, patience=1):
-        pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
-        assert all(alive(pid) for pid in pids)
-    until(lambda: not any(alive(pid) for pid in pids))
-    assert not list((tmp_path / "state" / "logs").glob("*.pid"))
+def ignore(name: str, what: str) -> None:
+    """Nobody is told."""
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
-    [
-        (["up\n", "up\n"], ["well"]),
-        (["down\n", "down\n", "down\n"], ["lost"]),
-        (["up\n", "down\n", "down\n", "back\n"], ["well", "lost", "back"]),
-        (["up\n", "down\n", "back\n", "down\n", "back\n"], ["well", "lost", "back", "lost", "back"]),
-        (["down\nback\n", "down\n"], ["lost", "back", "lost"]),
-        (["down\nodd\ndown\n", "odd\n"], ["strange", "lost"]),
-    ],
+    ("handler", "late"),
+    [("lambda *_: sys.exit(0)", []), ("signal.SIG_IGN", ["child: did not end within 0.5 s: it was killed"])],
 )
-def test_a_loss_is_news_again_once_all_was_well(tmp_path: Path, log: list[str], told: list[str]) -> None:
-    words = {"up": "well", "back": "back", "down": "lost", "odd": "strange"}
-    news = News(Program("n", [], tmp_path, tmp_path / "log", {}, words, frozenset({"well", "back"})))
-    assert [what for part in log for what in news.of(part)] == told
+def test_programs_and_what_they_started_end_with_the_node(tmp_path: Path, handler: str, late: list[str]) -> None:
+    stop, told = threading.Event(), []
+
+    def look() -> None:
+        if len(lines_of(tmp_path / "pids")) == 2:
+            stop.set()
+
+    child = program(tmp_path, FAMILY.replace("HANDLER", handler))
+    run_together([child], lambda name, what: told.append(f"{name}: {what}"), stop, look, patience=0.5)
+    until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
+    assert told == late
 
 
-def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 20_000)
-    text = (
-        "import time\nfor _ in range(300):\n    print('x' * 500, flush=True)\n    time.sleep(0.005)\n"
-        "open('done', 'w').write('x\\n')\ntime.sleep(3600)\n"
-    )
-    child = script(tmp_path, text)
-    with Supervisor([child], lambda *_: None, FAST):
-        wait_for(tmp_path / "done")
-        until(lambda: child.log.stat().st_size < 120_000 and child.log.with_suffix(".old").exists())
-        assert oct(child.log.with_suffix(".old").stat().st_mode & 0o777) == "0o600"
-
-
-def test_a_long_log_that_nobody_writes_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MOST_LOG_BYTES", 5)
-    log = tmp_path / "run.log"
-    supervisor.set_aside(log)
-    for text, kept in (("short", None), ("longer", "longer"), ("the longest", "the longest")):
-        log.write_text(text)
-        supervisor.set_aside(log)
-        old = tmp_path / "run.old"
-        assert (old.read_text() if old.exists() else None) == kept
-        assert log.exists() == (text == "short")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("raise SystemExit(3)", r"exit code 3"), ("import os; os.kill(os.getpid(), 9)", "signal SIGKILL")],
+)
+def test_where_one_ends_all_end(tmp_path: Path, text: str, said: str) -> None:
+    lasting = program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL"), "lasting")
+    waiting = f"import os, time\nwhile not os.path.exists('pids'): time.sleep(.05)\n{text}"
+    with pytest.raises(EngineError, match=rf"child ended \({said}\)"):
+        run_together([lasting, program(tmp_path, waiting)], ignore, threading.Event(), lambda: None)
+    until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
-    told: list[str] = []
-    (tmp_path / "logs").mkdir()
-    program = Program("absent", [str(tmp_path / "absent")], tmp_path, tmp_path / "logs" / "absent.log")
-    with Supervisor([program], lambda _, what: told.append(what), FAST):
-        until(lambda: told)
-    assert "could not be started: No such file" in told[0]
+    absent = Program("absent", [str(tmp_path / "absent")], tmp_path, {})
+    with pytest.raises(EngineError, match="absent could not be started: No such file"):
+        run_together([absent], ignore, threading.Event(), lambda: None)
 
 
-def test_what_a_killed_supervisor_left_is_ended_and_strangers_are_not(tmp_path: Path) -> None:
-    logs = tmp_path / "state" / "logs"
-    logs.mkdir(parents=True)
-    ours = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(3600)", str(tmp_path)], start_new_session=True
-    )
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
-    for each in (ours, stranger):  # a process that has just begun has no command line for a moment
-        until(lambda each=each: Path(f"/proc/{each.pid}/cmdline").read_bytes())
-    (logs / "supernode.pid").write_text(str(ours.pid))
-    (logs / "other.pid").write_text(str(stranger.pid))
-    (logs / "broken.pid").write_text("")
-    told: list[str] = []
-    try:
-        reaper = threading.Thread(target=ours.wait)
-        reaper.start()
-        end_leftovers(logs, lambda name, what: told.append(f"{name}: {what}"))
-        reaper.join()
-        assert not alive(ours.pid)
-        assert alive(stranger.pid)
-        assert len(told) == 1
-        assert not list(logs.glob("*.pid"))
-    finally:
-        stranger.kill()
-        stranger.wait()
+def test_an_error_while_looking_ends_the_programs(tmp_path: Path) -> None:
+    def look() -> None:
+        if lines_of(tmp_path / "pids"):
+            raise EngineError("another federation was joined")
 
-
-@pytest.mark.slow
-def test_what_outlives_the_leader_of_its_group_is_ended_too(tmp_path: Path) -> None:
-    """It may hold what the next start needs."""
-    logs = tmp_path / "state" / "logs"
-    logs.mkdir(parents=True)
-    stays = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(3600)"
-    leader = (
-        "import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
-        " stdout=subprocess.PIPE); child.stdout.readline(); print(child.pid, flush=True); time.sleep(3600)"
-    )
-    command = [sys.executable, "-c", leader, stays, str(tmp_path)]
-    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as ours:
-        assert ours.stdout is not None
-        child = int(ours.stdout.readline())
-        (logs / "superlink.pid").write_text(str(ours.pid))
-        reaper = threading.Thread(target=ours.wait)
-        reaper.start()
-        end_leftovers(logs, lambda _name, _what: None)
-        reaper.join()
-    until(lambda: not alive(child))
-
-
-def test_an_app_in_a_session_of_its_own_is_ended_and_that_of_another_kit_is_not(tmp_path: Path) -> None:
-    """Flower gives what starts apps a session of its own; its command names the kit's certificate."""
-    logs = tmp_path / "kit" / "state" / "logs"
-    logs.mkdir(parents=True)
-    ours, other = (
-        subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(3600)", "flower-superexec", str(tmp_path / kit / "a.pem")],
-            start_new_session=True,
-        )
-        for kit in ("kit", "kit-of-another")
-    )
-    try:
-        for process in (ours, other):
-            until(lambda process=process: b"superexec" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
-        reaper = threading.Thread(target=ours.wait)
-        reaper.start()
-        end_leftovers(logs, lambda _name, _what: None)
-        until(lambda: not alive(ours.pid))
-        assert alive(other.pid)
-    finally:
-        for process in (ours, other):
-            process.kill()
-        other.wait()
+    with pytest.raises(EngineError, match="another federation"):
+        run_together([program(tmp_path, FAMILY.replace("HANDLER", "signal.SIG_DFL"))], ignore, threading.Event(), look)
+    until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_node_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
-    child = script(tmp_path, FAMILY.replace("HANDLER", "lambda *_: sys.exit(0)"))
-    node = tmp_path / "node.py"
-    node.write_text(
-        "import sys\nfrom pathlib import Path\n"
-        "from consilium.node.supervisor import Program, Supervisor, stop_on_signals, tell_time\n"
-        f"program = Program('child', {list(child.command)!r}, Path({str(tmp_path)!r}), Path({str(child.log)!r}))\n"
-        "with stop_on_signals() as stop, Supervisor([program], tell_time):\n    stop.wait()\nprint('clean')\n"
+    family = FAMILY.replace("HANDLER", "lambda *_: sys.exit(0)")
+    node = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from consilium.node.supervisor import Program, run_together, stop_on_signals, tell_time\n"
+        f"child = Program('child', {[sys.executable, '-c', family]!r}, Path({str(tmp_path)!r}), dict(os.environ))\n"
+        "with stop_on_signals() as stop:\n    run_together([child], tell_time, stop, lambda: None)\nprint('clean')\n"
     )
-    process = subprocess.Popen([sys.executable, str(node)], stdout=subprocess.PIPE, text=True)
-    pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
+    process = subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True)
+    until(lambda: len(lines_of(tmp_path / "pids")) == 2)
     process.send_signal(number)
     output, _ = process.communicate()
     assert (process.returncode, output) == (0, "clean\n")
-    until(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not any(map(runs, map(int, lines_of(tmp_path / "pids")))))
 
 
 @pytest.mark.timeout(120)
