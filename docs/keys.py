@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -21,8 +22,9 @@ from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import SCALES
 from consilium.coordinator.mechanisms import TABLES as MECHANISMS
 from consilium.coordinator.parts import Privacy, SanitisedKeys
-from consilium.coordinator.provision.plan import AggregatorPlan, CoordinatorPlan, PartyPlan, RowsPlan, StudentPlan
+from consilium.coordinator.provision.plan import Plan, RowsPlan
 from consilium.models.keys import TEACHERS, TRAINERS
+from consilium.node.signed import Coordinator
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.report.glossary import GLOSSARY, Term
@@ -34,7 +36,9 @@ from consilium.student.config import StudentSpec
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
-PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
+PLAIN = {
+    Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "date"
+}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
 
 
@@ -91,10 +95,8 @@ TABLES = {
     "study": lambda: of_model(StudyTable, "study"),
     "axis": lambda: of_model(StudyAxis, "axis"),
     "rows": lambda: of_model(RowsPlan, "rows"),
-    "coordinator": lambda: of_model(CoordinatorPlan, "coordinator"),
-    "party": lambda: of_model(PartyPlan, "party"),
-    "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
-    "students": lambda: of_model(StudentPlan, "student"),
+    "plan": lambda: HEAD + _line(Plan, "ends") + _line(Plan, "enrolments"),
+    "coordinator": lambda: of_model(Coordinator, "coordinator"),
     "refusals": refusals,
 }
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import socket
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def plan_table(parties: Iterable[str] = PARTIES, listen: str = "127.0.0.1", **ch
     queries = {"queries": "public.npz"} if federation["collection"] != "plaintext" else {}
     second = [SECOND] if federation["collection"] == "verified" else []
     return {
-        "nodes": [f"{name}/{name}.enrol.json" for name in ("coordinator", *parties, *second, STUDENT)],
+        "ends": datetime.now(UTC).date() + timedelta(days=365),
+        "enrolments": [f"{name}/{name}.enrol.json" for name in ("coordinator", *parties, *second, STUDENT)],
         "federation": federation,
         "rows": {"public": "public.csv", "classes": list(CLASSES), **queries},
         "coordinator": {
