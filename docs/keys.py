@@ -36,9 +36,7 @@ from consilium.student.config import StudentSpec
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
-PLAIN = {
-    Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "date"
-}
+PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "date"}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
 
 

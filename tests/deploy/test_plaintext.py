@@ -57,7 +57,9 @@ def test_every_node_finds_itself_in_order(federation: Federation) -> None:
 
 def test_whoever_has_no_certificate_of_the_authority_gets_no_label(federation: Federation, tmp_path: Path) -> None:
     _, port = addresses(federation)
-    with context(federation).wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as bare:
+    with context(federation).wrap_socket(
+        socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1"
+    ) as bare:
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"):
             bare.recv(1)
     stranger = make_site(tmp_path, parties=PARTIES[:2])  # a student in another authority's federation of the same shape
@@ -86,10 +88,14 @@ def loopback_ports(pid: int) -> list[int]:
             if (target := str(link.readlink())).startswith("socket:"):
                 inodes.add(target[8:-1])
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return [int(row[1][-4:], 16) for row in rows if row[3] == "0A" and row[1].startswith("0100007F") and row[9] in inodes]
+    return [
+        int(row[1][-4:], 16) for row in rows if row[3] == "0A" and row[1].startswith("0100007F") and row[9] in inodes
+    ]
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "geteuid") or __import__("os").geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(
+    not hasattr(__import__("os"), "geteuid") or __import__("os").geteuid() != 0, reason="only root can be another user"
+)
 def test_another_user_of_the_machine_reaches_no_port_of_flower(federation: Federation) -> None:
     public = set(addresses(federation))
     for name in ("coordinator", PARTIES[0]):
@@ -100,9 +106,7 @@ def test_another_user_of_the_machine_reaches_no_port_of_flower(federation: Feder
         for port in ports:
             for call in ("/v1/control/list-nodes", "/v1/clientappio/pull-message", "/v1/serverappio/get-nodes"):
                 answers = {
-                    user: {
-                        asked(f"{scheme}://127.0.0.1:{port}{call}", user) for scheme in ("http", "https")
-                    } - {""}
+                    user: {asked(f"{scheme}://127.0.0.1:{port}{call}", user) for scheme in ("http", "https")} - {""}
                     for user in (0, 65534)
                 }
                 assert answers[65534] <= {"403"}, (name, port, call, answers)
@@ -144,7 +148,11 @@ def test_a_late_party_a_revoked_one_and_a_reboot_need_nobody(federation: Federat
     federation.start("coordinator", *left)
     federation.serving(times + 1)
     assert federation.asked("student-4", 24)["asked"] == 8
-    before = json.loads((federation.run_folder() / "coordinator.json").read_text()) if (federation.run_folder() / "coordinator.json").exists() else {}
+    before = (
+        json.loads((federation.run_folder() / "coordinator.json").read_text())
+        if (federation.run_folder() / "coordinator.json").exists()
+        else {}
+    )
     assert federation.asked("student-5", 0)["asked"] == 8  # those of the first student: from the ledger
     federation.close("student-1", "student-2", "student-3", "student-4", "student-5")
     labels = federation.labels()

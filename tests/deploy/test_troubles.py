@@ -103,7 +103,9 @@ def test_a_full_disk_at_the_coordinator(federation: Federation) -> None:
 
 @pytest.mark.parametrize("name", ["coordinator", PARTIES[1]])
 def test_a_lock_is_waited_for_and_told(federation: Federation, name: str) -> None:
-    database = federation.run_folder() / "ledger.db" if name == "coordinator" else federation.site / name / "state/party.db"
+    database = (
+        federation.run_folder() / "ledger.db" if name == "coordinator" else federation.site / name / "state/party.db"
+    )
     first = 24 if name == "coordinator" else 32
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
