@@ -1,172 +1,93 @@
-"""The home of a second aggregator: the folder with its settings, its keys and its state.
-
-aggregator.toml      name; policy, but in a kit
-policy.toml          in a kit: what it allows, written by `consilium node accept` (node.acceptance)
-identity.pem         signing key
-sealing.pem          long-term key of its link to the coordinator
-roster.json          parties and both aggregators, with their keys
-terms.json           in a kit: the terms of the one federation that it serves
-state/given.db       what it was told, what it checked, and every sum that it gave its half of
-"""
+"""A second aggregator's folder as it is opened: the federation that it joined, what it allows and what it has given."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from consilium.aggregator import SETTINGS
+from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.node import AggregatorNode
-from consilium.aggregator.policy import AggregatorFile, release_of
+from consilium.aggregator.policy import release_of
 from consilium.aggregator.store import GivenStore
-from consilium.node.acceptance import (
-    LIMITS,
-    PolicyRequest,
-    check_kit_accepted,
-    counting,
-    guarantees,
-    lines_of,
-    load_federation_part,
-    not_accepted,
-    past_in_words,
-    read_policy,
-    read_terms,
-    read_with_policy,
-    rounded_up,
-)
-from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import NodePolicy, epsilon
+from consilium.node.folder import NodeFolder
+from consilium.node.home import Home
+from consilium.node.join import joined
+from consilium.node.keys import SEALING
+from consilium.node.limits import NodePolicy
+from consilium.node.policy import read_lines
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.messages import Terms
-from consilium.protocol.refusals import CURES_OF_SECOND
+from consilium.protocol.identity import SealingKey
 from consilium.sums.roster import VerifiedRoster
 
-
-@dataclass(frozen=True)
-class AggregatorHome:
-    """Paths and settings of one aggregator. All methods raise ConfigError for a file that cannot be used."""
-
-    folder: Path
-    file: AggregatorFile
-
-    @property
-    def name(self) -> str:
-        return self.file.name
-
-    @property
-    def policy(self) -> NodePolicy:
-        """Its own limits. Raises NotAccepted while its people have said nothing."""
-        if self.file.policy is None:
-            raise not_accepted(self.folder, "aggregator")
-        return self.file.policy
-
-    def roster(self) -> VerifiedRoster:
-        """Its own copy, which lists this aggregator with its keys."""
-        path = self.folder / self.file.roster
-        roster = VerifiedRoster.load(path)
-        keys = self.identity().public.hex(), self.sealing().public.hex()
-        if keys != (roster.helper.ed25519_pk, roster.helper.x25519_pk):
-            raise ConfigError(
-                f"{path} lists the second aggregator with other keys than this node has", "Take the roster of this kit"
-            )
-        return roster
-
-    def identity(self) -> Identity:
-        return Identity.load(self.folder / self.file.identity)
-
-    def sealing(self) -> SealingKey:
-        return SealingKey.load(self.folder / self.file.sealing)
-
-    def pinned_terms(self) -> Terms | None:
-        """Terms of the one federation that it serves; None where it pins none."""
-        return read_terms(self.folder / self.file.terms) if self.file.terms else None
-
-    @property
-    def store_file(self) -> Path:
-        """Where it keeps what it has given, in a folder that only the owner can read; made on first use."""
-        state = self.folder / "state"
-        state.mkdir(mode=0o700, exist_ok=True)
-        return state / "given.db"
-
-    def node(self) -> AggregatorNode:
-        return AggregatorNode(
-            GivenStore(self.store_file),
-            name=self.name,
-            policy=self.policy,
-            roster=self.roster(),
-            identity=self.identity(),
-            sealing=self.sealing(),
-            pinned=self.pinned_terms(),
-            noise_seed=self.file.simulated_noise_seed,
-        )
-
-
-def open_home(folder: Path) -> AggregatorHome:
-    """Read `aggregator.toml`, and in a kit `policy.toml`. Raises ConfigError: missing, or of another form."""
-    return AggregatorHome(folder, read_with_policy(folder / SETTINGS, AggregatorFile, NodePolicy, LIMITS))
+STORE = "given.db"
 
 
 @dataclass(frozen=True)
 class GivenSoFar:
     """introduced: the coordinator came with this federation's terms. in_this, elsewhere: queries in sums that it gave
-    its half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
+    its half of. earlier: promises of other federations that it gave sums in."""
 
-    introduced: bool
-    in_this: int
-    elsewhere: int
-    promised: int
-    earlier: tuple[str, ...]
-
-
-def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
-    """Raises LedgerError where its state cannot be read, Refused where the promise cannot."""
-    promised = release_of(terms.promise).queries_in(1)
-    if not (home.folder / "state" / "given.db").exists():
-        return GivenSoFar(False, 0, 0, promised, ())
-    with GivenStore(home.store_file).transaction() as sums:
-        introduced, in_this = sums.terms(terms.federation) is not None, sums.given_in(terms.federation, 1)
-        others = tuple(sums.other_promises(terms.federation))
-        return GivenSoFar(introduced, in_this, sums.ever() - in_this, promised, others)
+    introduced: bool = False
+    in_this: int = 0
+    elsewhere: int = 0
+    earlier: tuple[str, ...] = ()
 
 
-def check_is_accepted(home: AggregatorHome) -> None:
-    """Raise NotAccepted, see `check_kit_accepted`."""
-    check_kit_accepted(home, "aggregator", NodePolicy, LIMITS, policy_request)
+@dataclass(frozen=True)
+class AggregatorHome(Home):
+    """A second aggregator's folder. All methods raise ConfigError for a file that cannot be used."""
+
+    model = NodePolicy
+
+    @property
+    def release(self) -> ReleaseEvent:
+        return release_of(self.terms.promise)
+
+    @property
+    def roster(self) -> VerifiedRoster:
+        """Which lists this aggregator with its keys."""
+        roster = self.federation.sum_roster()
+        if not isinstance(roster, VerifiedRoster):
+            raise ConfigError(f"{self.terms.collection} votes need no second aggregator", "Ask the operator")
+        return roster
+
+    def asked(self) -> dict[str, Any]:
+        return {
+            "unit": self.release.unit.value,
+            "neighbouring": self.release.neighbouring.value,
+            "delta": self.federation.config.privacy.delta,
+            "most_epsilon": None,
+            "most_queries": None,
+            "least_parties": self.roster.sure,
+            **({"allow_simulation": True} if self.terms.simulation else {}),
+        }
+
+    def given(self) -> GivenSoFar:
+        """Raises LedgerError where its state cannot be read."""
+        if not (self.folder / "state" / STORE).exists():
+            return GivenSoFar()
+        with GivenStore(self.folder.state / STORE).transaction() as sums:
+            federation = self.terms.federation
+            introduced, in_this = sums.terms(federation) is not None, sums.given_in(federation, 1)
+            return GivenSoFar(introduced, in_this, sums.ever() - in_this, tuple(sums.other_promises(federation)))
+
+    def past(self) -> tuple[tuple[str, ...], int]:
+        given = self.given()
+        return given.earlier, given.elsewhere
+
+    def node(self) -> AggregatorNode:
+        """Raises NotAccepted: its people have not allowed all that is asked."""
+        return AggregatorNode(
+            GivenStore(self.folder.state / STORE),
+            name=self.name,
+            policy=self.policy,
+            roster=self.roster,
+            identity=self.identity(),
+            sealing=SealingKey.load(self.folder.keys / SEALING),
+            pinned=self.terms,
+        )
 
 
-def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
-    """All that these terms ask, beside the defaults and what was accepted before. Raises ConfigError (a file of the kit
-    cannot be read, or its terms are none), LedgerError (its state cannot)."""
-    action = "Do not serve: ask the operator"
-    return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", action, CURES_OF_SECOND)
-
-
-def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
-    federation, release, roster = load_federation_part(home.folder), release_of(terms.promise), home.roster()
-    known, past = read_policy(home.folder, NodePolicy, LIMITS), given_in(home, terms)
-    unit, neighbouring, delta = release.unit, release.neighbouring, federation.privacy.delta
-    requested: dict[str, Any] = {
-        "unit": unit.value,
-        "neighbouring": neighbouring.value,
-        "delta": delta,
-        "most_queries": past.elsewhere + past.promised,
-        "least_parties": roster.sure,
-        "allow_simulation": terms.simulation,
-    }
-    counted_by = NodePolicy.model_validate(counting(LIMITS, requested, known))
-    theirs = counted_by.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
-    nodes, student = (epsilon((promise,), theirs) for promise in (terms.promise, terms.student or terms.promise))
-    together = epsilon((*past.earlier, terms.promise), counted_by)
-    by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
-    return PolicyRequest(
-        kind="aggregator",
-        name=home.name,
-        federation=federation.name,
-        terms=terms,
-        model=NodePolicy,
-        known=known,
-        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, NodePolicy, known),
-        guarantees=guarantees(federation.privacy, terms.collection, student, nodes, neighbouring.value),
-        facts=past_in_words(len(past.earlier), past.elsewhere, epsilon(past.earlier, counted_by), together, by),
-    )
+def open_home(folder: NodeFolder) -> AggregatorHome:
+    """Raises ConfigError: it has joined nothing, or a file of it cannot be used."""
+    return AggregatorHome(folder, joined(folder), read_lines(folder, NodePolicy))

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.aggregator.store import GivenSums
 from consilium.node.answering import pool_of
-from consilium.node.limits import NodeFile, NodePolicy, check_within, events_of
+from consilium.node.limits import NodePolicy, check_within, events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import VerifiedRoster
@@ -31,12 +29,6 @@ def noise_of(release: ReleaseEvent, round: int) -> PartyNoise:
     if noise is None or noise.shares != 1:
         raise Refused(Rule.PROMISE, detail="of verified votes each aggregator adds the whole noise of a sum")
     return noise
-
-
-class AggregatorFile(NodeFile[NodePolicy]):
-    """The file `aggregator.toml`. sealing: the X25519 key of the link to the coordinator."""
-
-    sealing: str = Field(default="sealing.pem", min_length=1)
 
 
 def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, earlier: Sequence[str]) -> None:

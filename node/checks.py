@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -23,15 +23,12 @@ from consilium.node.join import JOIN, check_listed, joined
 from consilium.node.keys import KEYS
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
-from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.protocol.tls import LOOPBACK, TlsFiles, by_proxy, host_of, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.versions import program_versions
 from consilium.report.warnings import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
-
-Result = TypeVar("Result")
 
 SOON = timedelta(days=30)
 NEW_CERTIFICATE = (
@@ -337,18 +334,6 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None = 
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", NEW_CERTIFICATE)
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"
-
-
-def refused_is_wrong(
-    allows: Callable[[], Result], what: str, action: str = "", cures: Mapping[Rule, str] = CURES
-) -> Result:
-    """The result of `allows`; what the node would refuse is a ConfigError, with the cure that the coordinator is told
-    too. cures: of its kind of node."""
-    try:
-        return allows()
-    except Refused as error:
-        cure = cures[error.refusal.rule]
-        raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None
 
 
 def check_versions(folder: NodeFolder) -> str:

@@ -1,26 +1,21 @@
 """Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know.
 
-SuperLink and SuperNode start a program for each piece of work. Flower gives it 30 s (`HEARTBEAT_DEFAULT_INTERVAL`) from
-being started to its first word; after that the same work goes to a further program, while the first still starts and
-will find its token void. On a machine that is short of processors, or slow to read a disk, these take each other's
-time, and none is ever ready. Here they have `START_SECONDS`; how soon a program that has spoken counts as gone is as it
-was.
-
-`python -P -m consilium.node.flower flower-supernode ...` is `flower-supernode ...` with that difference, and ends with
-its supervisor. The patience rests on names inside Flower, which `check_patience` asserts.
+`python -P -m consilium.node.flower flower-supernode ...` is `flower-supernode ...`, which ends with the node that
+started it and serves nobody but this user. Flower asks nobody on loopback who he is: any user of the machine could list
+nodes, stop the run or claim a task.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from consilium.models.devices import ONE_THREAD
@@ -138,58 +133,77 @@ def python_module(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-START_SECONDS = 240
-CLAIM, WAIT = "claim_task", "HEARTBEAT_DEFAULT_INTERVAL"
-STORES = {
-    "flwr.supercore.corestate.in_memory_corestate": "InMemoryCoreState",
-    "flwr.supercore.corestate.sql_corestate": "SqlCoreState",
-}
-"""Where Flower keeps its tasks, by module: at a SuperNode, and at a SuperLink with a database."""
 PROGRAMS = {
-    "flower-supernode": ("flwr.supernode.cli", "flower_supernode"),
-    "flower-superlink": ("flwr.superlink.cli", "flower_superlink"),
-}
-
-
-def check_patience() -> None:
-    """Check that this Flower takes the time for a start from where it is changed. Raises EngineError."""
-    require_flower({module: (WAIT, f"{store}.{CLAIM}") for module, store in STORES.items()})
-    require_flower({module: (name,) for module, name in PROGRAMS.values()})
-    for module, store in STORES.items():
-        claim = getattr(getattr(import_module(module), store), CLAIM)
-        if WAIT not in claim.__code__.co_names:
-            raise unknown_flower(f"{module}.{store}.{CLAIM} does not read {WAIT}")
-
-
-def with_patience(claim: Callable[..., Any], seconds: float) -> Callable[..., Any]:
-    """`claim` of one of the stores, as if `HEARTBEAT_DEFAULT_INTERVAL` were `seconds` in it and nowhere else."""
-    names = {**claim.__globals__, WAIT: seconds}
-    return FunctionType(claim.__code__, names, claim.__name__, claim.__defaults__, claim.__closure__)
-
-
-def be_patient() -> None:
-    """Give programs `START_SECONDS` to start, in this process. Raises EngineError where that cannot be ensured."""
-    check_patience()
-    for module, name in STORES.items():
-        store = getattr(import_module(module), name)
-        setattr(store, CLAIM, with_patience(getattr(store, CLAIM), START_SECONDS))
+    "flower-supernode": (
+        "flwr.supernode.cli.flower_supernode", "flower_supernode", "_start_supernode_http_api", "flwr.supernode.main",
+    ),
+    "flower-superlink": (
+        "flwr.superlink.cli.flower_superlink", "flower_superlink", "_run_superlink_http_api", "flwr.superlink.main",
+    ),
+}  # fmt: skip
+"""By name: the module and function that it is, the one in it that serves, and where that takes `create_app` from."""
+PEERS, ESTABLISHED = Path("/proc/net/tcp"), "01"
 
 
 def command(program: str) -> list[str]:
     """How one of PROGRAMS is started; its arguments follow."""
-    return [sys.executable, "-P", "-m", "consilium.node.flower", program]
+    return python_module("consilium.node.flower", program)
+
+
+def free_port() -> int:
+    """A TCP port on loopback that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_own(peer: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether a connection over IPv4 on this machine is from a process of this user, who still holds it: the kernel
+    shows one that was let go of as root's. Both ends: address and port."""
+    ends = [f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in (peer, server)]
+    for line in PEERS.read_text(encoding="ascii").splitlines():
+        _, local, remote, state, _, _, _, uid, *_ = line.split()
+        if [local, remote, state] == [*ends, ESTABLISHED]:
+            return int(uid) == os.geteuid()
+    return False
+
+
+def for_own_user(app: Callable[..., Any]) -> Callable[..., Any]:
+    """An ASGI app that refuses every request but this user's, whatever is asked."""
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or is_own(scope["client"], scope["server"]):
+            return await app(scope, receive, send)
+        if scope["type"] == "http":  # whatever else there is is let go of without an answer
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b"another user's"})
+
+    return guarded
+
+
+def guard(program: str) -> Callable[[], None]:
+    """One of PROGRAMS, to be run in this process, behind `for_own_user`. Raises EngineError where that cannot be
+    ensured."""
+    module, name, serves, made_in = PROGRAMS[program]
+    require_flower({module: (name, serves), made_in: ("create_app",)})
+    found, apps = import_module(module), import_module(made_in)
+    if not {made_in, "create_app"} <= {*getattr(found, serves).__code__.co_names}:
+        raise unknown_flower(f"{program} serves something else than {made_in}.create_app")
+    create = apps.create_app
+    apps.create_app = lambda *args, **more: for_own_user(create(*args, **more))
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # no header of a request says from where it is
+    return getattr(found, name)
 
 
 def main() -> None:
     """Entry point: sys.argv[1] is one of PROGRAMS, the rest is its own."""
     sys.argv = sys.argv[1:]
-    module, name = PROGRAMS[sys.argv[0]]
     end_with_parent()
     try:
-        be_patient()
+        run = guard(sys.argv[0])
     except EngineError as error:
         sys.exit(f"refused: {error}")
-    sys.exit(getattr(import_module(module), name)())
+    run()
 
 
 if __name__ == "__main__":

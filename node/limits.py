@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
@@ -21,7 +21,7 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import event_from_json
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.messages import MOST_TEACHERS, PartyName, Terms
+from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.roster import MOST_PARTIES
@@ -153,34 +153,3 @@ def check_within(promises: Sequence[str], policy: NodePolicy) -> None:
     total = epsilon(promises, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
-
-
-P = TypeVar("P", bound=NodePolicy)
-
-
-class NodeFile(Frozen, Generic[P]):
-    """Settings that both kinds of nodes have.
-
-    identity, roster: files in the home. terms: file with the terms of the one federation that the node takes part in
-    (`terms.json` of a kit); without it, in any that the policy allows. policy: None in a kit whose people have accepted
-    nothing yet. simulated_noise_seed: of the node's noise in simulations, which must be allowed; elsewhere the
-    operating system's entropy is used whatever this says.
-    """
-
-    name: PartyName
-    identity: str = Field(default="identity.pem", min_length=1)
-    roster: str = Field(default="roster.json", min_length=1)
-    terms: str = ""
-    policy: P | None = None
-    simulated_noise_seed: int | None = Field(default=None, ge=0)
-
-    @model_validator(mode="after")
-    def _seed_only_in_simulations(self) -> NodeFile[P]:
-        if self.simulated_noise_seed is not None and not self.simulates:
-            raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
-        return self
-
-    @property
-    def simulates(self) -> bool:
-        """Whether it may serve where nothing is protected."""
-        return self.policy is not None and self.policy.allow_simulation

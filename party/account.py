@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from consilium.node.answering import pool_of
 from consilium.node.limits import check_within, epsilon
-from consilium.party.home import Policy
+from consilium.party.policy import Policy
 from consilium.party.promise import Promise, promise_of
 from consilium.party.store import KnownFederation, Store
 from consilium.protocol.messages import HelloRequest, LedgerPosition, Terms

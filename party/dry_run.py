@@ -1,4 +1,4 @@
-"""What a party reads of the federation's file before it takes part: the rest is the coordinator's."""
+"""A party's rows held against its federation, and a run tried here: nothing is sent, spent or kept."""
 
 from __future__ import annotations
 
@@ -9,92 +9,40 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
 
-from consilium.accounting.units import Unit
 from consilium.data.mapping import Problem
 from consilium.data.private_rows import DataReport, Rows, there
-from consilium.models.keys import TeacherSpec
 from consilium.models.table import check_teacher
-from consilium.party.home import Home, Policy, check_shards, check_terms
-from consilium.party.promise import check_unit
+from consilium.party.home import PartyFile, PartyHome
+from consilium.party.policy import check_shards, check_terms
+from consilium.party.promise import check_promised_unit
 from consilium.party.store import SECRET_BYTES, Store
 from consilium.party.teach import OwnCodeTrial, make, simulated_secret, split, states_of, try_again
 from consilium.party.voting import Lot, TeacherSet, check_reference, votes_of_teachers
 from consilium.protocol.choices import packed
-from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.messages import MOST_TEACHERS, CollectionMode, Terms, VoteReply
-from consilium.protocol.models import Frozen
-from consilium.protocol.pool import PoolTerms
-from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, reference_of
+from consilium.protocol.messages import VoteReply
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
-from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
-
-
-class _Part(Frozen):
-    """Other keys than these are the coordinator's, and left alone."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _QueryBudget(_Part):
-    queries: int = Field(ge=1)
-
-
-class _Privacy(_Part):
-    unit: Unit
-
-
-class _Mechanism(_Part):
-    name: str = ""
-
-
-class FederationFile(_Part):
-    """The part of `federation.json` that says what is trained on what."""
-
-    name: str
-    rows: Schema
-    query_budget: _QueryBudget
-    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
-    teacher: TeacherSpec
-    voting_rule: VotingRuleSpec = TopRule()
-    reference: str = ""
-    privacy: _Privacy | None = None
-    collection: CollectionMode
-    public: PoolTerms | None = None
-    mechanism: _Mechanism = _Mechanism()
-    noise_shares: int = 0
-    simulation: bool = False
-    seed: int = -1
-
-    @model_validator(mode="after")
-    def _reference_is_rows(self) -> FederationFile:
-        self.reference_rows()
-        return self
-
-    def reference_rows(self) -> np.ndarray:
-        """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
-        return reference_of(self.reference, len(self.rows.features))
-
-
-def load_federation(path: Path) -> FederationFile:
-    """Read it. Raises ConfigError."""
-    return validate(read_table(path), FederationFile, str(path))
-
 
 NOWHERE = "0" * 64
 MADE_UP = 1000
 
 
+LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
+
+
 @dataclass(frozen=True)
 class PartyCheck:
-    """What `consilium party dry-run` finds: `refusals` by the party's own policy, and the report on its data."""
+    """What was found of a party's rows, for its own eyes. settings: its party.toml. refusals: by its own policy. unused:
+    columns in it that are no feature of the federation."""
 
+    settings: PartyFile
     report: DataReport
     refusals: tuple[str, ...]
     unused: tuple[str, ...]
@@ -103,6 +51,46 @@ class PartyCheck:
     def faults(self) -> tuple[Problem, ...]:
         """All that is wrong with the data; what training would take, and is doubtful, counts here."""
         return self.report.problems or self.report.doubts
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All that is wrong, in words."""
+        return (*map(str, self.faults), *self.refusals)
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        report, settings = self.report, self.settings
+        used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
+        lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
+        if report.filled:
+            keeps_missing = settings.teacher is not None and settings.teacher.keeps_missing
+            heading = "missing    " if keeps_missing else "mean for   "
+            lines.append(heading + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        if report.classes:
+            lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
+        if self.unused:
+            lines.append(f"not asked  {', '.join(self.unused)}: in [columns], no feature of this federation")
+        lines += [f"DOUBT      {line}" for line in report.remarks]
+        return [*lines, *(f"PROBLEM    {line}" for line in self.problems)]
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The same for a program of the party's own."""
+        report = self.report
+        return {
+            "local_only": LOCAL_ONLY,
+            "data": {
+                "file": self.settings.data,
+                "rows": report.rows,
+                "used": None if report.problems else report.used,
+                "filled": dict(report.filled),
+                "classes": dict(report.classes),
+            },
+            "not_asked": list(self.unused),
+            "doubts": [str(line) for line in report.remarks],
+            "problems": list(self.problems),
+        }
 
 
 @dataclass(frozen=True)
@@ -119,24 +107,22 @@ class DryRun:
     own_code: OwnCodeTrial | None = field(default=None, repr=False)
 
 
-def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
-    """The rows, if they could be trained on, and what is wrong with policy or data; with the default of what nobody has
-    accepted yet.
+def check(home: PartyHome) -> tuple[Rows | None, PartyCheck]:
+    """The rows, if they could be trained on, and what is wrong with policy or data; as if its people allowed what they
+    have said nothing of.
 
     Raises
     ------
     PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
-    settings, refusals = home.file, []
-    policy = settings.policy or Policy(allowed_classes=federation.rows.classes)
-    unit = federation.privacy.unit if federation.privacy else Unit.PARTY
+    config, policy, settings, refusals = home.federation.config, home.presumed, home.file, []
     asked: dict[str, Callable[[], object]] = {
-        "the policy would refuse this federation": lambda: settings.policy and check_terms(policy, _terms(federation)),
-        "the teacher would be refused": lambda: check_teacher(home.teacher or federation.teacher, federation.rows),
+        "the policy would refuse this federation": lambda: check_terms(policy, home.terms),
+        "the teacher would be refused": lambda: check_teacher(home.teacher or config.teacher, config.rows),
         "the voting rule would be refused": lambda: check_reference(
-            federation.voting_rule, federation.rows, federation.reference_rows()
+            config.voting_rule, config.rows, config.reference_rows()
         ),
-        "training would be refused": lambda: check_unit(unit, settings.rules),
+        "training would be refused": lambda: check_promised_unit(home.terms, settings.rules),
     }
     for what, checked in asked.items():
         try:
@@ -146,33 +132,34 @@ def check(home: Home, federation: FederationFile) -> tuple[Rows | None, PartyChe
     if not there(home.data_file):
         raise PathError(f"{home.data_file} is not there", "Correct `data` in party.toml, or bring the file")
     with contained("reading"):
-        rows, report = home.rows().report(federation.rows)
+        rows, report = home.rows().report(config.rows)
     if rows is not None:
-        secret, lasting = _secret(home, federation)
-        smallest = min(map(len, split(rows.identities, federation.teachers_per_party, secret)))
+        secret, lasting = _secret(home)
+        smallest = min(map(len, split(rows.identities, config.teachers_per_party, secret)))
         try:
             check_shards(policy, smallest)
         except Refused as error:
-            shard = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
+            shard = f"the smallest of {config.teachers_per_party} shards has {smallest} rows"
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
             refusals.append(f"{shard}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
-    known = {*federation.rows.features, *(column.column for column in federation.rows.columns)}
+    known = {*config.rows.features, *(column.column for column in config.rows.columns)}
     unused = tuple(sorted(set(settings.columns) - known))
-    return rows, PartyCheck(report, tuple(refusals), unused)
+    return rows, PartyCheck(settings, report, tuple(refusals), unused)
 
 
-def dry_run(rows: Rows, home: Home, federation: FederationFile) -> DryRun:
+def dry_run(rows: Rows, home: PartyHome) -> DryRun:
     """Train the teachers and vote on made-up queries; nothing is kept. Raises ConsiliumError: training failed."""
-    schema, count = federation.rows, federation.teachers_per_party
+    config = home.federation.config
+    schema, count = config.rows, config.teachers_per_party
     queries = canonical_queries(
-        made_up_queries(schema, min(federation.query_budget.queries, MADE_UP)), len(schema.features)
+        made_up_queries(schema, min(config.query_budget.queries, MADE_UP)), len(schema.features)
     )
     with contained("training"), closing(Store.in_memory()) as store:
         start = time.perf_counter()
-        parts = split(rows.identities, count, _secret(home, federation)[0])
-        spec, seeds = home.teacher or federation.teacher, states_of(np.random.SeedSequence(), count)
-        made = make(rows, schema, spec, federation.voting_rule, federation.reference_rows(), parts, seeds)
+        parts = split(rows.identities, count, _secret(home)[0])
+        spec, seeds = home.teacher or config.teacher, states_of(np.random.SeedSequence(), count)
+        made = make(rows, schema, spec, config.voting_rule, config.reference_rows(), parts, seeds)
         store.keep_teachers(NOWHERE, TeacherSet(schema, NOWHERE, "", *made))
         trained = time.perf_counter()
         kept = Store.in_memory(store.content()).teachers(NOWHERE)  # as a later process finds them
@@ -206,16 +193,17 @@ def made_up_queries(schema: Schema, count: int) -> np.ndarray:
     return rows
 
 
-def _secret(home: Home, federation: FederationFile) -> tuple[bytes, bool]:
+def _secret(home: PartyHome) -> tuple[bytes, bool]:
     """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
     secret yet gets one for this run only."""
-    if federation.seed >= 0:
-        return simulated_secret(federation.seed, home.name), True
+    config = home.federation.config
+    if config.seed >= 0:
+        return simulated_secret(config.seed, home.name), True
     with closing(home.remembered()) as store:
         secret = store.secret()
     if secret is not None:
         return secret, True
-    return secrets.token_bytes(SECRET_BYTES), federation.teachers_per_party == 1
+    return secrets.token_bytes(SECRET_BYTES), config.teachers_per_party == 1
 
 
 @contextmanager
@@ -233,19 +221,3 @@ def contained(stage: str) -> Iterator[None]:
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
         raise ConsiliumError(message, "Report this line") from None
-
-
-def _terms(federation: FederationFile) -> Terms:
-    """As far as the file says; what only a coordinator knows is left out."""
-    return Terms(
-        federation=NOWHERE,
-        classes=list(federation.rows.classes),
-        teachers=federation.teachers_per_party,
-        simulation=federation.simulation,
-        promise="[]",
-        student="",
-        collection=federation.collection,
-        roster="",
-        public=federation.public.model_dump_json() if federation.public else "",
-        request=NOWHERE,
-    )

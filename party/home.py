@@ -1,109 +1,50 @@
-"""A party's home: the folder with its settings, its data and its state.
-
-party.toml          name, data file; policy, but in a kit
-policy.toml         in a kit: what the party allows, written by `consilium node accept` (node.acceptance)
-data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
-identity.pem        signing key, and
-roster.json         the parties and their keys, for all but plaintext votes; with both aggregators for verified ones
-terms.json          in a kit: the terms of the one federation that the party takes part in
-state/party.db      all that it remembers (party.store)"""
+"""A party's folder as it is opened: its `party.toml`, the federation that it joined, what it allows and remembers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from pydantic import Field, model_validator
 
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
 from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.data.private_rows import FileRows
-from consilium.models.keys import OwnTeacher, TeacherKind
-from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted, others, read_terms, read_with_policy
-from consilium.node.acceptance import LIMITS as COMMON
-from consilium.node.answering import pool_of
-from consilium.node.checks import refused_is_wrong
-from consilium.node.limits import NodeFile, NodePolicy
+from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
+from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.home import Home, refused_is_wrong
+from consilium.node.join import joined
+from consilium.node.policy import read_lines, shown
+from consilium.node.signed import ConfigPart, FederationFile
+from consilium.party.account import Account
+from consilium.party.policy import LIMITS, Policy
+from consilium.party.promise import promise_of
 from consilium.party.store import Store
-from consilium.protocol.config_files import load, read_table
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
-from consilium.protocol.messages import CollectionMode, Terms
-from consilium.protocol.refusals import Refused, Rule
-from consilium.sums.modes import MODES, load_roster
+from consilium.protocol.messages import MOST_TEACHERS, Terms
+from consilium.protocol.models import Frozen
+from consilium.protocol.queries import reference_of
+from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.sums.roster import SumRoster
 
-
-class Policy(NodePolicy):
-    """The `[policy]` table of `policy.toml` in a kit, of `party.toml` elsewhere; see `NodePolicy` for the other limits.
-
-    allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
-    least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
-    most_teachers: the most teachers, and so votes, that the party gives for one query.
-    collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
-        or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
-        hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
-        parties, so that a party that wants it says so.
-    """
-
-    allowed_classes: tuple[str, ...] = Field(min_length=2)
-    least_rows_per_teacher: int = Field(default=20, ge=0)
-    most_teachers: int = Field(default=1, ge=1)
-    collection: CollectionMode = "secure"
+SETTINGS, STORE = "party.toml", "party.db"
 
 
-def _less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
-    """Whether a policy that names `than` forbids this one; hidden sums stand for themselves alone."""
-    return than in MODES and collection != than
-
-
-LIMITS: Mapping[str, Limit] = {
-    "collection": Limit(
-        "how votes are collected",
-        _less_secret,
-        {
-            "plaintext": "The coordinator learns every vote of this party, with no epsilon towards it.",
-            "secure": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
-            " of the other parties do not work with it.",
-            "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
-            " party's votes, and alone neither, whatever other parties do.",
-        },
-    ),
-    **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon")},
-    "most_queries": COMMON["most_queries"],
-    "most_teachers": Limit(
-        "teachers, each with a vote",
-        more,
-        "Whoever sees votes or sums learns {asked} votes of this party for each question, and how its teachers differ.",
-    ),
-    "least_rows_per_teacher": Limit(
-        "rows that a teacher has at least",
-        fewer,
-        "A vote may rest on {asked} rows only: it tells more of each of them.",
-    ),
-    **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
-    "allowed_classes": Limit(
-        "classes that are voted on", others, "Whoever has the student learns about other classes than before: {asked}."
-    ),
-    COLUMNS: Limit(
-        "columns of the rows that are read",
-        others,
-        "Whoever has the student learns, within the guarantee, from columns that were not read before: {asked}.",
-    ),
-}
-"""By key, in the order in which people read them."""
-
-
-class PartyFile(NodeFile[Policy]):
-    """The file `party.toml` in a party's home; see `NodeFile` for what other nodes have too.
+class PartyFile(Frozen):
+    """The file `party.toml`. data: the file of its rows: a table with a heading (.csv, .parquet), or .npz.
 
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
     wrote. lacks: columns of the federation that are mapped to nothing: missing in every row.
     """
 
-    data: str = Field(default="data.npz", min_length=1)
+    data: str = Field(min_length=1)
     columns: Columns = Field(default_factory=dict)
     label: LabelRule = LabelRule()
     missing: MissingRule = MissingRule()
@@ -111,12 +52,6 @@ class PartyFile(NodeFile[Policy]):
     patient: PatientRule = PatientRule()
     lacks: tuple[ColumnName, ...] = ()
     teacher: OwnTeacher | None = None
-
-    @model_validator(mode="after")
-    def _patients_are_known_where_they_are_protected(self) -> PartyFile:
-        if self.policy is not None and self.policy.unit is Unit.PATIENT and not self.patient.known:
-            raise ValueError('policy.unit is "patient": name the column under [patient], or set rows_are_patients')
-        return self
 
     @property
     def rules(self) -> DataRules:
@@ -129,32 +64,9 @@ class PartyFile(NodeFile[Policy]):
             csv=self.csv,
             patient=self.patient,
             lacks=self.lacks,
-            allow_one_class=self.label.allow_one_class or self.simulates,
+            allow_one_class=self.label.allow_one_class,
             keep_missing=self.teacher is not None and self.teacher.keeps_missing,
         )
-
-
-def check_terms(policy: Policy, terms: Terms) -> None:
-    """Raise Refused if the policy does not let the party serve in a federation with these terms."""
-    policy.check_simulation(terms)
-    if sorted(terms.classes) != sorted(policy.allowed_classes):
-        raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
-    if terms.teachers > policy.most_teachers:
-        raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=terms.teachers)
-    if _less_secret(terms.collection, policy.collection):
-        detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
-        raise Refused(Rule.VOTES, detail=detail)
-    pool_of(terms)
-
-
-def check_shards(policy: Policy, smallest_shard: int) -> None:
-    """Raise Refused if a shard would be too small. The number of rows itself is not told."""
-    if smallest_shard < policy.least_rows_per_teacher:
-        raise Refused(Rule.LEAST_ROWS, limit=policy.least_rows_per_teacher)
-
-
-SETTINGS = "party.toml"
-STORE = "party.db"
 
 
 @dataclass(frozen=True)
@@ -172,77 +84,118 @@ class PartySettings:
     pinned: Terms | None = None
 
 
-@dataclass(frozen=True)
-class Home:
-    """A party's folder and its `party.toml`. All methods raise ConfigError for a file that cannot be used."""
+class _QueryBudget(Frozen, extra="ignore"):
+    queries: int = Field(ge=1)
 
-    folder: Path
+
+class PartyConfig(ConfigPart):
+    """What a party reads of the coordinator's configuration: what is trained, on what."""
+
+    query_budget: _QueryBudget
+    teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
+    teacher: TeacherSpec
+    voting_rule: VotingRuleSpec = TopRule()
+    reference: str = ""
+    seed: int = -1
+
+    @model_validator(mode="after")
+    def _reference_is_rows(self) -> PartyConfig:
+        self.reference_rows()
+        return self
+
+    def reference_rows(self) -> np.ndarray:
+        """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
+        return reference_of(self.reference, len(self.rows.features))
+
+
+class PartyFederation(FederationFile):
+    """The file `federation.json` as a party reads it."""
+
+    config: PartyConfig
+
+
+@dataclass(frozen=True)
+class PartyHome(Home):
+    """A party's folder. file: its party.toml. All methods raise ConfigError for a file that cannot be used."""
+
+    federation: PartyFederation
     file: PartyFile
 
-    @property
-    def name(self) -> str:
-        """The party's."""
-        return self.file.name
+    model = Policy
+    limits = LIMITS
 
     @property
-    def policy(self) -> Policy:
-        """What the party enforces. Raises NotAccepted while its people have said nothing."""
-        if self.file.policy is None:
-            raise not_accepted(self.folder, "party")
-        return self.file.policy
+    def release(self) -> ReleaseEvent:
+        return promise_of(self.terms).release
 
     @property
     def teacher(self) -> TeacherKind | None:
         """What is trained here, instead of the kind that the coordinator asks for."""
-        return None if self.file.teacher is None else self.file.teacher.at(self.folder)
+        return None if self.file.teacher is None else self.file.teacher.at(self.folder.path)
 
     @property
     def data_file(self) -> Path:
         """Where its rows are."""
         return self.folder / self.file.data
 
-    def pinned_terms(self) -> Terms | None:
-        """Terms of the one federation that this party takes part in; None where it pins none."""
-        return read_terms(self.folder / self.file.terms) if self.file.terms else None
-
-    def identity(self) -> Identity:
-        """The party's signing key."""
-        return Identity.load(self.folder / self.file.identity)
-
-    def roster_for(self, collection: CollectionMode) -> SumRoster | None:
-        """The party's own copy of the roster for votes that are collected so; None for plaintext votes."""
-        return load_roster(collection, self.folder / self.file.roster)
-
-    def inheritance(self) -> Inheritance:
-        """What the party's patients cost under names before its own, by its kit."""
-        path = self.folder / ACCOUNT_FILE
-        return load(path, Inheritance) if path.exists() else Inheritance()
-
     @property
-    def state(self) -> Path:
-        """Folder for what the party remembers; made on first use, readable by the owner only."""
-        path = self.folder / "state"
-        path.mkdir(mode=0o700, exist_ok=True)
-        return path
+    def columns(self) -> tuple[str, ...]:
+        """Columns of its rows that are read."""
+        return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
+
+    def asked(self) -> dict[str, Any]:
+        terms, release, roster = self.terms, self.release, self.federation.sum_roster()
+        return {
+            "collection": terms.collection,
+            "unit": release.unit.value,
+            "neighbouring": release.neighbouring.value,
+            "delta": self.federation.config.privacy.delta,
+            "most_epsilon": None,
+            "most_queries": None,
+            "most_teachers": terms.teachers,
+            **({"least_parties": roster.sure} if roster else {}),
+            **({"allow_simulation": True} if terms.simulation else {}),
+            "allowed_classes": list(terms.classes),
+            "allowed_columns": list(self.columns),
+        }
+
+    def past(self) -> tuple[tuple[str, ...], int]:
+        with closing(self.remembered()) as store:
+            return Account(store).past(self.terms.federation)
+
+    def facts(self) -> dict[str, str]:
+        inheritance = self.federation.inheritance(self.name)
+        left = ", ".join(inheritance.others)
+        may_miss = [name for name in self.federation.config.may_miss if name in self.columns]
+        whose = (
+            f"the operator says that no row here is of a patient of {left}. If one is, what it cost under that name is"
+        )
+        return {
+            **({"names before": ", ".join(inheritance.succeeds)} if inheritance.succeeds else {}),
+            **({"left": f"{whose} not counted: have the operator add this party with --succeeds"} if left else {}),
+            "columns read": ", ".join(self.columns),
+            "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
+            if may_miss
+            else "not asked about in any column",
+        }
 
     def settings(self) -> PartySettings:
-        """For a `PartyNode`."""
-        pinned, file = self.pinned_terms(), self.file
+        """For a `PartyNode`. Raises NotAccepted: its people have not allowed all that is asked."""
+        policy, rules = self.policy, self.file.rules
+        if policy.unit is Unit.PATIENT and not rules.patient.known:
+            raise ConfigError(
+                f"{self.folder.policy_file}: unit is patient, and {SETTINGS} does not say which rows are of one",
+                "Name the column under [patient] there, or set rows_are_patients",
+            )
         return PartySettings(
-            name=file.name,
-            policy=self.policy,
-            rules=file.rules,
+            name=self.name,
+            policy=policy,
+            rules=rules,
             teacher=self.teacher,
-            identity=self.identity() if (self.folder / file.identity).exists() else None,
-            roster=self._own_roster() if pinned is None else self.roster_for(pinned.collection),
-            noise_seed=file.simulated_noise_seed,
-            pinned=pinned,
+            identity=self.identity(),
+            roster=self.federation.sum_roster(),
+            pinned=self.terms,
         )
-
-    def _own_roster(self) -> SumRoster | None:
-        """Of whatever votes, where no terms say of which."""
-        path = self.folder / self.file.roster
-        return load_roster(read_table(path).get("collection", ""), path) if path.exists() else None
 
     def rows(self) -> FileRows:
         """The party's rows."""
@@ -250,7 +203,7 @@ class Home:
 
     def store(self) -> Store:
         """What the party remembers, to write to: made where it is missing. Raises as `Store`, too."""
-        return self._with_past(Store(self.state / STORE))
+        return self._with_past(Store(self.folder.state / STORE))
 
     def remembered(self) -> Store:
         """The same to read only: no file is made where there is none. Raises ConfigError where it cannot be read."""
@@ -262,20 +215,17 @@ class Home:
         return refused_is_wrong(opened, "state", "Restore the newest backup of state/")
 
     def _with_past(self, store: Store) -> Store:
-        store.inherit(self.inheritance())
+        store.inherit(self.federation.inheritance(self.name))
         return store
 
 
-def read_party(folder: Path) -> PartyFile:
-    """Settings and policy. Raises ConfigError as `open_home`."""
-    return read_with_policy(folder / SETTINGS, PartyFile, Policy, LIMITS)
-
-
-def open_home(folder: Path) -> Home:
-    """Read `party.toml`, and in a kit `policy.toml`.
-
-    Raises
-    ------
-    ConfigError : the folder or file is missing, or says something it may not say.
-    """
-    return Home(folder, read_party(folder))
+def open_home(path: Path | NodeFolder) -> PartyHome:
+    """A party's folder. Raises ConfigError: it is none, has joined nothing, or a file of it cannot be used."""
+    folder = path if isinstance(path, NodeFolder) else open_folder(path, "party")
+    federation, settings = joined(folder, PartyFederation), folder / SETTINGS
+    if not settings.exists():
+        raise ConfigError(
+            f"{settings} is not there: nobody has said where this party's rows are",
+            "Run: consilium node join FOLDER --data FILE, a table with a heading (.csv, .parquet), or .npz",
+        )
+    return PartyHome(folder, federation, read_lines(folder, Policy), load(settings, PartyFile))

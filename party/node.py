@@ -15,7 +15,8 @@ from consilium.models.table import check_teacher
 from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.account import Account, Agreed
 from consilium.party.hidden_votes import PartyVoter, check_own_roster
-from consilium.party.home import PartySettings, check_shards, check_terms
+from consilium.party.home import PartySettings
+from consilium.party.policy import check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from consilium.aggregator.node import AggregatorNode
+from consilium.aggregator.store import GivenStore
 from consilium.data.mapping import DataRules, LabelRule, PatientRule
 from consilium.data.private_rows import MemoryRows, remarks
 from consilium.models.keys import TeacherKind
-from consilium.party.home import PartySettings, Policy
+from consilium.node.limits import NodePolicy
+from consilium.party.home import PartySettings
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
 from consilium.party.store import Store
-from consilium.protocol.files import write_private
+from consilium.protocol.files import private_folder, write_private
 from consilium.simulations.divide import Case
-from consilium.simulations.population.parties import identity_of, own_teachers
+from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of
 from consilium.sums.roster import SumRoster
 
 FILE = "population.pickle"
@@ -37,8 +40,8 @@ class SimulatedParty:
 @dataclass(frozen=True)
 class Population:
     """parties: by their index in the case. features, classes: of all rows. seed: of the run, which the keys are made
-    from: they protect nobody. roster: None for plaintext votes. aggregator: home of the second aggregator of verified
-    votes, which is the node after the last party."""
+    from: they protect nobody. roster: None for plaintext votes. aggregator: what the second aggregator of verified votes
+    remembers, which is the node after the last party."""
 
     parties: Mapping[int, SimulatedParty]
     features: tuple[str, ...]
@@ -75,8 +78,7 @@ class Population:
         )
         aggregator = None
         if work is not None and identities is not None and identities.roster.second is not None:
-            aggregator = work / "aggregator"
-            identities.write_second(aggregator, _settings_of_second(case))
+            aggregator = private_folder(work / "aggregator")
         return cls(
             parties,
             tuple(dataset.features),
@@ -119,6 +121,26 @@ class Population:
         arrays = {"features": np.array(self.features), "classes": np.array(self.classes), **party.arrays}
         return PartyNode(settings, MemoryRows(arrays, rules), store)
 
+    def second_aggregator(self) -> AggregatorNode:
+        """The node after the last party, which gives what the parties give."""
+        if self.aggregator is None or self.roster is None:
+            raise LookupError("no second aggregator is among these nodes")
+        policy = NodePolicy(
+            most_queries=self.policy.most_queries,
+            most_epsilon=self.policy.most_epsilon,
+            unit=self.policy.unit,
+            allow_simulation=True,
+        )
+        return AggregatorNode(
+            GivenStore(self.aggregator / "given.db"),
+            name="second-aggregator",
+            policy=policy,
+            roster=self.roster,
+            identity=identity_of(SECOND, self.seed),
+            sealing=sealing_of(SECOND, self.seed),
+            noise_seed=self.noise_seed,
+        )
+
     def save(self, folder: Path) -> None:
         """For processes that are not this one's: into a folder that only its owner can read."""
         write_private(folder / FILE, pickle.dumps(self))
@@ -127,18 +149,6 @@ class Population:
     def load(cls, folder: Path) -> Population:
         """What was saved there, by this run and nobody else. Raises OSError."""
         return pickle.loads((folder / FILE).read_bytes())
-
-
-def _settings_of_second(case: Case) -> dict[str, Any]:
-    """`aggregator.toml`: it gives what the parties give."""
-    policy = {
-        "most_queries": case.scenario.simulation.most_queries,
-        "most_epsilon": float("inf"),
-        "unit": case.scenario.federation.privacy.unit.value,
-        "allow_simulation": True,
-    }
-    seed = {} if case.config.noise_seed is None else {"simulated_noise_seed": case.config.noise_seed}
-    return {"name": "second-aggregator", "policy": policy, **seed}
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from consilium.node.flower import program, require_flower, unknown_flower
+from consilium.node.flower import free_port, program, require_flower, unknown_flower
 from consilium.node.supervisor import end
 from consilium.protocol.errors import EngineError
 from consilium.protocol.versions import DISTRIBUTION
@@ -170,13 +170,6 @@ def super_link(folder: Path, environment: dict[str, str], *arguments: str) -> It
             yield f"127.0.0.1:{port}"
         finally:
             end({"flower-superlink": process}, PATIENCE)
-
-
-def free_port() -> int:
-    """A TCP port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for_port(port: int, process: subprocess.Popen) -> None:

@@ -11,7 +11,6 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from consilium.aggregator.client_app import aggregator
-from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import AnsweringNode, refusal_for
 from consilium.party.client_app import log, party
@@ -21,7 +20,6 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.said import SaidRequest, said_reply
-from consilium.simulations.simulated import Population
 
 N = TypeVar("N")
 Node = PartyNode | AggregatorNode
@@ -34,13 +32,6 @@ _decoded: Latest[tuple[int, type[WireModel]], tuple[RecordDict, WireModel]] = La
 def index_of(context: Context) -> int:
     """Of the party in its case, or one more than the last party's for a second aggregator."""
     return int(context.node_config["partition-id"])
-
-
-def second_aggregator(population: Population) -> AggregatorNode:
-    """The node after the last party."""
-    if population.aggregator is None:
-        raise LookupError("no second aggregator is among these nodes")
-    return open_home(population.aggregator).node()
 
 
 def app_of(opened: Opened) -> ClientApp:

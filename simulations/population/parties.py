@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import tomli_w
-
-from consilium.aggregator import SETTINGS
 from consilium.coordinator.collection.means import VoteKeys
 from consilium.coordinator.collection.ways import IDENTITY_FILE, ROSTER_FILE, SEALING_FILE, WAYS
 from consilium.coordinator.config import Federation
@@ -30,21 +25,10 @@ COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have 
 
 @dataclass(frozen=True)
 class SimulatedKeys:
-    """Keys of simulated nodes and their roster. keys: what the coordinator has of them. second, second_sealing: of the
-    second aggregator, where the roster has one."""
+    """The roster of simulated nodes. keys: what the coordinator has of them."""
 
     roster: SumRoster
     keys: VoteKeys
-    second: Identity
-    second_sealing: SealingKey
-
-    def write_second(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        """The home of the second aggregator, a new folder. settings: as its `aggregator.toml` has them."""
-        folder.mkdir(mode=0o700, parents=True)
-        self.second.save(folder / "identity.pem")
-        self.second_sealing.save(folder / "sealing.pem")
-        self.roster.save(folder / "roster.json")
-        (folder / SETTINGS).write_text(tomli_w.dumps(settings))
 
 
 def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> SimulatedKeys | None:
@@ -58,7 +42,7 @@ def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> S
     if federation.collection not in MODES:
         return None
     coordinator, second = identity_of(COORDINATOR, seed), identity_of(SECOND, seed)
-    sealing, second_sealing = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
+    sealing, second_sealing = sealing_of(COORDINATOR, seed), sealing_of(SECOND, seed)
     roster = MODES[federation.collection].roster.build(
         {name: identity_of(name, seed).public.hex() for name in names},
         coordinator.public.hex(),
@@ -69,10 +53,11 @@ def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> S
     )
     way = WAYS[federation.collection]
     held = {ROSTER_FILE: roster, IDENTITY_FILE: coordinator, SEALING_FILE: sealing}
-    return SimulatedKeys(roster, way.keys(*map(held.__getitem__, way.files)), second, second_sealing)
+    return SimulatedKeys(roster, way.keys(*map(held.__getitem__, way.files)))
 
 
-def _sealing(name: str, seed: int) -> SealingKey:
+def sealing_of(name: str, seed: int) -> SealingKey:
+    """Key of a simulated aggregator's link, derived likewise."""
     return SealingKey(hashlib.sha256(f"consilium simulation {seed} {name} sealing".encode()).digest())
 
 

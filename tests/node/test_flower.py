@@ -1,135 +1,147 @@
-"""Programs that start slowly: the same work is not started twice, and who is gone is missed as soon as before."""
+"""Flower's programs on loopback serve nobody but the user whose they are, and are found where they are expected."""
 
 from __future__ import annotations
 
+import os
 import subprocess
-from datetime import datetime, timedelta
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from flwr.common.constant import Status
-from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-from flwr.supercore.constant import TaskType
-from flwr.supercore.date import now
-from flwr.supercore.object_store import ObjectStoreFactory
-from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
+import uvicorn
 
 from consilium.node import flower
 from consilium.node.flower import (
-    CLAIM,
-    START_SECONDS,
-    STORES,
-    be_patient,
-    check_patience,
+    PROGRAMS,
     command,
     flower_environment,
+    for_own_user,
+    free_port,
+    guard,
     without_loopback,
 )
+from consilium.node.supervisor import end
 from consilium.protocol.errors import EngineError
 
-
-def in_memory(folder: Path) -> Any:
-    return InMemoryNodeState(ObjectStoreFactory().store())
-
-
-def in_a_database(folder: Path) -> Any:
-    state = SqlLinkState(str(folder / "state.db"), Mock(), ObjectStoreFactory().store())
-    state.initialize()
-    return state
-
-
-@pytest.fixture
-def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replaced comes back after the test."""
-    for module, name in STORES.items():
-        store = getattr(import_module(module), name)
-        monkeypatch.setattr(store, CLAIM, getattr(store, CLAIM))
+ANOTHER = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user")
+ASK = """
+import http.client, os, socket, sys
+host, path = sys.argv[2].removeprefix("http://").split("/")
+connection = http.client.HTTPConnection(host)
+os.seteuid(int(sys.argv[1]))  # whose a connection is, is decided when its socket is made
+connection.sock = socket.socket()
+os.seteuid(0)
+connection.sock.connect((connection.host, connection.port))
+connection.request("GET", "/" + path, headers=dict(part.split("=") for part in sys.argv[3:]))
+print(connection.getresponse().status)
+"""
 
 
-class Clock:
-    """In place of the stores' clock."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.at: datetime = now()
-        for module in STORES:
-            monkeypatch.setattr(f"{module}.now", lambda: self.at)
-
-    def wait(self, seconds: float) -> None:
-        self.at += timedelta(seconds=seconds)
+def asked_by(user: int, address: str, *headers: str) -> str:
+    """The status that a process of this user gets."""
+    return subprocess.run(
+        [sys.executable, "-c", ASK, str(user), address, *headers], capture_output=True, text=True
+    ).stdout.strip()
 
 
-KINDS = pytest.mark.parametrize("made", [in_memory, in_a_database])
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"nodes"})
 
 
-class TestWork:
-    @KINDS
-    def test_control_flower_hands_it_out_again_after_half_a_minute(self, tmp_path, monkeypatch, made) -> None:
-        clock = Clock(monkeypatch)
-        state = made(tmp_path)
-        task = state.create_task(TaskType.CLIENT_APP, 1)
-        first = state.claim_task(task)
-        clock.wait(31)
-        assert state.get_task_by_token(first) is None
-        assert [found.task_id for found in state.get_tasks(statuses=[Status.PENDING])] == [task]
-
-    @KINDS
-    def test_is_not_handed_out_again_while_its_program_starts(self, tmp_path, monkeypatch, restored, made) -> None:
-        clock = Clock(monkeypatch)
-        be_patient()
-        state = made(tmp_path)
-        task = state.create_task(TaskType.CLIENT_APP, 1)
-        first = state.claim_task(task)
-        clock.wait(START_SECONDS - 1)
-        assert state.get_task_by_token(first).task_id == task
-        assert state.claim_task(task) is None
-        clock.wait(2)
-        assert state.get_task_by_token(first) is None
-        assert [found.task_id for found in state.get_tasks(statuses=[Status.PENDING])] == [task]
-
-    @KINDS
-    def test_of_who_has_spoken_and_is_gone_fails_as_soon_as_before(self, tmp_path, monkeypatch, restored, made) -> None:
-        clock = Clock(monkeypatch)
-        be_patient()
-        state = made(tmp_path)
-        task = state.create_task(TaskType.CLIENT_APP, 1)
-        token = state.claim_task(task)
-        clock.wait(START_SECONDS - 1)
-        assert state.activate_task(task)
-        clock.wait(91)
-        assert state.get_task_by_token(token) is None
+@contextmanager
+def serving(served: Callable[..., Any]) -> Iterator[str]:
+    """As Flower serves it; the address."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(served, host="127.0.0.1", port=port, lifespan="off", log_level="critical"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
-class TestFlower:
-    @pytest.mark.parametrize(
-        ("broken", "told"),
-        [
-            ({"STORES": {"flwr.supercore.corestate.in_memory_corestate": "Gone"}}, "Gone.claim_task"),
-            ({"STORES": {"flwr.supercore.gone": "InMemoryCoreState"}}, "flwr.supercore.gone"),
-            ({"WAIT": "HEARTBEAT_PATIENCE"}, "does not read HEARTBEAT_PATIENCE"),
-            ({"PROGRAMS": {"flower-supernode": ("flwr.supernode.cli", "gone")}}, "flwr.supernode.cli.gone"),
-        ],
-    )
-    def test_another_one_is_refused(self, monkeypatch, broken: dict[str, Any], told: str) -> None:
-        for name, value in broken.items():
-            monkeypatch.setattr(flower, name, value)
-        with pytest.raises(EngineError, match=told):
-            check_patience()
+@as_root
+class TestAnotherUser:
+    def test_is_refused(self) -> None:
+        with serving(for_own_user(app)) as address:
+            assert asked_by(ANOTHER, address) == "403"
+            assert asked_by(os.geteuid(), address) == "200"
+
+    def test_control_without_the_rule_is_served(self) -> None:
+        with serving(app) as address:
+            assert asked_by(ANOTHER, address) == "200"
+
+    @pytest.mark.parametrize(("believed", "answer"), [("127.0.0.1", "200"), ("", "403")])  # the first is the control
+    def test_cannot_pass_for_an_own_connection(self, monkeypatch, believed: str, answer: str) -> None:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", believed)
+        with serving(for_own_user(app)) as address:
+            port = int(address.rstrip("/").rpartition(":")[2])
+            with flower.socket.create_connection(("127.0.0.1", port)) as own:
+                host, at = own.getsockname()
+                assert asked_by(ANOTHER, address, f"X-Forwarded-For={host}:{at}") == answer
+
+    def test_cannot_pass_for_root_by_letting_go(self) -> None:
+        """The kernel shows a connection that nobody holds as root's."""
+        with flower.socket.create_server(("127.0.0.1", 0)) as listener:
+            with flower.socket.create_connection(listener.getsockname()) as peer:
+                ends = peer.getsockname(), listener.getsockname()
+                connection, _ = listener.accept()
+                assert flower.is_own(*ends)
+            with connection:
+                assert not flower.is_own(*ends)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("program", list(flower.PROGRAMS))
-    def test_its_programs_are_what_they_were(self, tmp_path: Path, program: str) -> None:
-        done = subprocess.run(
-            [*command(program), "--help"],
-            env=flower_environment(tmp_path),
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0
-        assert f"usage: {program}" in done.stdout
+    @pytest.mark.parametrize(
+        ("program", "more"),
+        [
+            ("flower-superlink", ["--insecure", "--isolation", "process"]),
+            ("flower-supernode", ["--insecure", "--isolation", "process", "--superlink", "127.0.0.1:1"]),
+        ],
+    )
+    def test_is_refused_by_flowers_programs(self, tmp_path: Path, program: str, more: list[str]) -> None:
+        port = free_port()
+        process = subprocess.Popen(
+            [*command(program), "--host", "127.0.0.1", "--port", str(port), *more],
+            env=flower_environment(tmp_path), cwd=tmp_path, start_new_session=True,
+        )  # fmt: skip
+        try:
+            while asked_by(os.geteuid(), f"http://127.0.0.1:{port}/docs") != "200":
+                assert process.poll() is None
+                time.sleep(0.2)
+            assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs") == "403"
+            assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs", f"X-Forwarded-For=127.0.0.1:{port}") == "403"
+        finally:
+            end({program: process})
+
+
+def test_a_connection_that_the_kernel_does_not_show_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(flower, "PEERS", tmp_path / "tcp")
+    (tmp_path / "tcp").write_text("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n")
+    with serving(for_own_user(app)) as address, pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(address)
+
+
+@pytest.mark.parametrize("program", list(PROGRAMS))
+def test_a_flower_that_serves_in_another_way_is_refused(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    module, _, serves, made_in = PROGRAMS[program]
+    monkeypatch.setattr(import_module(module), serves, lambda *_: None)
+    with pytest.raises(EngineError, match=rf"{program} serves something else than {made_in}\.create_app"):
+        guard(program)
 
 
 @pytest.mark.parametrize("before", [{}, {"NO_PROXY": "example.net"}, {"no_proxy": "localhost,example.net"}])

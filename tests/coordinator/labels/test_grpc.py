@@ -207,7 +207,7 @@ def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
 def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, log) -> None:
     import threading
 
-    from consilium.simulations.engines.flower import free_port
+    from consilium.node.flower import free_port
 
     address = f"127.0.0.1:{free_port()}"
     config = make_config(service=address)

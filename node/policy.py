@@ -1,0 +1,238 @@
+"""What a federation asks of a node, held against what its own people allow, for parties and the second aggregator.
+
+What they allow stands in `policy.toml`, which no signed folder brings: a flat table of limits, all of them optional.
+What is asked beyond a line is refused. Lines that are missing are asked for at the first start, and written after a
+yes with the values that are asked; terms that ask for no more are served later without a word.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any
+
+import tomli_w
+from pydantic import TypeAdapter, ValidationError
+
+from consilium.node.folder import POLICY_FILE, NodeFolder
+from consilium.protocol.config_files import faults_of, in_one, read_table
+from consilium.protocol.errors import ConfigError, NotAccepted
+from consilium.protocol.files import replace_private
+from consilium.protocol.messages import Terms
+from consilium.protocol.models import Frozen
+from consilium.report.disclosure import ALWAYS, out_of, surest_guess
+
+YES = "yes"
+COUNTED_BY = ("unit", "neighbouring", "delta")
+"""How a node counts its epsilon, by its own lines whatever the federation counts by: never beyond a limit."""
+MOST_SHOWN, WIDTH = 48, 118
+
+
+def more(value: Any, than: Any) -> bool:
+    """Of a most."""
+    return value > than
+
+
+def fewer(value: Any, than: Any) -> bool:
+    """Of a least."""
+    return value < than
+
+
+def others(value: Any, than: Any) -> bool:
+    """Of names."""
+    return not set(value) <= set(than)
+
+
+def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
+    return order.index(value) > order.index(than)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A key of a policy. looser: whether one value allows more than another. risk: what could be learnt, and by whom,
+    under a looser one; by the value, where it differs. `{asked}`, `{unit}` and `{guess}` are filled in."""
+
+    title: str
+    looser: Callable[[Any, Any], bool]
+    risk: str | Mapping[str, str]
+
+
+LIMITS: Mapping[str, Limit] = {
+    "unit": Limit(
+        "whom the guarantee protects",
+        partial(_in_order, ("party", "patient", "record")),
+        {
+            "record": "Only one row is hidden: whoever has the student may learn what several rows of one patient have"
+            " in common, or all of this hospital's.",
+            "patient": "Only the rows of one patient are hidden: whoever has the student may learn what this hospital's"
+            " patients have in common.",
+        },
+    ),
+    "neighbouring": Limit(
+        "what may happen to it",
+        partial(_in_order, ("replace", "add_or_remove")),
+        "Hidden is whether a unit is there, and not which of two it is: between two, whoever has the student may learn"
+        " up to twice the epsilon.",
+    ),
+    "delta": Limit(
+        "delta",
+        more,
+        "With a chance of {asked} the guarantee may not hold, and whoever has the student may learn more of a person.",
+    ),
+    "most_epsilon": Limit(
+        "epsilon, over all federations",
+        more,
+        "Whoever sees what leaves, knows all else, and guesses between two versions of one {unit}, may be right"
+        " {guess}; a coin is in 50 in 100.",
+    ),
+    "most_queries": Limit(
+        "questions answered ever",
+        more,
+        "Whoever has the student learns from the votes on {asked} questions: each tells more of the same rows.",
+    ),
+    "least_parties": Limit(
+        "honest parties in each sum",
+        fewer,
+        "A sum may be of {asked} honest parties only: the fewer they are, the more the coordinator learns of each.",
+    ),
+    "allow_simulation": Limit(
+        "noise from a seed",
+        more,
+        "Whoever knows the seed takes the noise off again, and learns the exact votes: nothing is protected.",
+    ),
+}
+"""Keys that both kinds of node have; a party adds its own."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a federation asks of a node. node: kind and name. model, limits: of its policy. lines: of its policy.toml.
+    asked: by key, as JSON has it. about: guarantees towards whom, and facts, in words."""
+
+    node: str
+    federation: str
+    terms: Terms
+    model: type[Frozen]
+    limits: Mapping[str, Limit]
+    lines: Mapping[str, Any]
+    asked: Mapping[str, Any]
+    about: Mapping[str, str]
+
+
+def read_lines(folder: NodeFolder, model: type[Frozen]) -> dict[str, Any]:
+    """The lines of policy.toml, as JSON has them; none where there is no such file. Raises ConfigError, PathError."""
+    path = folder.policy_file
+    table = read_table(path) if path.exists() else {}
+    lines, faults = {}, []
+    for key, value in table.items():
+        if key not in model.model_fields:
+            faults.append(f"{key}: unknown key; there are {', '.join(model.model_fields)}")
+            continue
+        field = model.model_fields[key]
+        adapter = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[valid-type]
+        try:
+            lines[key] = adapter.dump_python(adapter.validate_python(value), mode="json")
+        except ValidationError as error:
+            faults += [f"{key}: {fault}" for fault in faults_of(error, model, {})]
+    if faults:
+        raise ConfigError(in_one(str(path), faults), "Correct the lines")
+    return lines
+
+
+def check(lines: Mapping[str, Any], asked: Mapping[str, Any], limits: Mapping[str, Limit], folder: NodeFolder) -> None:
+    """Raise NotAccepted where something is asked beyond a line, or of which there is no line.
+
+    asked: None for what is held against the line elsewhere, as the account does with queries and epsilon.
+    """
+    for key, value in asked.items():
+        limit = lines.get(key)
+        if None not in (value, limit) and key not in COUNTED_BY and limits[key].looser(value, limit):
+            raise NotAccepted(
+                f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}",
+                f"Do not take part; or change {key} in {folder.policy_file} if you agree to that much",
+            )
+    missing = [key for key in asked if key not in lines]
+    if missing:
+        raise NotAccepted(
+            f"not accepted yet: {POLICY_FILE} has no line for {', '.join(missing)}",
+            f"Run: consilium node start {folder.path}, which shows what is asked",
+        )
+
+
+def allow(request: Request, folder: NodeFolder, tell: Callable[[str], object]) -> None:
+    """Where lines are missing: have a person type a yes, and write them as they are asked.
+
+    Raises
+    ------
+    NotAccepted : something is asked beyond a line, or the answer is no yes. Nothing was written then.
+    """
+    check({**request.asked, **request.lines}, request.asked, request.limits, folder)
+    new = {key: value for key, value in request.asked.items() if key not in request.lines}
+    if not new:
+        return
+    for line in screen(request):
+        tell(line)
+    print(f"Type {YES} to allow this: ", end="", flush=True)
+    if sys.stdin.readline().strip() != YES:
+        tell("")
+        raise NotAccepted(
+            f"not accepted: only the word {YES} is a yes; nothing was written",
+            f"Do not take part; or run this again, or write your own limits into {folder.policy_file}",
+        )
+    now = datetime.now(UTC)
+    head = f"# Allowed on {now:%Y-%m-%d %H:%M} UTC, for {request.federation!r}, terms {request.terms.digest()[:12]}"
+    written = folder.policy_file.read_text(encoding="utf-8") if folder.policy_file.exists() else ""
+    replace_private(folder.policy_file, f"{written.rstrip()}\n\n{head}\n{tomli_w.dumps(new)}".lstrip())
+
+
+def screen(request: Request) -> list[str]:
+    """What is promised and asked, on one screen."""
+    about = {request.node: f"federation {request.federation!r} ({request.terms.federation[:12]})", **request.about}
+    wide = max(map(len, about))
+    lines = [line for head, words in about.items() for line in _wrapped(f"{head:{wide}}  ", words)]
+    defaults = {
+        key: field.get_default() for key, field in request.model.model_fields.items() if not field.is_required()
+    }
+    counted = {**request.asked, **request.lines}
+    guess = out_of(surest_guess(counted.get("most_epsilon") or 0.0, counted.get("delta") or 0.0))
+    words = {"unit": counted["unit"], "guess": guess if guess == ALWAYS else f"in up to {guess} cases"}
+    rows, risks = [["line", "in words", "asked", "default", "your line"]], []
+    for key, value in request.asked.items():
+        limit, default, own = request.limits[key], defaults.get(key), request.lines.get(key)
+        rows.append([key, limit.title, *map(shown, (value, default, own))])
+        if own is None and default is not None and limit.looser(value, default):
+            risk = limit.risk if isinstance(limit.risk, str) else limit.risk.get(str(value), "")
+            rows[-1][-1] = "LOOSER THAN THE DEFAULT"
+            risks += _wrapped(f"  {key}: ", risk.format_map({**words, "asked": shown(value)}))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    missing = ", ".join(key for key in request.asked if key not in request.lines)
+    yes = f"A yes writes into {POLICY_FILE}, as they are asked: {missing}."
+    return [*lines, "", *table, "", *risks, *_wrapped("", yes)]
+
+
+def _wrapped(head: str, words: str) -> list[str]:
+    return textwrap.wrap(words, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def shown(value: Any) -> str:
+    """As it stands in the table.
+
+    >>> shown(None), shown(True), shown(4.04), shown(["well", "ill"]), shown(float("inf"))
+    ('-', 'yes', '4.04', 'well, ill', 'no limit')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "no limit" if math.isinf(value) else f"{value:g}"
+    if isinstance(value, list | tuple):
+        text = ", ".join(map(str, value))
+        return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 12].rpartition(', ')[0]}, ... ({len(value)})"
+    return str(value)
