@@ -149,13 +149,11 @@ class MemberKind(NodeKind):
         results = {result.name: result for result in examine(quick)}
         coordinator = results.pop("coordinator")
         problems = [f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"]
-        running = is_held(folder.lock)
+        since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
         return MemberStatus(
             node=f"{self.name:12} {home.name}",
             federation=f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
-            running=f"{datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC):%Y-%m-%d %H:%M:%S} UTC"
-            if running
-            else "",
+            running=f"{since:%Y-%m-%d %H:%M:%S} UTC" if since else "",
             coordinator=coordinator.what,
             given=found[0] if found else None,
             problems=tuple(problems),

@@ -22,8 +22,8 @@ from consilium.party.promise import check_promised_unit
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
 
-NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here: [columns] where
-# a name differs from the federation's, [label], [missing], [csv], [patient], and [teacher].
+NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
+# [columns] where a name differs from the federation's, [label], [missing], [csv], [patient], [teacher].
 """
 
 

@@ -221,7 +221,7 @@ class Held:
         if index not in self._nodes:
             known = index in self._population.parties
             self._nodes[index] = (
-                self._population.party(index, Store.in_memory()) if known else second_aggregator(self._population)
+                self._population.party(index, Store.in_memory()) if known else self._population.second_aggregator()
             )
         yield self._nodes[index]
 

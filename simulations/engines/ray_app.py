@@ -97,7 +97,7 @@ def in_context(context: Context) -> Iterator[Node]:
     """See `node_app.Opened`: what the party remembers comes with the context, and goes with it."""
     population, index = _population(Path(str(context.run_config[FOLDER]))), index_of(context)
     if index not in population.parties:
-        yield second_aggregator(population)
+        yield population.second_aggregator()
         return
     kept = context.state.get(STORE)
     store = Store.in_memory(bytes(kept[CONTENT]) if isinstance(kept, ConfigRecord) else b"")  # pyright: ignore
