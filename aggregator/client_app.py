@@ -1,4 +1,4 @@
-"""Flower ClientApp of a second aggregator: message in, call on an `AggregatorNode`, message out. Its home is opened
+"""Flower ClientApp of a second aggregator: message in, call on an `AggregatorNode`, message out. Its folder is opened
 once in a process, and anew when one of its files is another one."""
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from consilium.aggregator.home import check_is_accepted, open_home
+from consilium.aggregator.home import STORE, open_home
 from consilium.aggregator.node import AggregatorNode
-from consilium.node.answering import TO_PARTIES, AnsweringNode, home_folder
+from consilium.node.answering import TO_PARTIES, AnsweringNode, folder_of
 from consilium.protocol.messages import WireModel
 from consilium.sums.verified.messages import AggregatorRequest, CheckRequest, GiveRequest, OpenRequest
 
@@ -20,15 +20,12 @@ _opened: dict[Path, tuple[object, AggregatorNode]] = {}
 
 
 def _open(context: Context) -> AggregatorNode:
-    folder = home_folder(context)
-    seen = [(path, path.stat()) for path in sorted(folder.glob("*")) if path.is_file()]
-    stamps = [(path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in seen]
-    before, node = _opened.get(folder, (None, None))
-    if node is None or before != stamps:
-        home = open_home(folder)
-        check_is_accepted(home)
-        node = home.node()
-        _opened[folder] = stamps, node
+    folder = folder_of(context)
+    stamp = folder.stamp(STORE)
+    before, node = _opened.get(folder.path, (None, None))
+    if node is None or before != stamp:
+        node = open_home(folder).node()
+        _opened[folder.path] = stamp, node
     return node
 
 

@@ -96,7 +96,7 @@ class Federation(Derived, Frozen):
     read (`coordinator.mechanisms`), and written out wherever it is written.
     """
 
-    name: str = Field(min_length=1, max_length=100, description="for people, in reports and model card")
+    name: str = Field(min_length=1, max_length=100, description="for people, in report and model card")
     minimum_parties: int = Field(
         ge=2, description="fewer parties, at any stage, end a simulation; deployed, more are waited for"
     )
@@ -250,8 +250,8 @@ class FederationConfig(Federation):
     service: host:port on which the label service listens for a student; port 0 for any free one.
     noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's least
         less its colluders, 1 of two aggregators; 0 elsewhere.
-    edition: above 0 where an earlier federation of the same kits was the same in all else: it is another one all the
-        same, with a ledger of its own, and is charged as one.
+    edition: above 0 where an earlier federation of the same operator was the same in all else: it is another one all
+        the same, with a ledger of its own, and is charged as one.
     """
 
     rows: Schema

@@ -3,10 +3,8 @@ each kind of node refuses since it is for the other, and what travels instead of
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
-import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +18,9 @@ from flwr.clientapp import ClientApp
 from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
 
-from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
+from consilium.node.folder import NodeFolder, open_folder
+from consilium.protocol.databases import trouble_of
+from consilium.protocol.errors import ConfigError, LedgerError, LedgerLocked, MalformedMessage, NotAccepted
 from consilium.protocol.messages import (
     NAME_PATTERN,
     PROTOCOL_VERSION,
@@ -38,27 +38,6 @@ from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
-ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-SQLITE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-
-
-def storage_failed(error: BaseException | None) -> bool:
-    """Full, over quota, read-only or broken: of the error itself or of one that it was raised for.
-
-    >>> storage_failed(OSError(28, "No space left on device"))
-    True
-    >>> storage_failed(FileNotFoundError(2, "No such file or directory"))
-    False
-    """
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in ERRNOS:
-            return True
-        # the lowest byte is the primary code; extended ones, as for a full disk while writing the journal, add to it
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in SQLITE_CODES:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
 
 @cache
 def thread_pools() -> ThreadpoolController:
@@ -66,11 +45,9 @@ def thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def home_folder(context: Context) -> Path:
-    """The folder that node_config names. Raises ConfigError."""
-    if "home" in context.node_config:
-        return Path(str(context.node_config["home"]))
-    raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
+def folder_of(context: Context) -> NodeFolder:
+    """The node's folder, which node_config names. Raises ConfigError."""
+    return open_folder(Path(str(context.node_config["folder"])))
 
 
 def refusal_of(error: SecAggError) -> Refusal:
@@ -83,10 +60,13 @@ def refusal_of(error: SecAggError) -> Refusal:
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
     """What travels instead of an answer. The rest stays in the node's own log. whose: "party", as the log calls it."""
-    if storage_failed(error):
-        log.error("%s failed: the disk of this %s's state cannot be written: is it full? %s", kind, whose, DOCTOR)
-        return Refusal(rule=Rule.STORAGE)
     match error:
+        case LedgerLocked():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.LOCKED)
+        case LedgerError():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.STORAGE)
         case Refused():
             log.warning("%s refused: %s", kind, error)
             return error.refusal
@@ -99,7 +79,10 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
         case NotAccepted():
             log.warning("%s refused: %s", kind, error)
             return Refusal(rule=Rule.NOT_ACCEPTED)
-        case ConfigError() | LedgerError():
+        case _ if (trouble := trouble_of(error)) is not None:
+            log.error("%s refused: a file of this %s: %s. %s", kind, whose, trouble.sentence, trouble.cure)
+            return Refusal(rule=Rule.STORAGE)
+        case ConfigError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)
         case _:
@@ -118,12 +101,6 @@ TO_PARTIES: tuple[str, ...] = (
 
 
 N = TypeVar("N")
-Note = Callable[[Context, WireModel, Refusal | None], None]
-"""Gets a request that could be read, and the refusal that was the answer, if it was one."""
-
-
-def _unnoted(context: Context, request: WireModel, refusal: Refusal | None) -> None:
-    """Nothing is written down."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +118,6 @@ class AnsweringNode(Generic[N]):
     answers: Mapping[type[WireModel], str]
     foreign: Iterable[str]
     log: logging.Logger
-    note: Note = _unnoted
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
@@ -165,8 +141,6 @@ class AnsweringNode(Generic[N]):
             except Exception as error:  # Flower would send the text of any exception to the coordinator
                 refusal = self.refusal(model, error)
                 reply = refusal_to_record(refusal)
-            if request is not None:
-                self.note(context, request, refusal)
             return Message(reply, reply_to=message)
 
         return handle

@@ -38,7 +38,8 @@ class Rule(StrEnum):
     MALFORMED = "malformed-request"
     DATA = "data"
     POLICY = "policy"
-    STORAGE = "storage"  # the party's disk is full or cannot be written
+    STORAGE = "storage"  # the node's disk is full, or its state cannot be read or written
+    LOCKED = "locked"  # another program holds the node's state
     INTERNAL = "internal-error"
     # secure aggregation: what the party found wrong with the coordinator's or another party's part in it
     ROSTER_MISMATCH = "roster-mismatch"
@@ -125,7 +126,8 @@ CURES: Mapping[Rule, str] = {
     Rule.MALFORMED: "Install the same version of Consilium at both",
     Rule.DATA: "The party's data do not fit: consilium node join says what does not fit",
     Rule.POLICY: "The party's settings or state cannot be used: consilium doctor",
-    Rule.STORAGE: "Make room on the party's disk",
+    Rule.STORAGE: "The party's disk is full, or its state cannot be read or written: consilium doctor there says which",
+    Rule.LOCKED: "Another program at the party holds its state, a backup perhaps: it goes on when that program ends",
     Rule.INTERNAL: _ASK,
     Rule.ROSTER_MISMATCH: _JOIN,
     Rule.UNSAFE_SESSION: _JOIN,
@@ -159,7 +161,10 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.ROSTER_MISMATCH: _JOIN_AT_SECOND,
     Rule.UNSAFE_SESSION: _JOIN_AT_SECOND,
     Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
-    Rule.STORAGE: "Make room on the second aggregator's disk",
+    Rule.STORAGE: "The second aggregator's disk is full, or its state cannot be read or written: consilium doctor there"
+    " says which",
+    Rule.LOCKED: "Another program at the second aggregator holds its state, a backup perhaps: it goes on when that"
+    " program ends",
     Rule.INTERNAL: "Its operator mends it",
     Rule.BAD_SIGNATURE: _TELEPHONE,
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",

@@ -16,7 +16,8 @@ from consilium.party import client_app
 from consilium.party.client_app import app
 from consilium.party.home import Home, open_home
 from consilium.party.store import Store
-from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.databases import unusable
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloReply
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
@@ -88,29 +89,32 @@ def test_what_only_a_simulation_asks_has_no_answer_here(tmp_path: Path) -> None:
         call(request, context({"home": str(home)}), SaidRequest.kind)
 
 
-def full_disk(message: str = "database or disk is full") -> sqlite3.Error:
-    error = sqlite3.OperationalError(message)
-    error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    return error
-
-
 def as_no_space(*_) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", "/home/patient-4711.pickle")
 
 
-def as_journal(*_) -> None:
-    error = full_disk("disk I/O error")
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
-    raise LedgerError("given.db: OperationalError") from error
+def as_database(error: str, *_) -> None:
+    failed = sqlite3.OperationalError("of patient-4711")
+    failed.sqlite_errorcode = getattr(sqlite3, error)
+    raise unusable(Path("party.db"), failed)
 
 
-@pytest.mark.parametrize("fail", [as_no_space, as_journal])
-def test_a_full_disk_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail) -> None:
+@pytest.mark.parametrize(
+    ("fail", "rule", "logged"),
+    [
+        (as_no_space, Rule.STORAGE, "the disk is full"),
+        (partial(as_database, "SQLITE_FULL"), Rule.STORAGE, "party.db: the disk is full"),
+        (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk fails"),
+        (partial(as_database, "SQLITE_CORRUPT"), Rule.STORAGE, "party.db: it is damaged"),
+        (partial(as_database, "SQLITE_BUSY"), Rule.LOCKED, "party.db: another program holds it"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail, rule, logged) -> None:
     home = make_home(tmp_path / "home", "p")
     monkeypatch.setattr(client_app, "open_home", fail)
     refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
-    assert refusal == Refusal(rule=Rule.STORAGE)
-    assert "cannot be written" in caplog.text
+    assert refusal == Refusal(rule=rule)
+    assert logged in caplog.text
     assert "4711" not in caplog.text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -90,28 +89,6 @@ def test_what_is_undone_or_deleted_leaves_nothing(path: Path) -> None:
     assert secret[:500] in path.read_bytes()
     store.execute("DELETE FROM given")
     assert secret[:500] not in path.read_bytes()
-
-
-def no_database(path: Path) -> Store:
-    path.write_bytes(b"no database" * 100)
-    return Store(path)
-
-
-def no_folder(path: Path) -> Store:
-    return Store(path / "x")
-
-
-def locked(path: Path) -> Store:
-    store = Store(path)
-    store.execute("PRAGMA busy_timeout = 10")
-    sqlite3.connect(path, isolation_level=None).execute("BEGIN EXCLUSIVE")
-    return store
-
-
-@pytest.mark.parametrize("spoiled", [no_database, no_folder, locked])
-def test_what_cannot_be_used_is_a_refusal(path: Path, spoiled) -> None:
-    with pytest.raises(Refused, match=r"policy: .*party\.db"):
-        spoiled(path).own_secret()
 
 
 KILLED = """

@@ -6,19 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-import tomli_w
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.mechanisms import table_of
 from consilium.coordinator.privacy import promised
-from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.folder import provision
 from consilium.coordinator.provision.plan import read_plan
-from consilium.coordinator.provision.registry import load_registry
-from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.divide import federation_config
 from consilium.simulations.scenario import divided_data, load_scenario
-from tests.deploy.kits import plan_table, write_plan
+from tests.coordinator.provision.desk import plan_table, read, write_plan
 
 FEW = """
 [data]
@@ -67,9 +63,7 @@ def write_scenario(folder: Path, text: str = FEW) -> Path:
 
 def write_deployment(folder: Path, federation: str, **changes: object) -> Path:
     """federation.toml of the three wards, which names a scenario."""
-    path = write_plan(folder)
-    path.write_text(tomli_w.dumps({**plan_table(), "federation": federation, **changes}))
-    return path
+    return write_plan(folder, {**plan_table(), "federation": federation, **changes})
 
 
 @pytest.mark.parametrize(("votes", "epsilon"), [("plaintext", 8.0), ("secure", 1.0)])
@@ -79,33 +73,28 @@ def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, votes: str, ep
     data, partition = divided_data(scenario, 0)
     simulated = federation_config(scenario, data, partition, 0)
 
-    made = kits.make(write_deployment(tmp_path, "few.toml"), tmp_path / "kits")
-    deployed = load(tmp_path / "kits" / "coordinator" / "federation.json", FederationConfig)
-    assert made.promised is not None
-    digests = {
-        scenario.federation.federation_digest(),
-        simulated.federation_digest(),
-        deployed.federation_digest(),
-        made.federation_digest,
-        load_registry(tmp_path / "kits").federation_digest,
-    }
+    rows = {"features": list(data.features), "center": [0.0] * len(data.features), "scale": [1.0] * len(data.features)}
+    provision(write_deployment(tmp_path, "few.toml", rows=rows), tmp_path / "out")
+    deployed = read(tmp_path / "out").config
+    digests = {federation.federation_digest() for federation in (scenario.federation, simulated, deployed)}
     assert len(digests) == 1
-    assert {promised(simulated).epsilon, promised(deployed).epsilon, made.promised.epsilon} == {made.promised.epsilon}
-    kit = json.loads((tmp_path / "kits" / "party-ward-a" / "federation.json").read_text())
-    assert 0.995 * epsilon <= made.promised.epsilon <= epsilon
-    assert kit["privacy"]["epsilon"] == epsilon
-    assert kit["mechanism"] == table_of(simulated.mechanism)  # written out, where the file leaves it open
+    assert promised(simulated) == promised(deployed)
+    assert 0.995 * epsilon <= promised(deployed).epsilon <= epsilon == deployed.privacy.epsilon
+    written = json.loads((tmp_path / "out" / "federation" / "federation.json").read_text())
+    assert written["config"]["mechanism"] == table_of(simulated.mechanism)  # written out, where the file leaves it open
 
 
 def test_a_shipped_scenario_is_deployed_by_its_name(tmp_path: Path) -> None:
-    plan, _ = read_plan(write_deployment(tmp_path, "stroke", party=[{"name": f"p{index}"} for index in range(200)]))
+    plan, _ = read_plan(write_deployment(tmp_path, "stroke"))
     assert plan.federation == load_scenario("stroke", []).federation
     assert plan.rows.classes == ("well", "ill")  # its own, where [rows] says them
 
 
 def test_rows_take_from_the_scenario_what_they_do_not_say(tmp_path: Path) -> None:
     write_scenario(tmp_path)
-    plan, rows = read_plan(write_deployment(tmp_path, "few.toml", rows={"public": "public.csv"}))
+    plan, rows = read_plan(
+        write_deployment(tmp_path, "few.toml", rows={"features": ["a"], "center": [0], "scale": [1]})
+    )
     assert plan.rows.classes == rows.classes == ("independent", "dead or dependent")
     write_scenario(tmp_path, FEW.replace("least_rows", 'representation = "scattering"\nleast_rows'))
     pixels = [f"pixel{number}" for number in range(784)]

@@ -95,9 +95,9 @@ def test_a_read_only_ledger_releases_nothing(tmp_path: Path, log) -> None:
     Ledger(path, config.digest(), "{}").close()
     # root may write to a file whatever its mode says: a read-only connection fails for everybody
     ledger = Ledger(path, config.digest(), "{}")
-    ledger._connection.execute("PRAGMA query_only=ON")
+    ledger._file.execute("PRAGMA query_only=ON")
     service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
-    with pytest.raises(LedgerError, match=r"cannot write ledger .*readonly|cannot write ledger .*read.?only"):
+    with pytest.raises(LedgerError, match="cannot be written"):
         service.ask(make_rows(5, 1)[0])
     assert ledger.spent() == (0, 0)
     ledger.close()

@@ -9,17 +9,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.provision import kits
+from consilium.coordinator.provision.folder import provision, revoke
 from consilium.coordinator.provision.plan import RowsPlan
 from consilium.data.private_rows import FileRows
-from consilium.protocol.config_files import load, validate
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
+from consilium.protocol.pool import PoolTree
 from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile
-from tests.coordinator.provision.test_provision import write_plan
+from tests.coordinator.provision.desk import made, plan_table, read, write_plan
 
 CLASSES = ["well", "ill"]
+RELATIVE = {"voting_rule": {"rule": "relative", "reference": 20}}
 GOOD = "age,sex,creatinine,smoker\n61,female,0.9,true\n72,male,,false\n55,female,1.1,true\n40,male,1,false\n"
 FEATURES = ("age", "sex=male", "creatinine", "creatinine missing", "smoker=true")
 
@@ -78,8 +79,8 @@ def test_arrays_with_missing_values_name_the_cell(tmp_path: Path, cells: list, t
     assert str(caught.value).startswith(f"{key}: {tmp_path / 'bad.npz'}: {told}")
 
 
-def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: Path) -> None:
-    """One file of public rows: as the pool, as a party's rows and as a student's, bit by bit the same."""
+def test_public_rows_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: Path) -> None:
+    """One file of public rows: as those that may be asked, as a party's and as a student's, bit by bit the same."""
     generator = np.random.default_rng(4)
     frame = pl.DataFrame(
         {
@@ -88,18 +89,39 @@ def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: 
             "creatinine": np.where(generator.random(120) < 0.1, np.nan, generator.normal(1, 0.2, 120)),
         }
     ).with_columns(pl.col("creatinine").fill_nan(None))
-    plan = write_plan(
-        tmp_path, rows={"classes": CLASSES, "public": "table.csv", "queries": "table.csv"}, collection="secure"
-    )
     frame.write_csv(tmp_path / "table.csv")
-    made = kits.make(plan, tmp_path / "kits")
-    assert "creatinine" in made.note
-    schema = load(tmp_path / "kits" / "coordinator" / "federation.json", FederationConfig).rows
+    table = plan_table(rows={"classes": CLASSES, "public": "table.csv", "queries": "table.csv"})
+    first = provision(write_plan(tmp_path, table), tmp_path / "out")
+    schema = first.file.config.rows
+    assert "creatinine" in first.note
     assert schema.features == ("age", "sex=male", "creatinine", "creatinine missing")
-    pool = np.load(tmp_path / "kits" / "student-university" / "public.npz")["queries"]
+    pool = np.load(first.path / "public.npz")["queries"]
+    terms = first.file.config.public
+    assert terms is not None and PoolTree.of_rows(pool).terms(terms.least_distance) == terms
     asked = PoolFile(tmp_path / "table.csv").load(schema).queries
     assert sorted(map(bytes, pool)) == sorted(map(bytes, asked))
     frame.with_columns(label=pl.lit("well")).write_csv(tmp_path / "party.csv")
     rows, _ = FileRows(tmp_path / "party.csv").report(schema)
     assert rows is not None
     assert rows.x.tobytes() == schema.standardise(asked).tobytes()
+
+
+def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Path) -> None:
+    """What stays is signed, and goes on unchanged with each change."""
+    rows = np.random.default_rng(4).normal(size=(50, 2))
+    np.savez(tmp_path / "public.npz", features=np.array(["a", "b"]), queries=np.concatenate([rows, rows[:7] + 1e-3]))
+    table = plan_table(rows={"classes": CLASSES, "public": "public.npz", "queries": "public.npz"}, **RELATIVE)
+    first = provision(write_plan(tmp_path, table), tmp_path / "out")
+    kept = np.load(first.path / "public.npz")["queries"]
+    assert f"{57 - len(kept)} of 57 public rows are left out: each is closer than 0.05 to another" in first.note
+    revoke(tmp_path / "out", "ward-a")
+    assert np.array_equal(np.load(first.path / "public.npz")["queries"], kept)
+    assert read(tmp_path / "out").config.reference == first.file.config.reference != ""
+    np.savez(first.path / "public.npz", features=np.array(["a", "b"]), queries=kept[1:])
+    with pytest.raises(ConfigError, match=r"public\.npz is not as the federation's authority signed it"):
+        revoke(tmp_path / "out", "ward-b")
+
+
+def test_relative_votes_need_public_rows(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='rule = "relative" needs public rows'):
+        made(tmp_path, **RELATIVE)

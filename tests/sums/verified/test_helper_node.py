@@ -85,7 +85,7 @@ class Board:
         """A sum of the first round of a federation was given."""
         with self.node.store.transaction() as sums:
             for query_id in query_ids(queries):
-                sums._run("INSERT INTO given VALUES (?, 1, ?)", (query_id, config.digest()))
+                sums._run("INSERT INTO given VALUES (?, 1, ?)", query_id, config.digest())
 
 
 @pytest.fixture

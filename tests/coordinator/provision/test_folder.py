@@ -1,0 +1,324 @@
+"""The operator's folder: what is in it, what a plan may not say, and changes that are whole or not at all."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from consilium.coordinator.provision import folder
+from consilium.coordinator.provision.folder import add, provision, revoke
+from consilium.node.folder import open_folder
+from consilium.node.join import join
+from consilium.node.keys import OwnKeys, public_key
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.tls import load_certificate
+from tests.coordinator.provision.desk import (
+    ENDS,
+    HIDDEN,
+    NODES,
+    PARTIES,
+    SECOND,
+    STUDENT,
+    enrol,
+    made,
+    plan_table,
+    read,
+    verified,
+    write_plan,
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a federation with hidden votes; not to be changed."""
+    desk = tmp_path_factory.mktemp("desk")
+    made(desk, **HIDDEN)
+    return desk
+
+
+@pytest.fixture
+def out(desk: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(desk, tmp_path / "copy")) / "out"
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Of one with votes in plaintext."""
+    return made(tmp_path)
+
+
+def pem(text: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(text.encode())
+
+
+def names_of(certificate: x509.Certificate) -> set[str]:
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(name.value) for name in found}
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Of all files below but the lock, by name."""
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file() and file.name != "lock"
+    }
+
+
+def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> None:
+    assert sorted(contents(out)) == [
+        "federation/ca.crt",
+        "federation/federation.json",
+        "federation/policy.toml",
+        "federation/signed.json",
+        "operator/ca.crt",
+        "operator/ca.key",
+    ]
+    assert [stat.S_IMODE((out / path).stat().st_mode) for path in ("", "operator", "operator/ca.key")] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
+    file = read(out)
+    for name, kind in NODES.items():
+        node = open_folder(shutil.copytree(desk / name, out.parent / "at" / name))
+        join(out / "federation", node)
+        assert (file.nodes[name].kind, file.nodes[name]) == (kind, OwnKeys.load(node).public)
+    roster = file.sum_roster()
+    assert roster is not None and [*roster.places] == [*PARTIES]
+    assert file.terms == file.config.terms() and file.terms.roster == roster.digest
+
+
+def test_certificates_are_for_their_node_and_purpose_until_a_year_after_the_end(out: Path) -> None:
+    file, authority = read(out), load_certificate(out / "operator" / "ca.crt")
+    server, client = pem(file.certificates["coordinator"]), pem(file.certificates[STUDENT])
+    assert set(file.certificates) == {"coordinator", STUDENT}
+    assert names_of(server) == {"coordinator.example.org", "192.0.2.10", "localhost", "127.0.0.1"}
+    for name, certificate, purpose in (
+        ("coordinator", server, ExtendedKeyUsageOID.SERVER_AUTH),
+        (STUDENT, client, ExtendedKeyUsageOID.CLIENT_AUTH),
+    ):
+        certificate.verify_directly_issued_by(authority)
+        assert certificate.public_key() == public_key(file.nodes[name].key)
+        assert [*certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value] == [purpose]
+        assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    ends = {certificate.not_valid_after_utc for certificate in (authority, server, client)}
+    assert [end.date() - ENDS for end in ends] == [timedelta(days=366)]
+    assert server.not_valid_before_utc < datetime.now(UTC) - timedelta(minutes=5)
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in plan_table().items() if name != key}
+
+
+def enrolments(*names: str) -> dict[str, Any]:
+    return plan_table(enrolments=[f"{name}/{name}.enrol.json" for name in names])
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no end": (without("ends"), "ends: is required"),
+    "an end in quotes": (plan_table(ends="2035-06-30"), "ends: must be a day, such as 2028-06-30 without quotes"),
+    "an end that is past": (plan_table(ends=datetime(2020, 1, 1).date()), "ends: must be from today"),
+    "an end that no certificate has": (plan_table(ends=datetime(9999, 1, 1).date()), "ends: must be from today"),
+    "no coordinator": (enrolments(*PARTIES, STUDENT), "enrolments name no coordinator"),
+    "one twice": (enrolments(*NODES, "ward-a"), "two are of 'ward-a'"),
+    "an enrolment that did not come": (enrolments(*NODES, "ward-z"), "ward-z.enrol.json: No such file"),
+    "too few parties": (plan_table(minimum_parties=4), "3 parties, minimum_parties is 4"),
+    "a threshold that no votes reach": (
+        plan_table(mechanism={"name": "confident", "threshold": 13, "sigma1": 3.0, "sigma2": 3.0}),
+        "threshold 13 is above the 12 votes",
+    ),
+    "no second aggregator": (plan_table(**{**HIDDEN, "collection": "verified"}), "no second aggregator"),
+    "one where votes have none": (enrolments(*NODES, SECOND), "plaintext votes have none"),
+    "two of them": (
+        {
+            **enrolments(*NODES, SECOND, "third"),
+            "federation": plan_table(**HIDDEN | {"collection": "verified"})["federation"],
+        },
+        "third is another second aggregator",
+    ),
+    "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
+    "too many colluders": (plan_table(**HIDDEN, colluders=2), "least"),
+    "rows without a spread": (plan_table(rows={"features": ["a"], "classes": ["n", "y"], "center": [1]}), "rows"),
+}
+
+
+@pytest.mark.parametrize(("table", "said"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_wrong_plan_is_named_and_leaves_nothing(desk: Path, tmp_path: Path, table: dict[str, Any], said: str) -> None:
+    for name in NODES:
+        shutil.copytree(desk / name, tmp_path / name)
+    for name in (SECOND, "third"):
+        enrol(tmp_path, name, "aggregator")
+    plan = write_plan(tmp_path, table)
+    before = contents(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        provision(plan, tmp_path / "out")
+    assert said in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_that_is_none_is_not_written_into(desk: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OutputExists):
+        provision(desk / "federation.toml", tmp_path / "out")
+    with pytest.raises(ConfigError, match="has no folder operator"):
+        revoke(tmp_path / "out", "ward-a")
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"), [("node.key", "ward-b"), ("identity.pem", "ward-b"), ("client.key", STUDENT)]
+)
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "revoked"])
+def test_no_key_comes_twice_or_again(desk: Path, out: Path, file: str, owner: str, gone: bool) -> None:
+    """One of another node's keys in a well signed enrolment: of one that is there, and of one that was shut out."""
+    enrolment = enrol(out.parent, "ward-d", NODES[owner])
+    shutil.copy(desk / owner / "keys" / file, out.parent / "ward-d" / "keys")
+    enrolment.write_text(OwnKeys.load(open_folder(out.parent / "ward-d")).enrolment("ward-d").model_dump_json())
+    if gone:
+        revoke(out, owner)
+    before = contents(out)
+    with pytest.raises(ConfigError, match=f"ward-d has a key of {owner}"):
+        add(out, enrolment, None)
+    assert contents(out) == before
+
+
+def test_a_name_is_given_once(out: Path) -> None:
+    ours = enrol(out.parent / "anew", "ward-a")
+    for _ in ("there", "revoked"):
+        with pytest.raises(ConfigError, match="'ward-a' is taken, or was by a revoked node"):
+            add(out, ours, None)
+        if "ward-a" in read(out).nodes:
+            revoke(out, "ward-a")
+
+
+def swap(path: Path) -> None:
+    """One bit of it."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["federation.json", "ca.crt", "signed.json"])
+def test_a_folder_that_was_altered_is_not_signed_anew(out: Path, name: str) -> None:
+    swap(out / "federation" / name)
+    with pytest.raises(ConfigError):
+        revoke(out, "ward-a")
+
+
+def test_the_same_plan_again_is_a_new_certificate_and_nothing_else(plain: Path) -> None:
+    add(plain, enrol(plain.parent, "ward-d"), None)
+    revoke(plain, "ward-a")
+    before, authority = read(plain), (plain / "operator" / "ca.key").read_bytes()
+    table = plan_table(coordinator={"hosts": ["new.example.org"], "node_port": 443}, timeouts={"vote": 77})
+    again = provision(write_plan(plain.parent, table), plain)
+    after = read(plain)
+    assert (plain / "operator" / "ca.key").read_bytes() == authority
+    assert (after.version, after.terms, after.nodes) == (before.version + 1, before.terms, before.nodes)
+    assert {**after.certificates, "coordinator": ""} == {**before.certificates, "coordinator": ""}
+    assert names_of(pem(after.certificates["coordinator"])) == {"new.example.org", "localhost", "127.0.0.1"}
+    assert after.coordinator.nodes == "new.example.org:443" and after.config.timeouts.vote == 77
+    assert (again.same_federation, again.who_joins) == (True, "all nodes")  # they must learn the address
+    assert provision(plain.parent / "federation.toml", plain).who_joins == "coordinator"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"minimum_parties": 3}, "another federation"),
+        ({"ends": datetime(2035, 7, 1).date()}, "another federation"),
+        ({"rows": {**plan_table()["rows"], "center": [61, 140]}}, "another federation"),
+        ({"enrolments": [*plan_table()["enrolments"], "ward-d/ward-d.enrol.json"]}, "has no 'ward-d' with these keys"),
+    ],
+)
+def test_another_plan_is_not_the_same_again(plain: Path, changes: dict[str, Any], said: str) -> None:
+    enrol(plain.parent, "ward-d")
+    before = contents(plain)
+    with pytest.raises(ConfigError, match=said):
+        provision(write_plan(plain.parent, plan_table(**changes)), plain)
+    assert contents(plain) == before
+
+
+class Killed(BaseException):
+    """As by SIGKILL: nothing that would clean up runs."""
+
+
+def test_a_crash_leaves_the_old_folder_or_the_new(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before each step of a change in turn; the next command goes on from what is there."""
+    steps = [(Path, "rename"), (Path, "replace"), (shutil, "copy"), (shutil, "rmtree"), (folder, "private_folder")]
+    outcomes, between = [], 0
+    for last in range(30):
+        out = Path(shutil.copytree(desk / "out", tmp_path / f"{last}"))
+        done = 0
+
+        def step(*arguments: Any, whole: Callable[..., Any], last: int = last, **options: Any) -> Any:
+            nonlocal done
+            if done >= last:
+                raise Killed
+            done += 1
+            return whole(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            for where, name in steps:
+                whole = getattr(where, name)
+                patch.setattr(
+                    where,
+                    name,
+                    functools.partialmethod(step, whole=whole)
+                    if where is Path
+                    else functools.partial(step, whole=whole),
+                )
+            try:
+                revoke(out, "ward-a")
+            except Killed:
+                between += not (out / "federation").exists()
+            else:
+                break
+        revoke(out, "ward-b")
+        file = read(out)
+        assert sorted(path.name for path in out.iterdir()) == ["federation", "operator"]
+        outcomes.append(sorted(file.revoked))
+        assert file.version == len(file.revoked) + 1
+    assert {*map(tuple, outcomes)} == {("ward-b",), ("ward-a", "ward-b")} and between == 1
+
+
+def test_a_new_folder_is_there_whole_or_not_at_all(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder, "replace_text", full)
+    with pytest.raises(OSError, match="No space"):
+        provision(desk / "federation.toml", tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_two_changes_at_once_do_not_lose_one(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused while the first goes on, and comes after it."""
+    write = folder._write
+
+    def meanwhile(*arguments: Any) -> None:
+        with pytest.raises(ConfigError, match="is already started"):
+            revoke(out, "ward-b")
+        write(*arguments)
+
+    monkeypatch.setattr(folder, "_write", meanwhile)
+    revoke(out, "ward-a")
+    monkeypatch.setattr(folder, "_write", write)
+    revoke(out, "ward-b")
+    assert set(read(out).revoked) == {"ward-a", "ward-b"}
+
+
+def test_verified_votes_have_both_aggregators_keys_in_their_roster(tmp_path: Path) -> None:
+    file = read(verified(tmp_path))
+    assert file.aggregator == SECOND and file.roster is not None
+    for entry, name in (("leader", "coordinator"), ("helper", SECOND)):
+        keys = file.nodes[name]
+        assert file.roster[entry] == {"ed25519_pk": keys.identity, "x25519_pk": keys.sealing}
