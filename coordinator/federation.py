@@ -43,8 +43,8 @@ class FederationRun:
 
     student: returns once the last one is done. keys: of all but plaintext votes. closing: whether the federation is to
     be closed, so that no party is waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a
-    deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of queries that
-    these parties answered in an earlier federation, and do not answer again.
+    deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of queries
+    that these parties answered in an earlier federation, and do not answer again.
     """
 
     transport: Transport
