@@ -78,10 +78,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
         ledger,
         (Ledger.spent, Ledger.position, Ledger.closing, Ledger.begin_start, lambda file: file.voted_on(["a"], ["p"])),
     ),
-    "store": (
-        Store,
-        (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any())),
-    ),
+    "store": (Store, (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any()))),
     "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
     "sessions": (
         lambda path: KeptSessions(path.parent),
