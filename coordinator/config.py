@@ -96,7 +96,7 @@ class Federation(Derived, Frozen):
     read (`coordinator.mechanisms`), and written out wherever it is written.
     """
 
-    name: str = Field(min_length=1, max_length=100, description="for people, in reports and model card")
+    name: str = Field(min_length=1, max_length=100, description="for people, in report and model card")
     minimum_parties: int = Field(
         ge=2, description="fewer parties, at any stage, end a simulation; deployed, more are waited for"
     )

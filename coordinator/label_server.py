@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 import numpy as np
 
-from consilium.coordinator.door import OPEN_DOOR, Door
+from consilium.coordinator.door import OPEN_DOOR, Door, Students
 from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
@@ -35,7 +35,7 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
 from consilium.protocol.schema import Schema
-from consilium.protocol.tls import AllowList, server_credentials
+from consilium.protocol.tls import server_credentials
 
 Message = TypeVar("Message")
 PROBABILITY_BYTES = 8
@@ -296,7 +296,7 @@ class _Servicer:
         self._measure = measure
         self._limits = limits
         self._desk = Desk(limits)
-        self._allowed = AllowList(door.allowed) if door.allowed else None
+        self._allowed = Students(door.allowed) if door.allowed else None
         self._stays_open = door.close_file is not None
 
     def handler(self) -> grpc.GenericRpcHandler:

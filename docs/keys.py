@@ -36,7 +36,7 @@ from consilium.student.config import StudentSpec
 DOCS = Path(__file__).resolve().parent
 MARKS = re.compile(r"(<!-- keys ([^\n]+?) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 HEAD = "| key | type | default | limits | meaning |\n|---|---|---|---|---|\n"
-PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "date"}
+PLAIN = {Any: "anything", int: "whole number", float: "number", str: "text", bool: "`true` or `false`", date: "day"}
 SIGNS = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
 
 
@@ -93,8 +93,8 @@ TABLES = {
     "study": lambda: of_model(StudyTable, "study"),
     "axis": lambda: of_model(StudyAxis, "axis"),
     "rows": lambda: of_model(RowsPlan, "rows"),
-    "plan": lambda: HEAD + _line(Plan, "ends") + _line(Plan, "enrolments"),
     "coordinator": lambda: of_model(Coordinator, "coordinator"),
+    "plan": lambda: HEAD + "".join(_line(Plan, name) for name in ("ends", "enrolments")),
     "refusals": refusals,
 }
 

@@ -50,6 +50,7 @@ NAMES = {
     "flwr.common.constant": ("HEARTBEAT_DEFAULT_INTERVAL", "NOOP_ACCOUNT_NAME", "NOOP_FLWR_AID"),
     "flwr.supercore.constant": ("NOOP_FEDERATION_ID", "TaskType.SERVER_APP"),
     "flwr.supercore.fab": ("Fab",),
+    "flwr.supercore.task_identity": ("TaskIdentity",),
 }
 """Names that are not Flower's public API."""
 BEAT_SECONDS = 10.0
@@ -111,6 +112,8 @@ class SuperLink:
             **{call: partial(getattr(handlers, of), state=state, task=task) for call, of in CALLS.items()}
         )
         grid.set_run(run)
+        identity = import_module("flwr.supercore.task_identity").TaskIdentity
+        identity.run_id, identity.task_id, identity.node_id = run_id, run.primary_task_id, grid.node.node_id
         return grid, Context(run_id, grid.node.node_id, {}, RecordDict(), dict(run_config))
 
     def _beat(self, task_id: int) -> None:

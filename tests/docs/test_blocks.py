@@ -22,9 +22,14 @@ import tomli_w
 
 import consilium
 from consilium.coordinator.provision.plan import Plan
+<<<<<<< HEAD
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
 from consilium.party.policy import LIMITS, Policy
+=======
+from consilium.party.home import PartyFile
+from consilium.party.policy import Policy
+>>>>>>> wd
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
