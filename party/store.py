@@ -33,6 +33,7 @@ TABLES = (
     " further INTEGER NOT NULL)",
     "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
     "secret (secret BLOB NOT NULL)",
+    EPSILONS,
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
