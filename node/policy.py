@@ -216,7 +216,7 @@ def screen(request: Request) -> list[str]:
     for key, value in request.asked.items():
         limit, default, own = request.limits[key], defaults.get(key), request.lines.get(key)
         rows.append([key, limit.title, *map(shown, (value, default, own))])
-        if own is None and default is not None and limit.looser(value, default):
+        if own is None and default not in (None, ()) and limit.looser(value, default):
             risk = limit.risk if isinstance(limit.risk, str) else limit.risk.get(str(value), "")
             rows[-1][-1] = "LOOSER THAN THE DEFAULT"
             risks += _wrapped(f"  {key}: ", risk.format_map({**words, "asked": shown(value)}))

@@ -24,7 +24,7 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.limits import epsilon
 from consilium.node.signed import read_signed
 from consilium.party.expectation import student_epsilon, towards_whom
-from consilium.party.home import Policy
+from consilium.party.policy import Policy
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import Bound, epsilon_text

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import FileRows
 from consilium.models.table import fit_teachers
-from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Range, Schema
+from tests.federation import HomeFile as PartyFile
 from tests.specs import teacher_of
 
 SCHEMA = Schema(

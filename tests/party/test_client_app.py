@@ -14,7 +14,6 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from consilium.node.answering import home_folder
 from consilium.party import client_app
 from consilium.party.client_app import app
-from consilium.party.home import Home, open_home
 from consilium.party.store import Store
 from consilium.protocol.databases import unusable
 from consilium.protocol.errors import ConfigError
@@ -23,7 +22,7 @@ from consilium.protocol.records import from_record, refusal_from_record, to_reco
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.simulations.said import SaidRequest
-from tests.federation import make_home
+from tests.federation import Home, make_home, open_home
 from tests.party.test_node import HASH, hello
 
 

@@ -17,12 +17,12 @@ from consilium.accounting.mechanisms import GNMax
 from consilium.coordinator.config import QueryBudget
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
-from consilium.party.home import PartyFile, open_home
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.schema import Range, Schema
-from tests.federation import CLASSES, make_config, make_home
+from tests.federation import CLASSES, make_config, make_home, open_home
+from tests.federation import HomeFile as PartyFile
 
 
 @pytest.fixture

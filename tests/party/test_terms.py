@@ -19,14 +19,15 @@ from consilium.coordinator.parts import Privacy
 from consilium.node.limits import epsilon
 from consilium.party import account
 from consilium.party import node as party_node
-from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
+from tests.federation import HomeFile as PartyFile
 from tests.federation import hello_of, make_config, make_home, make_rows, node_at, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)

@@ -16,11 +16,11 @@ from consilium.data.mapping import DataRules
 from consilium.data.private_rows import FileRows, Rows
 from consilium.models.table import fit_teachers
 from consilium.party.dry_run import FederationFile, check, load_federation
-from consilium.party.home import PartyFile, open_home
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
-from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, node_at, vote_request
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows, node_at, open_home, vote_request
+from tests.federation import HomeFile as PartyFile
 from tests.party.test_node import hello
 from tests.specs import teacher_of
 

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from consilium import cli
 from consilium.models.keys import CnnSpec, EstimatorSpec
 from consilium.models.own_model import OwnCodeTeacher
-from consilium.party.home import PartyFile, open_home
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import TrainRequest
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
-from tests.federation import make_config, make_home, node_at
+from tests.federation import HomeFile as PartyFile
+from tests.federation import make_config, make_home, node_at, open_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request
 

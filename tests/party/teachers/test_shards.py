@@ -16,12 +16,13 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
 from consilium.node.limits import epsilon
-from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
 from consilium.party.teach import simulated_secret, split
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
+from tests.federation import HomeFile as PartyFile
 from tests.federation import make_config, make_home, make_rows, node_at
 from tests.marks import some
 from tests.party.teachers.positions import by_position, divided_by_position

@@ -24,7 +24,6 @@ from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.party.home import open_home
 from consilium.party.voting import Lot
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import WireModel
@@ -35,7 +34,17 @@ from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests import federation
-from tests.federation import FEATURES, REQUESTS, FakeTransport, answered, cast, make_homes, make_rows, node_at
+from tests.federation import (
+    FEATURES,
+    REQUESTS,
+    FakeTransport,
+    answered,
+    cast,
+    make_homes,
+    make_rows,
+    node_at,
+    open_home,
+)
 from tests.sums.verified.network import NoNoise
 
 SIGMA = 4.0
