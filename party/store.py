@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
+from consilium.node.limits import EPSILONS
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
 from consilium.protocol.inheritance import Inheritance
