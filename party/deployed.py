@@ -64,13 +64,13 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home), "its own policy")
+        charged = refused_is_wrong(lambda: own_epsilon(home, home.store()), "its own policy")
         return promise_in_words(home.terms, home.policy, charged)
 
     def given(self, home: PartyHome) -> Given:
         with closing(home.remembered()) as store:
             queries = store.answered()
-        epsilon = refused_is_wrong(lambda: own_epsilon(home), "its own policy")
+        epsilon = refused_is_wrong(lambda: own_epsilon(home, home.remembered()), "its own policy")
         towards = towards_whom(home.terms, epsilon, student_epsilon(home.terms, home.policy))
         return Given(queries, home.policy.most_queries, epsilon, home.policy.most_epsilon, towards)
 

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
+from consilium.node.limits import EPSILONS
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
 from consilium.protocol.inheritance import Inheritance
@@ -33,6 +34,7 @@ TABLES = (
     " further INTEGER NOT NULL)",
     "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
     "secret (secret BLOB NOT NULL)",
+    EPSILONS,
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most

@@ -25,7 +25,6 @@ from consilium.node.limits import epsilon
 from consilium.node.signed import read_signed
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.policy import Policy
-from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import Bound, epsilon_text
