@@ -129,7 +129,7 @@ class MemberKind(NodeKind):
             return Outcome({"allowed": True}, (f"{home.name} is started already, and serves by what was allowed now",))
         address = home.federation.coordinator.nodes
         watch = Watch(folder, address, tell)
-        with held(folder.lock, f"{self.name} {home.name}"):
+        with held(folder.state / folder.lock.name, f"{self.name} {home.name}"):
             tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
             threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
             run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
