@@ -30,9 +30,9 @@ class Trouble(Enum):
     """Why a file cannot be used: what is so, and what to do."""
 
     FULL = "the disk is full", "Make room on it"
-    BROKEN = "the disk fails", "See the system's log; on a sound disk, restore the newest backup"
+    BROKEN = "the disk takes no more, or fails", "Make room on it; else see its quota, and the system's log"
     LOCKED = (
-        "another program holds it",
+        "it is locked: another program holds it",
         'Stop that program. Is it a backup? One by `sqlite3 FILE ".backup COPY"` holds it for a moment only',
     )
     READ_ONLY = (
