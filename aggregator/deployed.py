@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from consilium.aggregator.home import AggregatorHome, open_home
+from consilium.aggregator.home import STORE, AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
 from consilium.node.kinds import Outcome
-from consilium.node.limits import epsilon
+from consilium.node.limits import kept_epsilon
 from consilium.node.members import Given, MemberKind
 from consilium.protocol.refusals import CURES_OF_SECOND
 from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
@@ -18,6 +18,7 @@ class AggregatorKind(MemberKind):
 
     name = "aggregator"
     app = "consilium.aggregator.client_app"
+    memory = STORE
 
     def open_home(self, folder: NodeFolder) -> AggregatorHome:
         return open_home(folder)
@@ -33,11 +34,13 @@ class AggregatorKind(MemberKind):
     def given(self, home: AggregatorHome) -> Given:
         given, policy, terms = home.given(), home.policy, home.terms
 
-        def refuse() -> None:
-            check_terms(policy, terms, home.roster, given.earlier)
+        def epsilons() -> list[float]:
+            with home.store.transaction() as sums:  # kept, for the messages that come
+                check_terms(policy, terms, home.roster, sums)
+                promises = (terms.promise, terms.student or terms.promise)
+                return [kept_epsilon(sums.execute, (promise,), policy) for promise in promises]
 
-        refused_is_wrong(refuse, "its own policy", cures=CURES_OF_SECOND)
-        nodes, student = (epsilon((promise,), policy) for promise in (terms.promise, terms.student or terms.promise))
+        nodes, student = refused_is_wrong(epsilons, "its own policy", cures=CURES_OF_SECOND)
         towards = (
             f"epsilon at most {epsilon_text(student)} towards the student and the public;"
             f" {Disclosure(ReleaseKind.COUNTS, 'verified').towards_nodes(nodes)}"

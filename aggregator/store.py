@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from consilium.node.limits import EPSILONS
 from consilium.protocol.databases import Database, committed
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.messages import Terms
@@ -29,6 +30,7 @@ TABLES = (
     "sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
     f" opened REAL, {', '.join(f'{name} BLOB' for name in COLUMNS)})",
     "given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round)) WITHOUT ROWID",
+    EPSILONS,
 )
 ERASED = "UPDATE sessions SET key = X'', total = X'', codes = X'', met = X''"
 
@@ -55,52 +57,52 @@ class GivenSums:
     """All reads and writes of one message."""
 
     def __init__(self, file: Database) -> None:
-        self._run = file.execute
+        self.execute = file.execute
 
     def terms(self, federation: str) -> Terms | None:
         """Of a federation that was introduced. Raises LedgerError."""
-        rows = self._run("SELECT content FROM terms WHERE federation = ?", federation)
+        rows = self.execute("SELECT content FROM terms WHERE federation = ?", federation)
         return _terms(rows[0][0]) if rows else None
 
     def keep_terms(self, terms: Terms) -> None:
         """Keep them; those that are kept already stay."""
-        self._run("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms.federation, terms.model_dump_json())
+        self.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms.federation, terms.model_dump_json())
 
     def other_promises(self, federation: str) -> list[str]:
         """What all other federations that gave a sum have promised. Raises LedgerError."""
         others = "federation != ? AND federation IN (SELECT federation FROM given)"
-        rows = self._run(f"SELECT content FROM terms WHERE {others}", federation)
+        rows = self.execute(f"SELECT content FROM terms WHERE {others}", federation)
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        for terms, ids, *others in self._run(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid):
+        for terms, ids, *others in self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid):
             return OpenSession(terms, json.loads(ids), *others)
         return None
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
         same = terms.federation, terms.query_set, terms.round
-        self._run(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", *same)
+        self.execute(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", *same)
         session = OpenSession(terms.canonical(), list(ids), key)
         row = terms.sid, *same, moment, *{**vars(session), "ids": json.dumps(ids)}.values()
-        self._run(f"INSERT INTO sessions VALUES ({', '.join('?' * len(row))})", *row)
+        self.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(row))})", *row)
         return session
 
     def erase_before(self, moment: float) -> None:
         """Give up all sessions that were opened before. Of those that gave their half a sealed answer is left, without
         a key, for a coordinator that has not got it."""
-        self._run(f"{ERASED} WHERE length(key) > 0 AND opened < ?", moment)
+        self.execute(f"{ERASED} WHERE length(key) > 0 AND opened < ?", moment)
 
     def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
         """What has become of the session."""
-        self._run("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", total, codes, met, sid)
+        self.execute("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", total, codes, met, sid)
 
     def give(self, terms: VerifiedTerms, ids: Sequence[str], *given: bytes) -> None:
         """Its half is about to be given. given: question, answer, record and signature."""
-        self._run(f"{ERASED}, question = ?, answer = ?, record = ?, signature = ? WHERE sid = ?", *given, terms.sid)
+        self.execute(f"{ERASED}, question = ?, answer = ?, record = ?, signature = ? WHERE sid = ?", *given, terms.sid)
         values = terms.round, terms.federation, json.dumps(ids)
-        self._run("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", *values)
+        self.execute("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", *values)
 
     def signed(self, federation: str) -> int:
         """Sums of this federation that it gave its half of."""
@@ -120,7 +122,7 @@ class GivenSums:
         return self._count("(SELECT query FROM given UNION SELECT value FROM json_each(?))", json.dumps(ids))
 
     def _count(self, rows: str, *values: object) -> int:
-        return self._run(f"SELECT COUNT(*) FROM {rows}", *values)[0][0]
+        return self.execute(f"SELECT COUNT(*) FROM {rows}", *values)[0][0]
 
 
 def _terms(content: str) -> Terms:
@@ -136,12 +138,13 @@ def _terms(content: str) -> Terms:
 class GivenStore:
     """The file `given.db`; made on first use."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, wait: float | None = None) -> None:
+        """wait: see `Database`."""
+        self._path, self._wait = path, wait
 
     @contextmanager
     def transaction(self) -> Iterator[GivenSums]:
         """One transaction, committed at the end and undone by any error. Raises LedgerError: the file cannot be read or
         written, or has another format."""
-        with committed(self._path, TABLES, FORMAT) as file:
+        with committed(self._path, TABLES, FORMAT, self._wait) as file:
             yield GivenSums(file)

@@ -253,8 +253,8 @@ class Trouble:
 class RunState:
     """After the events that it took. names: of the parties that may connect.
 
-    stage: its name; stage_words: for people. since: when that began. last: time of the last event. started, starts: when
-    a coordinator was started last, and how often one was. versions: by party, in words, where another runs.
+    stage: its name; stage_words: for people. since: when that began. last: time of the last event. started, starts:
+    when a coordinator was started last, and how often one was. versions: by party, in words, where another runs.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

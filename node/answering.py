@@ -1,5 +1,5 @@
-"""What parties and the second aggregator have in common when they answer: where their home is, what
-each kind of node refuses since it is for the other, and what travels instead of an answer when one fails."""
+"""What parties and the second aggregator have in common when they answer: where their folder is, what each kind of
+node refuses since it is for the other, and what travels instead of an answer when one fails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import ValidationError
-from threadpoolctl import ThreadpoolController
 
 from consilium.node.folder import NodeFolder, open_folder
 from consilium.protocol.databases import trouble_of
@@ -37,12 +35,6 @@ from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
-
-
-@cache
-def thread_pools() -> ThreadpoolController:
-    """The thread pools of this process's libraries; looking them up takes longer than a small teacher's training."""
-    return ThreadpoolController()
 
 
 def folder_of(context: Context) -> NodeFolder:
@@ -108,13 +100,13 @@ class AnsweringNode(Generic[N]):
     """How a kind of node answers: message in, call on a node, message out. Whatever goes wrong becomes a typed refusal,
     and its text stays in the node's log.
 
-    whose: "party", as the log calls it. open: the node that the context names; raises where it cannot be used, or its
-    people have not accepted what its kit asks. answers: by the kind of request, the node's method, "secure.share".
-    foreign: kinds of requests that are for another kind of node (NODE_KIND).
+    whose: "party", as the log calls it. open: the node that the context names, for one message; raises where it cannot
+    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method. foreign:
+    kinds of requests that are for another kind of node (NODE_KIND).
     """
 
     whose: str
-    open: Callable[[Context], N]
+    open: Callable[[Context], AbstractContextManager[N]]
     answers: Mapping[type[WireModel], str]
     foreign: Iterable[str]
     log: logging.Logger
@@ -122,7 +114,7 @@ class AnsweringNode(Generic[N]):
     def app(self) -> ClientApp:
         """As Flower starts it."""
         app = ClientApp()
-        handlers = {request.kind: self._handler(request, method) for request, method in self.answers.items()}
+        handlers = {request.kind: self._handler(request) for request in self.answers}
         handlers |= {kind: self._refusal_of(kind) for kind in self.foreign}
         for kind, handler in handlers.items():
             category, _, action = kind.partition(".")
@@ -130,31 +122,27 @@ class AnsweringNode(Generic[N]):
             register(action)(handler)
         return app
 
-    def _handler(self, model: type[WireModel], method: str) -> Callable[[Message, Context], Message]:
+    def _handler(self, model: type[WireModel]) -> Callable[[Message, Context], Message]:
         def handle(message: Message, context: Context) -> Message:
-            request, refusal = None, None
             try:
                 request = from_record(message.content, model)
-                node = self.open(context)
-                with thread_pools().limit(limits=1):  # many may share one machine: a pool each would only thrash
-                    reply = to_record(attrgetter(method)(node)(request))
+                with self.open(context) as node:
+                    reply = self.reply(node, request)
             except Exception as error:  # Flower would send the text of any exception to the coordinator
-                refusal = self.refusal(model, error)
-                reply = refusal_to_record(refusal)
+                reply = self._refused(model, error)
             return Message(reply, reply_to=message)
 
         return handle
 
     def reply(self, node: N, request: WireModel) -> RecordDict:
-        """What this node answers to one request, or its refusal. For whoever holds many nodes, see `_handler`."""
+        """What this node answers to one request, or its refusal."""
         try:
-            return to_record(attrgetter(self.answers[type(request)])(node)(request))
+            return to_record(getattr(node, self.answers[type(request)])(request))
         except Exception as error:
-            return refusal_to_record(self.refusal(type(request), error))
+            return self._refused(type(request), error)
 
-    def refusal(self, model: type[WireModel], error: Exception) -> Refusal:
-        """What travels instead of an answer to such a request. The rest stays in the node's own log."""
-        return refusal_for(model.kind, error, self.log, self.whose)
+    def _refused(self, model: type[WireModel], error: Exception) -> RecordDict:
+        return refusal_to_record(refusal_for(model.kind, error, self.log, self.whose))
 
     def _refusal_of(self, kind: str) -> Callable[[Message, Context], Message]:
         def refuse(message: Message, context: Context) -> Message:

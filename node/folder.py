@@ -95,23 +95,10 @@ class NodeFolder:
 
     @property
     def joined_at(self) -> object:
-        """Another one as soon as another folder was joined, or the same again."""
-        return seen(self.federation / SIGNED_FILE)
-
-    def stamp(self, store: str) -> object:
-        """Another one as soon as what the node is opened from is: its own files, the federation, and which file it
-        remembers in, since one that was put in its place would else never be written to. store: its name in state/."""
-        place = self.path / "state" / store
-        files = [(path.name, seen(path)) for path in sorted(self.path.glob("*")) if path.is_file()]
-        return files, self.joined_at, (place.stat().st_dev, place.stat().st_ino) if place.exists() else None
-
-
-def seen(path: Path) -> object:
-    """Another one as soon as the file is; None where there is none."""
-    if not path.exists():
-        return None
-    stat = path.stat()
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+        """Another one as soon as another folder was joined, or the same again; None where there is none."""
+        path = self.federation / SIGNED_FILE
+        stat = path.stat() if path.exists() else None
+        return stat and (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def open_folder(path: Path, kind: NodeKind | None = None) -> NodeFolder:

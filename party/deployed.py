@@ -16,7 +16,7 @@ from consilium.node.members import Given, MemberKind
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
 from consilium.party.hidden_votes import check_own_roster
-from consilium.party.home import SETTINGS, PartyHome, open_home
+from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
@@ -32,6 +32,7 @@ class Party(MemberKind):
 
     name = "party"
     app = "consilium.party.client_app"
+    memory = STORE
 
     def open_home(self, folder: NodeFolder) -> PartyHome:
         return open_home(folder)
@@ -64,13 +65,13 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home), "its own policy")
+        charged = refused_is_wrong(lambda: own_epsilon(home, home.store()), "its own policy")
         return promise_in_words(home.terms, home.policy, charged)
 
     def given(self, home: PartyHome) -> Given:
         with closing(home.remembered()) as store:
             queries = store.answered()
-        epsilon = refused_is_wrong(lambda: own_epsilon(home), "its own policy")
+        epsilon = refused_is_wrong(lambda: own_epsilon(home, home.remembered()), "its own policy")
         towards = towards_whom(home.terms, epsilon, student_epsilon(home.terms, home.policy))
         return Given(queries, home.policy.most_queries, epsilon, home.policy.most_epsilon, towards)
 

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
+from consilium.node.limits import EPSILONS
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
 from consilium.protocol.inheritance import Inheritance
@@ -33,6 +34,7 @@ TABLES = (
     " further INTEGER NOT NULL)",
     "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
     "secret (secret BLOB NOT NULL)",
+    EPSILONS,
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
@@ -64,10 +66,10 @@ class KnownFederation:
 class Store(Database):
     """See above. Of a file, mode 0600; it is made where it is missing. Open it once in a process."""
 
-    def __init__(self, path: Path | None, durable: bool = True) -> None:
+    def __init__(self, path: Path | None, durable: bool = True, wait: float | None = None) -> None:
         """Raises LedgerError, as every method does: see `Database`, `Database.make`."""
         self._teachers: dict[str, TeacherSet] = {}
-        super().__init__(path, durable=durable)
+        super().__init__(path, durable=durable, wait=wait)
         if path is not None and self.execute("PRAGMA user_version") != [(FORMAT,)]:
             self.make(TABLES, FORMAT)  # not each time: whoever only reads waits for nobody who writes
 

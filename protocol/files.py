@@ -181,7 +181,7 @@ def read_private(path: Path) -> bytes:
             raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
         return path.read_bytes()
     except OSError as error:
-        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, "Correct the path, or restore the key from the node's newest backup") from None
 
 
 def others_may_read(path: Path) -> bool:
@@ -205,7 +205,7 @@ def held(path: Path, holder: str) -> Generator[None]:
     """
     with open(path, "w", encoding="utf-8") as file:
         if not take_lock(file):
-            raise ConfigError(f"{holder} is already started", "Stop it first, or see its log in state/logs")
+            raise ConfigError(f"{holder} is already started", "Stop it first")
         yield
 
 

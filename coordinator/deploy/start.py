@@ -1,4 +1,4 @@
-"""`consilium node start` of a coordinator: what it rests on, earlier federations closed, and the process that serves."""
+"""`consilium node start` of a coordinator: what it rests on, earlier federations closed, the process that serves."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -169,7 +170,7 @@ def settle(state: RunState, file: ServedFederation, running: bool) -> None:
 
 
 def rows_left(folder: NodeFolder, run: RunFolder) -> tuple[int, int]:
-    """Public rows that can still be asked, and those that were in earlier federations. Raises ConfigError, LedgerError."""
+    """Public rows that can still be asked, and those that earlier ones asked. Raises ConfigError, LedgerError."""
     tree = pool_of(folder, run.config)
     rows, spent = 0 if tree is None else len(tree.leaves), asked_before(folder, run)
     return rows - len(spent | run.asked()), len(spent)
@@ -189,10 +190,8 @@ class Standings:
         for event in self._tail.fresh():
             self._state.take(event)
         settle(self._state, self._federation.file, running=True)
-        try:
+        with contextlib.suppress(LedgerError):  # it is locked for a while: the number of before
             self._unanswered = self._run.use().unanswered.queries
-        except LedgerError:
-            pass  # it is locked for a while: the number of before
         every = {"federation": self._run.short, "closed": self._run.closed, "unanswered": self._unanswered}
         parties = {
             name: NodeStanding(state=entry.state, words=entry.words, **every)

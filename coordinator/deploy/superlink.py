@@ -31,6 +31,7 @@ from consilium.node.keys import PublicKeys
 
 STATE, MAIN = "flwr.server.superlink.linkstate.in_memory_linkstate", "flwr.superlink.main"
 GRID, HANDLERS = "flwr.superlink.grid.http_grid", "flwr.superlink.servicer.runtime.runtime_handlers"
+IDENTITY = "flwr.supercore.task_identity"
 DRAW = "generate_rand_int_from_bytes"
 CALLS = {
     "GetNodes": "get_nodes",
@@ -46,6 +47,7 @@ NAMES = {
     MAIN: ("create_app",),
     GRID: ("HttpGrid.set_run", "HttpGrid._runtime_client"),
     HANDLERS: tuple(CALLS.values()),
+    IDENTITY: ("TaskIdentity",),
     "flwr.cli.build": ("build_fab_from_files",),
     "flwr.common.constant": ("HEARTBEAT_DEFAULT_INTERVAL", "NOOP_ACCOUNT_NAME", "NOOP_FLWR_AID"),
     "flwr.supercore.constant": ("NOOP_FEDERATION_ID", "TaskType.SERVER_APP"),
@@ -111,6 +113,8 @@ class SuperLink:
             **{call: partial(getattr(handlers, of), state=state, task=task) for call, of in CALLS.items()}
         )
         grid.set_run(run)
+        identity: Any = import_module(IDENTITY).TaskIdentity
+        identity.run_id, identity.task_id, identity.node_id = run_id, task.task_id, grid.node.node_id
         return grid, Context(run_id, grid.node.node_id, {}, RecordDict(), dict(run_config))
 
     def _beat(self, task_id: int) -> None:

@@ -118,9 +118,9 @@ def as_database(error: str, *_) -> None:
     [
         (as_no_space, Rule.STORAGE, "the disk is full"),
         (partial(as_database, "SQLITE_FULL"), Rule.STORAGE, "party.db: the disk is full"),
-        (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk fails"),
+        (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk takes no more"),
         (partial(as_database, "SQLITE_CORRUPT"), Rule.STORAGE, "party.db: it is damaged"),
-        (partial(as_database, "SQLITE_BUSY"), Rule.LOCKED, "party.db: another program holds it"),
+        (partial(as_database, "SQLITE_BUSY"), Rule.LOCKED, "party.db: it is locked"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail, rule, logged) -> None:
