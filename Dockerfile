@@ -1,4 +1,4 @@
-# An image of any node, for the compose.yaml of its kit. From a checkout:
+# An image of any node, for examples/compose.yaml. From a checkout:
 #     docker build -t consilium:$(python3 -c 'import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["version"])') .
 # Where the folder wheelhouse is there (`make wheelhouse`, with the Python of the base), no index is asked.
 ARG BASE=python:3.11-slim

@@ -15,6 +15,7 @@ from consilium.node.join import joined
 from consilium.node.keys import SEALING
 from consilium.node.limits import NodePolicy
 from consilium.node.policy import read_lines
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SealingKey
 from consilium.sums.roster import VerifiedRoster
@@ -62,11 +63,16 @@ class AggregatorHome(Home):
             **({"allow_simulation": True} if self.terms.simulation else {}),
         }
 
+    @property
+    def store(self) -> GivenStore:
+        """What it remembers."""
+        return GivenStore(self.folder.state / STORE)
+
     def given(self) -> GivenSoFar:
         """Raises LedgerError where its state cannot be read."""
         if not (self.folder / "state" / STORE).exists():
             return GivenSoFar()
-        with GivenStore(self.folder.state / STORE).transaction() as sums:
+        with GivenStore(self.folder / "state" / STORE, LOOK_SECONDS).transaction() as sums:
             federation = self.terms.federation
             introduced, in_this = sums.terms(federation) is not None, sums.given_in(federation, 1)
             return GivenSoFar(introduced, in_this, sums.ever() - in_this, tuple(sums.other_promises(federation)))
@@ -78,7 +84,7 @@ class AggregatorHome(Home):
     def node(self) -> AggregatorNode:
         """Raises NotAccepted: its people have not allowed all that is asked."""
         return AggregatorNode(
-            GivenStore(self.folder.state / STORE),
+            self.store,
             name=self.name,
             policy=self.policy,
             roster=self.roster,

@@ -149,7 +149,7 @@ class AggregatorNode:
             yield sums
 
     def _check_terms(self, sums: GivenSums, terms: Terms) -> None:
-        check_terms(self.policy, terms, self.roster, sums.other_promises(terms.federation))
+        check_terms(self.policy, terms, self.roster, sums)
 
     def _agreed(self, sums: GivenSums, terms: VerifiedTerms) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows. The noise

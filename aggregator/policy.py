@@ -3,8 +3,6 @@ promised, and what it has given before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.aggregator.store import GivenSums
 from consilium.node.answering import pool_of
@@ -31,11 +29,9 @@ def noise_of(release: ReleaseEvent, round: int) -> PartyNoise:
     return noise
 
 
-def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, earlier: Sequence[str]) -> None:
-    """Raise Refused if the policy does not let this aggregator serve in a federation with these terms.
-
-    earlier: the promises of the other federations that it has served.
-    """
+def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, given: GivenSums) -> None:
+    """Raise Refused if the policy does not let this aggregator serve in a federation with these terms, beside all that
+    it has given."""
     policy.check_simulation(terms)
     if terms.collection != VerifiedTerms.collection:
         raise Refused(Rule.VOTES, detail=f"{terms.collection} votes need no second aggregator")
@@ -47,7 +43,7 @@ def check_terms(policy: NodePolicy, terms: Terms, roster: VerifiedRoster, earlie
     if roster.sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=roster.sure)
     noise_of(release_of(terms.promise), 1)
-    check_within((*earlier, terms.promise), policy)
+    check_within((*given.other_promises(terms.federation), terms.promise), policy, given.execute)
 
 
 def check_new(given: GivenSums, policy: NodePolicy, agreed: Terms, terms: VerifiedTerms, ids: list[str]) -> None:

@@ -8,7 +8,6 @@ and its key, which is overwritten (`secure_delete`) when the half is given or th
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from consilium.node.limits import EPSILONS
+from consilium.protocol.databases import Database, committed
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import committed
 from consilium.protocol.messages import Terms
 from consilium.sums.verified.terms import VerifiedTerms
 
@@ -26,11 +26,11 @@ FORMAT = 1
 COLUMNS = ("terms", "ids", "key", "total", "codes", "met", "question", "answer", "record", "signature")
 """Of an `OpenSession`."""
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
+    "terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "sessions (sid TEXT PRIMARY KEY, federation TEXT, query_set TEXT, round INTEGER,"
     f" opened REAL, {', '.join(f'{name} BLOB' for name in COLUMNS)})",
-    "CREATE TABLE IF NOT EXISTS given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round))"
-    " WITHOUT ROWID",
+    "given (query TEXT, round INTEGER, federation TEXT, PRIMARY KEY (query, round)) WITHOUT ROWID",
+    EPSILONS,
 )
 ERASED = "UPDATE sessions SET key = X'', total = X'', codes = X'', met = X''"
 
@@ -56,52 +56,53 @@ class OpenSession:
 class GivenSums:
     """All reads and writes of one message."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._run = connection.execute
+    def __init__(self, file: Database) -> None:
+        self.execute = file.execute
 
     def terms(self, federation: str) -> Terms | None:
         """Of a federation that was introduced. Raises LedgerError."""
-        row = self._run("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
-        return None if row is None else _terms(row[0])
+        rows = self.execute("SELECT content FROM terms WHERE federation = ?", federation)
+        return _terms(rows[0][0]) if rows else None
 
     def keep_terms(self, terms: Terms) -> None:
         """Keep them; those that are kept already stay."""
-        self._run("INSERT OR IGNORE INTO terms VALUES (?, ?)", (terms.federation, terms.model_dump_json()))
+        self.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms.federation, terms.model_dump_json())
 
     def other_promises(self, federation: str) -> list[str]:
         """What all other federations that gave a sum have promised. Raises LedgerError."""
         others = "federation != ? AND federation IN (SELECT federation FROM given)"
-        rows = self._run(f"SELECT content FROM terms WHERE {others}", (federation,))
+        rows = self.execute(f"SELECT content FROM terms WHERE {others}", federation)
         return [_terms(content).promise for (content,) in rows]
 
     def session(self, sid: str) -> OpenSession | None:
         """A session that was opened."""
-        row = self._run(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", (sid,)).fetchone()
-        return None if row is None else OpenSession(row[0], json.loads(row[1]), *row[2:])
+        for terms, ids, *others in self.execute(f"SELECT {', '.join(COLUMNS)} FROM sessions WHERE sid = ?", sid):
+            return OpenSession(terms, json.loads(ids), *others)
+        return None
 
     def open(self, terms: VerifiedTerms, ids: Sequence[str], key: bytes, moment: float) -> OpenSession:
         """Begin a session. Others on the same queries in the same round, which have given nothing, are given up."""
         same = terms.federation, terms.query_set, terms.round
-        self._run(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", same)
+        self.execute(f"{ERASED} WHERE (federation, query_set, round) = (?, ?, ?)", *same)
         session = OpenSession(terms.canonical(), list(ids), key)
         row = terms.sid, *same, moment, *{**vars(session), "ids": json.dumps(ids)}.values()
-        self._run(f"INSERT INTO sessions VALUES ({', '.join('?' * len(row))})", row)
+        self.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(row))})", *row)
         return session
 
     def erase_before(self, moment: float) -> None:
         """Give up all sessions that were opened before. Of those that gave their half a sealed answer is left, without
         a key, for a coordinator that has not got it."""
-        self._run(f"{ERASED} WHERE length(key) > 0 AND opened < ?", (moment,))
+        self.execute(f"{ERASED} WHERE length(key) > 0 AND opened < ?", moment)
 
     def checked(self, sid: str, total: bytes, codes: bytes, met: bytes) -> None:
         """What has become of the session."""
-        self._run("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", (total, codes, met, sid))
+        self.execute("UPDATE sessions SET total = ?, codes = ?, met = ? WHERE sid = ?", total, codes, met, sid)
 
     def give(self, terms: VerifiedTerms, ids: Sequence[str], *given: bytes) -> None:
         """Its half is about to be given. given: question, answer, record and signature."""
-        self._run(f"{ERASED}, question = ?, answer = ?, record = ?, signature = ? WHERE sid = ?", (*given, terms.sid))
+        self.execute(f"{ERASED}, question = ?, answer = ?, record = ?, signature = ? WHERE sid = ?", *given, terms.sid)
         values = terms.round, terms.federation, json.dumps(ids)
-        self._run("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", values)
+        self.execute("INSERT INTO given SELECT value, ?, ? FROM json_each(?)", *values)
 
     def signed(self, federation: str) -> int:
         """Sums of this federation that it gave its half of."""
@@ -121,7 +122,7 @@ class GivenSums:
         return self._count("(SELECT query FROM given UNION SELECT value FROM json_each(?))", json.dumps(ids))
 
     def _count(self, rows: str, *values: object) -> int:
-        return self._run(f"SELECT COUNT(*) FROM {rows}", values).fetchone()[0]
+        return self.execute(f"SELECT COUNT(*) FROM {rows}", *values)[0][0]
 
 
 def _terms(content: str) -> Terms:
@@ -137,12 +138,13 @@ def _terms(content: str) -> Terms:
 class GivenStore:
     """The file `given.db`; made on first use."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, wait: float | None = None) -> None:
+        """wait: see `Database`."""
+        self._path, self._wait = path, wait
 
     @contextmanager
     def transaction(self) -> Iterator[GivenSums]:
         """One transaction, committed at the end and undone by any error. Raises LedgerError: the file cannot be read or
         written, or has another format."""
-        with committed(self._path, TABLES, FORMAT) as connection:
-            yield GivenSums(connection)
+        with committed(self._path, TABLES, FORMAT, self._wait) as file:
+            yield GivenSums(file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
@@ -23,8 +22,9 @@ import typer
 
 from consilium.accounting.errors import AccountingError
 from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
+from consilium.protocol.databases import Trouble, trouble_of
 from consilium.protocol.errors import TRACEBACK, ConfigError, ConsiliumError, StorageError
-from consilium.protocol.files import STORAGE, typed
+from consilium.protocol.files import typed
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.interruption import Interrupted
 
@@ -97,8 +97,6 @@ def ending_of(error: BaseException) -> Ending:
             return Ending("Interrupted", "aborted", "", INTERNAL)
         case OSError() if (meant := typed(error)) is not None:
             return ending_of(meant)
-        case sqlite3.Error() if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-            return ending_of(StorageError("cannot write a database: the disk is full", "Make room and try again"))
         case ModuleNotFoundError(name=str(module)) if not module.startswith("consilium"):
             what = f"{module.partition('.')[0]} is not installed, and this needs it"
             return Ending(name, what, "Install Consilium again: it brings all that it needs", ConfigError.exit_code)
@@ -140,7 +138,7 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in STORAGE:
+        if trouble_of(error) not in (Trouble.FULL, Trouble.BROKEN):
             raise
         sys.stdout = _nowhere()
         raise StorageError(f"cannot write stdout: {error.strerror}", "Make room and try again") from None

@@ -1,46 +1,42 @@
-"""`consilium node`, `status` and `doctor`: a node on its own machine. What kind of node it is, its kit says."""
+"""`consilium node`, `status` and `doctor`: a node on its own machine. What kind of node it is, its folder says."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consilium.protocol.files import writing
-from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
+from consilium.protocol.output import Format, FormatOption, error_table, show
 from consilium.simulations.cli import audit_run
 
 if TYPE_CHECKING:
-    from consilium.node.kinds import MemberKind, NodeKind
-    from consilium.node.kit import Kit
+    from consilium.node.folder import NodeFolder
+    from consilium.node.join import Joined
+    from consilium.node.kinds import NodeKind, Outcome
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A node on its own machine: its keys, what it allows, its start.",
+    help="A node on its own machine: its keys, the federation that it joins, its start.",
     pretty_exceptions_show_locals=False,
 )
 
-KitArgument = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
-
-
-ASK_OTHERS = frozenset({"coordinator", "gateway", "label service", "terms"})
-"""Checks of `doctor` that connect to another node."""
+DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The node's folder.")]
 
 
 class Kind(StrEnum):
-    """Nodes that make their own keys."""
+    """Nodes that have a name of their own."""
 
     party = "party"
     aggregator = "aggregator"
-    coordinator = "coordinator"
+    student = "student"
 
 
-def _kind_of(kit: Kit) -> NodeKind:
-    match kit.kind:
+def _kind_of(folder: NodeFolder) -> NodeKind:
+    match folder.kind:
         case "party":
             from consilium.party.deployed import PARTY
 
@@ -54,218 +50,148 @@ def _kind_of(kit: Kit) -> NodeKind:
 
             return COORDINATOR
         case "student":
-            from consilium.student.deployed import StudentKind
+            from consilium.student.deployed import STUDENT
 
-            return StudentKind()
+            return STUDENT
 
 
-def _member(folder: Path) -> tuple[MemberKind, Kit]:
-    """A party's or an aggregator's kit. Raises ConfigError for another."""
-    from consilium.node.kinds import MemberKind
-    from consilium.node.kit import a_node, open_kit
-    from consilium.protocol.errors import ConfigError
+def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:
+    from consilium.node.folder import open_folder
 
-    kit = open_kit(folder)
-    kind = _kind_of(kit)
-    if not isinstance(kind, MemberKind):
-        raise ConfigError(
-            f"{folder} is the kit of {a_node(kit.kind)}: it accepts no terms, and no roster is compared at it",
-            f"Give a party's or an aggregator's; see: consilium doctor {folder}",
-        )
-    return kind, kit
+    folder = open_folder(path)
+    return folder, _kind_of(folder)
 
 
 @app.command()
 def keys(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name in the federation.")],
-    out: Annotated[Path, typer.Option(help="New folder for the keys.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node's name; \"coordinator\" is the coordinator's.")],
     kind: Annotated[Kind, typer.Option(help="What the node will be.")] = Kind.party,
+    path: Annotated[Path | None, typer.Option("--folder", help="New folder; ./NAME where it is left out.")] = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Make this node's own keys, and a small file for the operator. Nobody else ever has the private ones."""
+    from consilium.node.folder import THE_COORDINATOR
     from consilium.node.keys import enrolment_file, make
 
-    with writing(out):
-        enrolment = make(kind.value, name, out)
-    send = enrolment_file(name, out)
+    path = path or Path(name)
+    with writing(path):
+        folder, enrolment = make(THE_COORDINATOR if name == THE_COORDINATOR else kind.value, name, path)
+    send = enrolment_file(folder)
     show(
         output,
-        {"keys": str(out), "send": str(send), "fingerprint": enrolment.fingerprint},
+        {"folder": str(path), "send": str(send), "fingerprint": enrolment.fingerprint},
         [
-            f"keys         {out}: keep a backup, send nothing of it but the next file",
+            f"keys         {path / 'keys'}: send nothing of it to anybody",
             f"send         {send}",
             f"fingerprint  {enrolment.fingerprint}",
-            "Write the fingerprint down, and read it to the operator over the telephone.",
+            "Read the fingerprint to the operator over the telephone.",
         ],
     )
 
 
 @app.command()
 def join(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="What the operator sent: a kit or an update; or the folder of a kit.")
-    ],
-    into: Annotated[
-        Path | None,
-        typer.Option(help="Of a file: the kit that an update is for; else the folder in which the kit's own is made."),
+    sent: Annotated[Path, typer.Argument(metavar="FOLDER", help="The signed folder that the operator sent.")],
+    node: Annotated[
+        Path | None, typer.Option(help="The node's folder; else the one here that FOLDER lists.", metavar="DIR")
     ] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="The folder that `consilium node keys` made, to be put into the kit.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Of a party: the file of its rows.", metavar="FILE")] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Unpack a kit, or an update over one, held against the authority's signature; and put the node's own keys in."""
-    from consilium.protocol.errors import ConfigError
+    """Take part in the federation of a signed folder, or take over its newest version; and check a party's rows."""
+    from consilium.node.folder import open_folder
+    from consilium.node.join import find_folder
+    from consilium.node.join import join as take_over
 
-    if path.is_dir():
-        if keys is None or into is not None:
-            raise ConfigError(
-                f"{path} is unpacked already", "Give --keys for the node's own, or the file that was sent"
-            )
-        values, lines, kit = {"kit": str(path)}, [], path
-    elif not path.exists():
-        raise ConfigError(f"{path} is not there", "Correct the path: a kit's folder, or the file that was sent")
-    elif into is None:
-        raise ConfigError(f"{path} is a file: where it is to be unpacked is not given", "Give --into")
-    else:
-        values, lines, kit = _unpack(path, into)
-    if keys is not None:
-        from consilium.node.kit import open_kit
+    folder = open_folder(node) if node else find_folder(sent, Path())
+    with writing(folder.path):
+        if data is not None:
+            from consilium.party.deployed import name_data
 
-        node = open_kit(kit)
-        _kind_of(node).join(node, keys)
-        values["next"] = f"consilium {'doctor' if node.kind == 'coordinator' else 'node fingerprint'} {kit}"
-        lines.append(f"The kit lists these keys, and now holds them. Next: {values['next']}")
+            name_data(open_folder(folder.path, "party"), data)
+        joined = take_over(sent, folder)
+        outcome = _kind_of(folder).joined(folder)
+    compare = _compared(joined)
+    values = {"folder": str(folder.path), "version": joined.signed.file.version, **compare, **outcome.values}
+    lines = [
+        f"joined      {joined.signed.file.config.name!r}, version {joined.signed.file.version}, in {folder.path}",
+        *(f"{what:11} {words}" for what, words in compare.items()),
+        "Compare each line with the operator and the parties over the telephone, once.",
+        *outcome.lines,
+    ]
+    _end(output, values, lines, outcome)
+
+
+def _compared(joined: Joined) -> dict[str, str]:
+    """What is read out: every node of a federation has the same authority and roster."""
+    from consilium.node.keys import grouped
+
+    file, name = joined.signed.file, joined.folder.name
+    roster = file.sum_roster()
+    own = {"authority": joined.signed.authority, "own keys": file.nodes[name].fingerprint(name)}
+    parties = {"parties": f"{len(file.parties)}: {', '.join(file.parties)}"}
+    return {**own, **({"roster": grouped(roster.digest)} if roster else {}), **parties}
+
+
+def _end(output: Format, values: dict[str, Any], lines: list[str], outcome: Outcome) -> None:
+    """Print, and end with the exit code of what is still to be mended."""
+    error = outcome.error
+    if error is not None and output is Format.json:
+        values = {"error": error_table(error), **values}
     show(output, values, lines)
-
-
-def _unpack(file: Path, into: Path) -> tuple[dict[str, Any], list[str], Path]:
-    """What is told of it as values and as lines, and the kit's folder."""
-    from consilium.node.sending import open_file
-
-    with writing(into):
-        opened = open_file(file, into)
-    values = {**asdict(opened), "files": list(opened.files)}
-    values = {"kit": str(values.pop("folder")), **values}
-    lines = [
-        f"{'updated' if opened.update else 'kit':10} {opened.folder}: {opened.node}, version {opened.version}",
-        f"files      {', '.join(opened.files)}",
-        f"authority  {opened.authority}",
-    ]
-    if not opened.update:
-        lines.append("Have the operator read the authority's fingerprint out over the telephone.")
-    return values, lines, opened.folder
+    if error is None:
+        return
+    if output is Format.text:
+        raise error
+    raise typer.Exit(error.exit_code)
 
 
 @app.command()
-def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
-    """What to compare with the others over the telephone: one roster for all, and one's own key in it."""
-    kind, node = _member(kit)
-    prints = kind.fingerprints(node)
-    lines = [
-        f"{kind.name:12} {prints.name}, keys made by {f'this {kind.name}' if prints.made_here else 'the operator'}",
-        f"own keys     {prints.own}",
-    ]
-    if kind.name == Kind.aggregator:
-        lines.append(f"in rosters   {prints.second}")
-    if prints.roster:
-        lines += [f"roster       {prints.roster}", f"parties      {len(prints.parties)}: {', '.join(prints.parties)}"]
-    if kind.name == Kind.aggregator:
-        lines.append("Every party must see the same fingerprints of roster and aggregator: consilium node fingerprint.")
-    elif prints.roster:
-        lines += [
-            *([f"aggregator   {prints.second}"] if prints.second else []),
-            "Every party of this list must read out the same roster. One that nobody can reach may be invented.",
-        ]
-    else:
-        lines.append("roster       none: votes are clear")
-    show(output, asdict(prints), lines)
-
-
-@app.command()
-def accept(
-    kit: KitHere = Path(), yes: YesOption = None, only_print: PrintOption = False, output: FormatOption = Format.text
-) -> None:
-    """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
-    from consilium.node.acceptance import run
-
-    kind, node = _member(kit)
-    home = kind.open_home(node.folder)
-    with writing(kit):
-        run(node, kind.request(home, kind.terms_of(home)), yes, only_print, output)
-
-
-@app.command()
-def start(
-    kit: KitArgument,
-    go_on: Annotated[
-        bool,
-        typer.Option(
-            "--go-on",
-            help="Of a coordinator: serve the federation that is open, though an update for the next was unpacked.",
-        ),
-    ] = False,
-    output: FormatOption = Format.text,
-) -> None:
-    """Serve the federation of the kit until SIGTERM; a coordinator until it is closed. A later start goes on."""
-    from consilium.node.kit import open_kit
+def start(path: DirArgument, output: FormatOption = Format.text) -> None:
+    """Serve the federation that was joined, until SIGTERM. The first time it shows what is promised and asked."""
     from consilium.node.supervisor import stop_on_signals, tell_time
-    from consilium.protocol.errors import ConfigError
 
-    node = open_kit(kit)
-    if go_on and node.kind != "coordinator":
-        raise ConfigError(f"--go-on is a coordinator's, this is the kit of {node.kind} {node.name}", "Leave it out")
-    start_of = partial(_kind_of(node).start, **({"go_on": True} if go_on else {}))
-    with writing(kit), stop_on_signals() as stop:
-        outcome = start_of(node, tell_time, stop)
+    folder, kind = _opened(path)
+    with writing(path), stop_on_signals() as stop:
+        outcome = kind.start(folder, tell_time, stop)
     show(output, dict(outcome.values), outcome.lines)
 
 
 @app.command()
 def close(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The coordinator's kit.")],
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's folder.")],
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
     output: FormatOption = Format.text,
 ) -> None:
     """End the federation that a coordinator serves: no student is answered any more, and the summary is written."""
     from consilium.coordinator.deploy.deployed import closed
     from consilium.coordinator.deploy.start import close as end
-    from consilium.node.kit import open_kit
+    from consilium.node.folder import open_folder
 
-    with writing(kit):
-        outcome = closed(end(open_kit(kit, "coordinator"), wait))
+    with writing(path):
+        outcome = closed(end(open_folder(path, "coordinator"), wait))
     show(output, dict(outcome.values), outcome.lines)
 
 
-def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
-    """Where a node stands: a coordinator's parties, stage, budget left and last errors; what another has given."""
-    from consilium.node.kit import open_kit
-
-    node = open_kit(kit)
-    current = _kind_of(node).status(node)
+def status(path: DirArgument, output: FormatOption = Format.text) -> None:
+    """Where a node stands, now: whether it runs, what the coordinator says of it, what it gave, what is wrong."""
+    folder, kind = _opened(path)
+    current = kind.status(folder)
     show(output, current.to_json(), current.lines())
 
 
-def doctor(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
-    pool: Annotated[Path | None, typer.Option("--public", help="A student's public rows, to be checked too.")] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Leave out what asks another node.")] = False,
-    output: FormatOption = Format.text,
-) -> None:
-    """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
+def doctor(path: DirArgument, output: FormatOption = Format.text) -> None:
+    """Check a node: signature, keys, certificates, clock, ports, policy, data. Exit code 1 if something is wrong."""
     from consilium.node.checks import examine
-    from consilium.node.kit import open_kit
     from consilium.protocol.files import is_held
-    from consilium.student.deployed import StudentKind
 
-    node = open_kit(kit)
-    kind = StudentKind(pool) if node.kind == "student" else _kind_of(node)
-    checks = kind.checks(node, is_held(node.folder / "state" / "lock"))
-    results = examine(check for check in checks if not (offline and check[0] in ASK_OTHERS))
+    folder, kind = _opened(path)
+    results = examine(kind.checks(folder, is_held(folder.lock)))
     wrong = any(result.level == "wrong" for result in results)
+    findings = [asdict(result) for result in results]
     show(
         output,
-        {"kit": str(kit), "kind": node.kind, "sound": not wrong, "findings": [asdict(result) for result in results]},
+        {"folder": str(path), "kind": folder.kind, "sound": not wrong, "findings": findings},
         (result.line for result in results),
     )
     if wrong:
@@ -273,7 +199,9 @@ def doctor(
 
 
 def audit(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's folder, or a run in it.")
+    ],
     student: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
     ] = None,

@@ -12,9 +12,9 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, read_events
-from consilium.coordinator.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import Normal, close, promises, spent
+from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_private

@@ -31,6 +31,8 @@ OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
 """Errors whose texts tell of the second aggregator alone, and of no vote."""
 OF_WHO_IS_THERE = ("NotEnoughParties", "ThresholdNotMet")
 """Why a question failed that hangs on who is connected and who refuses, not on votes: it is said to the operator."""
+OF_FILES = ("LedgerError", "LedgerLocked", "StorageError")
+"""Why one failed that hangs on this coordinator's own disk and files: their texts name these alone."""
 
 
 class Event(Frozen, extra="ignore"):
@@ -158,9 +160,10 @@ class TakesPart(OfParties):
 
 
 class Voted(OfParties):
-    """Their votes are in a sum, for the first time."""
+    """Their votes are in a sum. queries: that were not asked of them before in the same question."""
 
     kind = "voted"
+    queries: int
 
 
 class OtherConsilium(Event):
@@ -342,25 +345,27 @@ class Released(Event):
 
 
 class NotAnswered(Event):
-    """Questions of a student were not answered; why may say something about votes. asked: how many.
-    unanswered, parties: see `Unanswered`."""
+    """Questions of a student were not answered; why may say something about votes. asked: how many; 0: it asked for the
+    terms, or for what is recorded. unanswered, parties: see `Unanswered`; None while the ledger cannot be read."""
 
     kind = "not-answered"
     error: str
     reason: str
     asked: int
-    unanswered: int = 0
+    unanswered: int | None = 0
     parties: tuple[str, ...] = ()
 
     @property
     def public(self) -> bool:
         """Whether the reason says nothing about votes."""
-        return self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE)
+        return self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE, *OF_FILES)
 
     @property
     def words(self) -> str:
-        what = "a question was" if self.asked < 2 else f"{self.asked} questions were"
-        used = Unanswered(self.unanswered, self.parties).words
+        what = ("a student was", "a question was")[self.asked] if self.asked < 2 else f"{self.asked} questions were"
+        used = "what was charged is in the ledger"
+        if self.unanswered is not None:
+            used = Unanswered(self.unanswered, self.parties).words
         return f"{what} not answered{f': {self.reason}' if self.public else ''}; {used}"
 
 

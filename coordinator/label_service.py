@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,7 +22,8 @@ from consilium.coordinator.events import EventWriter, NoLog
 from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
+from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError, LedgerError, LedgerLocked
+from consilium.protocol.files import typed
 from consilium.protocol.label_source import (
     NO_LABEL,
     Answers,
@@ -54,7 +56,7 @@ class LabelService:
 
     One request is answered at a time, so that two requests can never pay for the same query.
 
-    finished: the student is done. counted: parties in each sum. seconds: that collecting took.
+    counted: parties in each sum. seconds: that collecting took.
     """
 
     def __init__(
@@ -88,10 +90,8 @@ class LabelService:
         self._sigmas = config.sigmas
         self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
-        self.finished = threading.Event()
         self.counted: list[int] = []
         self.seconds = 0.0
-        self._named: set[str] = set()
 
     @cached_property
     def promised(self) -> Guarantee:
@@ -101,8 +101,10 @@ class LabelService:
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         config = self._config
-        _, answered = self._ledger.spent()
-        open_ = self._ledger.closing() is None
+        with self._noted():
+            _, answered = self._ledger.spent()
+            open_ = self._ledger.closing() is None
+            queries_left = self._queries_left() * open_
         nodes = towards_coordinator(config)
         return LabelTerms(
             federation=config.digest(),
@@ -113,7 +115,7 @@ class LabelService:
             delta=config.privacy.delta,
             epsilon=self.promised.epsilon,
             epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
-            queries_left=self._queries_left() * open_,
+            queries_left=queries_left,
             answers_left=(self._budget.answers - answered) * open_,
             parties=self._parties,
             simulation=config.simulation,
@@ -137,9 +139,9 @@ class LabelService:
             raise DataError(
                 f"{len(outside)} of {len(ids)} queries are none of the public rows that were fixed before the"
                 f" federation started (first: row {outside[0]})",
-                "Ask rows of those only (public.npz of the kit); nothing was charged",
+                "Ask rows of those only (public.npz of the signed folder); nothing was charged",
             )
-        with self._lock, self._ledger.exclusive():
+        with self._noted(ids), self._lock, self._ledger.exclusive():
             recorded = self._ledger.find(ids)
             first_at: dict[str, int] = {}
             for index, query_id in enumerate(ids):
@@ -149,11 +151,7 @@ class LabelService:
             self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
             if new and not self._answered_out(new_ids, len(first_at)):
                 self._check_query_budget(new_ids)
-                try:
-                    self._release(canonical[new], new_ids, probabilities[new], progress)
-                except ConsiliumError as error:
-                    self._note_failure(error, new_ids)
-                    raise
+                self._release(canonical[new], new_ids, probabilities[new], progress)
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
         labels = [recorded[i].label if i in recorded else NO_LABEL for i in ids]
@@ -174,14 +172,11 @@ class LabelService:
         """See `LabelSource.known`."""
         standings = np.full(len(ids), RowStanding.OPEN, dtype=np.uint8)
         if self._pool is not None:
-            recorded = self._ledger.find(ids)
+            with self._noted():
+                recorded = self._ledger.find(ids)
             standings[[query_id in self._spent_before for query_id in ids]] = RowStanding.SPENT
             standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
         return standings
-
-    def finish(self) -> None:
-        """See `LabelSource.finish`."""
-        self.finished.set()
 
     def _check_unspent(self, spent: list[int], asked: int) -> None:
         if spent:
@@ -192,16 +187,40 @@ class LabelService:
                 " nothing was charged",
             )
 
-    def _note_failure(self, error: ConsiliumError, ids: list[str]) -> None:
-        used, recorded = self._ledger.unanswered(frozenset(ids)), self._ledger.find(ids)
-        self._log.write(
-            "not-answered",
-            error=type(error).__name__,
-            reason=str(error),
-            asked=len(ids) - len(recorded),  # some errors come after the charge
-            unanswered=used.queries,
-            parties=list(used.parties),
-        )
+    @contextmanager
+    def _noted(self, ids: Collection[str] = ()) -> Iterator[None]:
+        """Whatever ends this that is no mistake of the student's is in the event log: a student only hears that the
+        coordinator's operator sees why. ids: of the queries that were asked."""
+        try:
+            yield
+        except OSError as error:
+            known = typed(error, self._ledger.path)
+            if known is None:
+                raise
+            self._note_failure(known, ids)
+            raise known from error
+        except (BudgetExceeded, DataError):
+            raise
+        except ConsiliumError as error:
+            self._note_failure(error, ids)
+            raise
+
+    def _note_failure(self, error: ConsiliumError, ids: Collection[str]) -> None:
+        queries = frozenset(ids)
+        used, asked = None, len(queries)
+        if not isinstance(error, LedgerLocked):  # which would be waited for once more
+            with suppress(LedgerError):
+                used = self._ledger.unanswered(queries)
+                asked -= len(self._ledger.find([*queries]))  # some errors come after the charge
+        with suppress(OSError):  # a disk that is full is what the error says
+            self._log.write(
+                "not-answered",
+                error=type(error).__name__,
+                reason=str(error),
+                asked=asked,
+                unanswered=used and used.queries,
+                parties=used.parties if used else (),
+            )
 
     def _queries_left(self) -> int:
         """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
@@ -286,9 +305,8 @@ class LabelService:
         finally:
             self.seconds += time.monotonic() - began
         self.counted.append(len(counts.parties))
-        if fresh := sorted({*counts.parties} - self._named):
-            self._named.update(fresh)
-            self._log.write("voted", parties=fresh)
+        first = len(queries.rows) if queries.round == 1 else 0  # later rounds are about the same queries
+        self._log.write("voted", parties=sorted(counts.parties), queries=first)
         return counts
 
 

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
+from consilium.protocol.databases import Database
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
@@ -159,31 +159,31 @@ def _of_queries(query_ids: Sequence[str]) -> str:
 class Ledger:
     """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
 
-    def __init__(self, path: Path | None, federation: str, config_json: str, *, read_only: bool = False) -> None:
-        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory.
+    def __init__(
+        self,
+        path: Path | None,
+        federation: str,
+        config_json: str,
+        *,
+        read_only: bool = False,
+        wait: float | None = None,
+    ) -> None:
+        """Open or create; `read_only` opens what is there and changes nothing. path: None for one in memory. wait:
+        see `Database`.
 
         Raises
         ------
-        LedgerError : not readable or writable, another format, or another federation's ledger.
+        LedgerError : not readable or writable, another format, or another federation's ledger. So does every method;
+            LedgerLocked : another program holds it.
         """
         self.path = path
-        try:
-            if read_only and path is not None:
-                self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
-                stored = dict(self._connection.execute("SELECT key, value FROM meta"))
-                self._check(stored, federation)
-                return
-            # made with its mode before SQLite opens it; without O_EXCL, as another coordinator may be making it too
-            if path is not None:
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-            place = ":memory:" if path is None else path
-            self._connection = sqlite3.connect(place, timeout=30, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA synchronous=EXTRA")  # see `party.store`
-            self._connection.execute("PRAGMA foreign_keys=ON")
-            with self._transaction():
-                if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        self._file = file = Database(path, read_only=read_only, wait=wait)
+        if not read_only:
+            file.execute("PRAGMA foreign_keys=ON")
+            with file.transaction():
+                if not file.one("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
                     for statement in TABLES.split(";"):
-                        self._connection.execute(statement)
+                        file.execute(statement)
                     meta = {
                         "format": FORMAT,
                         "federation": federation,
@@ -191,11 +191,8 @@ class Ledger:
                         "id": secrets.token_hex(32),  # of this very file: a new one is another, and parties see it
                         "salt": secrets.token_hex(32),  # parties see hashes of batches, and could try votes out
                     }
-                    self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            stored = dict(self._connection.execute("SELECT key, value FROM meta"))
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(f"cannot open ledger {path}: {error}", "Nothing was released") from None
-        self._check(stored, federation)
+                    file.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        self._check(dict(file.execute("SELECT key, value FROM meta")), federation)
 
     @classmethod
     def in_memory(cls, config: FederationConfig) -> Ledger:
@@ -223,17 +220,6 @@ class Ledger:
         self._meta = meta
 
     @contextmanager
-    def _transaction(self):
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the ledger against every other coordinator, from looking a query up until its charge is committed.
 
@@ -259,12 +245,17 @@ class Ledger:
 
     def next_batch(self) -> int:
         """Number that the next batch will have; call it within `exclusive`."""
-        return self._connection.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches").fetchone()[0]
+        return self._file.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM batches")[0][0]
 
     def spent(self) -> tuple[int, int]:
         """Queries asked and answers given so far."""
         sums = "SELECT COALESCE(SUM(asked), 0), COALESCE(SUM(answered), 0) FROM batches"
-        return self._connection.execute(sums).fetchone()
+        asked, answered = self._file.execute(sums)[0]
+        return asked, answered
+
+    def recorded(self) -> frozenset[str]:
+        """Ids, hex, of all queries that have an outcome."""
+        return frozenset(row[0] for row in self._file.execute("SELECT query_id FROM releases"))
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
@@ -272,8 +263,8 @@ class Ledger:
         for start in range(0, len(query_ids), 500):
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
-            for row in self._connection.execute(
-                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})", part
+            for row in self._file.execute(
+                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})", *part
             ):
                 counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
                 releases[row[0]] = Release(Outcome(row[1]), row[2], counts)
@@ -289,14 +280,11 @@ class Ledger:
         ------
         LedgerError : the file cannot be written.
         """
-        try:
-            with self._transaction():
-                self._connection.execute("DELETE FROM starts WHERE used = 0")
-                add = "INSERT INTO starts (token, used) VALUES (?, 0)"
-                self._connection.execute(add, (secrets.token_hex(8),))
-                return tuple(row[0] for row in self._connection.execute("SELECT token FROM starts ORDER BY number"))
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
+        with self._file.transaction():
+            self._file.execute("DELETE FROM starts WHERE used = 0")
+            add = "INSERT INTO starts (token, used) VALUES (?, 0)"
+            self._file.execute(add, secrets.token_hex(8))
+            return tuple(row[0] for row in self._file.execute("SELECT token FROM starts ORDER BY number"))
 
     def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], session: str = "") -> None:
         """Votes on these queries are about to be asked of these parties; durable when this returns.
@@ -307,28 +295,25 @@ class Ledger:
         ------
         LedgerError : the file cannot be written. No votes may be asked then.
         """
-        try:
-            with self._transaction():
-                add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?)"
-                named = json.dumps(sorted(parties)), self._head()[0], session
-                number = self._connection.execute(add, named).lastrowid
-                rows = [(query_id, number) for query_id in query_ids]
-                self._connection.executemany("INSERT INTO voted VALUES (?, ?)", rows)
-                self._connection.execute("UPDATE starts SET used = 1")
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
+        with self._file.transaction():
+            add = "INSERT INTO attempts (parties, batch, session) VALUES (?, ?, ?) RETURNING number"
+            named = json.dumps(sorted(parties)), self._head()[0], session
+            number = self._file.execute(add, *named)[0][0]
+            rows = [(query_id, number) for query_id in query_ids]
+            self._file.executemany("INSERT INTO voted VALUES (?, ?)", rows)
+            self._file.execute("UPDATE starts SET used = 1")
 
     def asked(self) -> set[str]:
         """Parties that were asked since the last batch. One that says that it was, and is none of these, was asked by
         a later state of this ledger."""
-        rows = self._connection.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[:1])
+        rows = self._file.execute("SELECT parties FROM attempts WHERE batch = ?", self._head()[0])
         return {party for row in rows for party in json.loads(row[0])}
 
     def unanswered(self, among: Collection[str] | None = None) -> Unanswered:
         """Queries that parties voted on and that were not released; of these queries alone, if named."""
         voted = f"SELECT query_id, parties FROM {_VOTED} WHERE query_id NOT IN (SELECT query_id FROM releases)"
         queries, names = set[str](), set[str]()
-        for query_id, parties in self._connection.execute(voted):
+        for query_id, parties in self._file.execute(voted):
             if among is None or query_id in among:
                 queries.add(query_id)
                 names.update(json.loads(parties))
@@ -337,14 +322,14 @@ class Ledger:
     def in_vain(self) -> int:
         """How many queries parties have charged without a release, each as often as it was charged."""
         count = f"SELECT COUNT(*) FROM (SELECT DISTINCT query_id, session FROM {_VOTED})"
-        return self._connection.execute(count).fetchone()[0]
+        return self._file.execute(count)[0][0]
 
     def charged(self, query_ids: Collection[str]) -> int:
         """Of these queries, those that parties do not charge again: of sums that charge a query once, and of the last
         session, if it is asked for all its queries again and so goes on."""
         of_session = f"SELECT query_id FROM {_VOTED} WHERE session = ({{}})"
         free, open_ = (
-            {query_id for (query_id,) in self._connection.execute(of_session.format(session))}
+            {query_id for (query_id,) in self._file.execute(of_session.format(session))}
             for session in ("''", _LAST_SESSION)
         )
         return len(free.union(open_ if open_ == {*query_ids} else ()).intersection(query_ids))
@@ -359,14 +344,9 @@ class Ledger:
         LedgerError : the file cannot be written. Nothing may be shown then.
         """
         key = _of_queries(query_ids)
-        try:
-            with self._transaction():
-                self._connection.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", (key, outcome))
-                return str(
-                    self._connection.execute("SELECT outcome FROM checks WHERE queries = ?", (key,)).fetchone()[0]
-                )
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+        with self._file.transaction():
+            self._file.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", key, outcome)
+            return str(self._file.execute("SELECT outcome FROM checks WHERE queries = ?", key)[0][0])
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
@@ -391,39 +371,33 @@ class Ledger:
                 strict=True,
             )
         ]
-        try:
-            with self._transaction():
-                if self._connection.execute("SELECT 1 FROM closing").fetchone():
-                    raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
-                check_charge(batch, self.spent(), most_queries, most_answers)
-                last, previous = self._head()
-                seq, moment = last + 1, _now()
-                content = (seq, moment, event, batch.parties, rows, batch.left_over)
-                link = self._link(previous, *content)
-                self._connection.execute(
-                    "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (seq, moment, event, len(rows), int(answered.sum()), batch.parties, previous, link),
-                )
-                self._connection.executemany(
-                    "INSERT INTO left_over VALUES (?, ?, ?)",
-                    [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
-                )
-                self._connection.executemany(
-                    "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
-                    [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
-                )
-                self._connection.executemany(
-                    "INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], *row[4:]) for row in rows]
-                )
-                self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
-                # what earlier sessions charged stays
-                paid_for = f"SELECT number FROM attempts WHERE session IN ('', ({_LAST_SESSION}))"
-                drop = f"DELETE FROM voted WHERE query_id = ? AND attempt IN ({paid_for})"
-                self._connection.executemany(drop, [row[:1] for row in rows])
-                old = "number < (SELECT MAX(number) FROM attempts) AND number NOT IN (SELECT attempt FROM voted)"
-                self._connection.execute(f"DELETE FROM attempts WHERE {old}")
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+        with self._file.transaction():
+            if self._file.one("SELECT 1 FROM closing"):
+                raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
+            check_charge(batch, self.spent(), most_queries, most_answers)
+            last, previous = self._head()
+            seq, moment = last + 1, _now()
+            content = (seq, moment, event, batch.parties, rows, batch.left_over)
+            link = self._link(previous, *content)
+            counted = len(rows), int(answered.sum()), batch.parties
+            add = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            self._file.execute(add, seq, moment, event, *counted, previous, link)
+            self._file.executemany(
+                "INSERT INTO left_over VALUES (?, ?, ?)",
+                [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
+            )
+            self._file.executemany(
+                "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
+                [(row[0], seq, position, *row[1:4]) for position, row in enumerate(rows)],
+            )
+            self._file.executemany("INSERT INTO evidence VALUES (?, ?, ?)", [(row[0], *row[4:]) for row in rows])
+            self._file.execute("DELETE FROM checks WHERE queries = ?", _of_queries(batch.query_ids))
+            # what earlier sessions charged stays
+            paid_for = f"SELECT number FROM attempts WHERE session IN ('', ({_LAST_SESSION}))"
+            drop = f"DELETE FROM voted WHERE query_id = ? AND attempt IN ({paid_for})"
+            self._file.executemany(drop, [row[:1] for row in rows])
+            old = "number < (SELECT MAX(number) FROM attempts) AND number NOT IN (SELECT attempt FROM voted)"
+            self._file.execute(f"DELETE FROM attempts WHERE {old}")
 
     def close_with(self, result: str) -> None:
         """Record the one closing, JSON text, and end the chain with it; durable when this returns.
@@ -432,16 +406,11 @@ class Ledger:
         ------
         LedgerError : the ledger is closed already, or cannot be written. Nothing was written.
         """
-        try:
-            with self._transaction():
-                _, previous = self._head()
-                moment = _now()
-                self._connection.execute(
-                    "INSERT INTO closing VALUES (1, ?, ?, ?, ?)",
-                    (moment, result, previous, chain_link([previous, "closing", moment, result])),
-                )
-        except sqlite3.Error as error:
-            raise LedgerError(f"cannot close ledger {self.path}: {error}", "Nothing was released") from None
+        with self._file.transaction():
+            _, previous = self._head()
+            moment = _now()
+            link = chain_link([previous, "closing", moment, result])
+            self._file.execute("INSERT INTO closing VALUES (1, ?, ?, ?, ?)", moment, result, previous, link)
 
     def closing(self) -> str | None:
         """What the ledger was closed with, or None.
@@ -450,7 +419,7 @@ class Ledger:
         ------
         LedgerError : the closing is not the end of the chain.
         """
-        row = self._connection.execute("SELECT at, result, previous, hash FROM closing").fetchone()
+        row = self._file.one("SELECT at, result, previous, hash FROM closing")
         if row is None:
             return None
         moment, result, previous, link = row
@@ -465,8 +434,9 @@ class Ledger:
 
     def _head(self) -> tuple[int, str]:
         """Number and hash of the last batch."""
-        head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
-        return head or (0, GENESIS)
+        for seq, link in self._file.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1"):
+            return seq, link
+        return 0, GENESIS
 
     def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
         """Hash of a batch: rows and left over queries are its `content`."""
@@ -480,16 +450,16 @@ class Ledger:
         LedgerError : the hash chain is broken.
         """
         previous = GENESIS
-        for seq, moment, event, _, _, parties, stored_previous, link in self._connection.execute(
+        for seq, moment, event, _, _, parties, stored_previous, link in self._file.execute(
             "SELECT * FROM batches ORDER BY seq"
-        ).fetchall():
-            rows = self._connection.execute(
+        ):
+            rows = self._file.execute(
                 "SELECT query_id, outcome, label, counts, histogram, probabilities"
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
-                (seq,),
-            ).fetchall()
+                seq,
+            )
             left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
-            ids = self._connection.execute(left_over, (seq,))
+            ids = self._file.execute(left_over, seq)
             content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids))
             if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
@@ -521,42 +491,39 @@ class Ledger:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """All that is read within is one state of the file, whatever a coordinator commits meanwhile."""
-        self._connection.execute("BEGIN")
+        self._file.execute("BEGIN")
         try:
             yield
         finally:
-            self._connection.rollback()
+            self._file.execute("ROLLBACK")
 
     def counts(self) -> list[tuple[int, int]]:
         """Queries asked and answers given as each batch states them; the chain does not cover these two columns."""
-        return self._connection.execute("SELECT asked, answered FROM batches ORDER BY seq").fetchall()
+        return self._file.execute("SELECT asked, answered FROM batches ORDER BY seq")
 
     def uncharged(self) -> int:
         """Releases and left over queries without a batch, and evidence without a release: the chain covers none."""
         stray = "SELECT COUNT(*) FROM {} WHERE seq NOT IN (SELECT seq FROM batches)"
         counts = [stray.format(table) for table in ("releases", "left_over")]
         counts.append("SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases)")
-        return sum(self._connection.execute(count).fetchone()[0] for count in counts)
+        return sum(self._file.execute(count)[0][0] for count in counts)
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self._file.close()
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def stored_config(path: Path) -> tuple[str, str]:
-    """Hash and JSON of the configuration that a ledger was made with.
-
-    Raises
-    ------
-    LedgerError
-    """
+def stored_config(path: Path, wait: float | None = None) -> tuple[str, str]:
+    """Hash and JSON of the configuration that a ledger was made with. Raises LedgerError."""
+    with closing(Database(path, read_only=True, wait=wait)) as file:
+        meta = dict(file.execute("SELECT key, value FROM meta"))
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            meta = dict(connection.execute("SELECT key, value FROM meta"))
         return meta["federation"], meta["config"]
-    except (sqlite3.Error, KeyError) as error:
-        raise LedgerError(f"cannot read ledger {path}: {error}") from None
+    except KeyError:
+        raise LedgerError(
+            f"ledger {path} does not say which federation it is of", "Restore its newest backup"
+        ) from None

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from consilium.coordinator.events import (
+    OF_FILES,
     OF_WHO_IS_THERE,
     Awaiting,
     Closed,
@@ -38,16 +39,18 @@ from consilium.coordinator.events import (
     WaitingForParties,
 )
 from consilium.protocol.refusals import CURES, Rule
+from consilium.report.words import many
 
 MOST_TROUBLES = 10
-NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium status .`"
-UNKNOWN = "Run `consilium doctor .` at both ends; the run's events.jsonl has what the coordinator saw."
+NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
+UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
 AWAY_CURE = (
     "The student can ask again once they are connected. Where one is gone for good, close the federation and provision"
     " one without it."
 )
+MENDED = "Once that is mended it goes on by itself: students ask again."
 NOT_STARTED = "not started"
-NOT_LISTED = "it is not in nodes.json"
+NOT_LISTED = "the operator shut it out"
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
 SECOND, AWAY = "aggregator ", "away"
@@ -86,37 +89,39 @@ class PartyState(StrEnum):
 @dataclass
 class RollEntry:
     """One party. since: time of its last change. reason: why it is refused or was left out last. rule: of a refusal.
-    voted: its votes are in a sum of this federation; ever: it took part at some time, before a restart too."""
+    queries: that it answered in sums of this federation; ever: it took part at some time. Both before a restart too."""
 
     state: PartyState = PartyState.AWAITED
     connected: bool = False
     since: str = ""
     reason: str = ""
     rule: Rule | None = None
-    voted: bool = False
+    queries: int = 0
     ever: bool = False
 
     @property
     def words(self) -> str:
         """For a person: state, connection, and what to do about it.
 
-        >>> RollEntry(PartyState.TAKES_PART, connected=True, voted=True).words
-        'takes part, connected, in sums'
+        >>> RollEntry(PartyState.TAKES_PART, connected=True, queries=36).words
+        'takes part, connected, answered 36 queries'
         """
         parts: list[str] = [self.state.value]
         match self.state:
             case PartyState.TAKES_PART:
                 parts += ["connected" if self.connected else "not connected now"]
-                parts += ["in sums" if self.voted else "in no sum yet"]
+                parts += [] if self.queries else ["in no sum yet"]
                 parts += [f"last left out: {self.reason}"] if self.reason else []
             case PartyState.LATE:
                 parts += ["takes part from the next questions on"]
             case PartyState.REFUSED | PartyState.LEFT_OUT:
-                return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
+                parts = [f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"]
             case PartyState.REVOKED:
                 parts += [NOT_LISTED]
             case _:
                 parts += ["connected" if self.connected else "not connected"]
+        if self.queries:
+            parts += [f"answered {many(self.queries, 'query')}"]
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -159,6 +164,10 @@ class Roll:
         """Everybody who ever did in this run, sorted."""
         return sorted(name for name, entry in self.entries.items() if entry.ever)
 
+    def add(self, name: str) -> None:
+        """A party that may connect from now on."""
+        self.entries.setdefault(name, RollEntry())
+
     def take(self, event: Event) -> None:
         """Take one event in, in its turn."""
         match event:
@@ -189,7 +198,7 @@ class Roll:
                     entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
             case Voted():
                 for entry in self._of(event):
-                    entry.voted = entry.ever = True
+                    entry.queries, entry.ever = entry.queries + event.queries, True
                     if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
                         entry.state = PartyState.TAKES_PART
             case LeftOut():
@@ -244,14 +253,15 @@ class Trouble:
 class RunState:
     """After the events that it took. names: of the parties that may connect.
 
-    stage: its name; stage_words: for people. since: when that began. last: time of the last event. versions: by party,
-    in words, where another runs.
+    stage: its name; stage_words: for people. since: when that began. last: time of the last event. started, starts:
+    when a coordinator was started last, and how often one was. versions: by party, in words, where another runs.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.roll = Roll(names)
         self.stage = self.stage_words = NOT_STARTED
-        self.since = self.last = ""
+        self.since = self.last = self.started = ""
+        self.starts = 0
         self.versions: dict[str, str] = {}
         self._troubles: deque[Trouble] = deque(maxlen=MOST_TROUBLES)
 
@@ -294,16 +304,17 @@ class RunState:
                 cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
                 self._trouble(event, event.text, cure)
             case Excluded():
-                cure = "Compare versions and kits with its team. If it stays so, revoke it."
+                cure = "Compare versions with its team. If it stays so, revoke it."
                 self._trouble(event, event.words, cure)
             case FalseVotes():
                 self._trouble(event, event.what, event.action)
             case NotAnswered():  # its words say why only where that is not about votes
-                away = event.error in OF_WHO_IS_THERE
-                self._trouble(event, event.words, AWAY_CURE if away else "The event log of the run says more.")
+                cures = {**dict.fromkeys(OF_WHO_IS_THERE, AWAY_CURE), **dict.fromkeys(OF_FILES, MENDED)}
+                self._trouble(event, event.words, cures.get(event.error, "The event log of the run says more."))
                 self._begin("serving", "serving students")
             case Awaiting():
                 self.versions.clear()
+                self.started, self.starts = event.at, self.starts + 1
             case OtherConsilium():
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy.linalg import eigh
 
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -31,6 +30,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def principal(rows: np.ndarray, least: float, most: int) -> tuple[np.ndarray, np.ndarray]:
     """The `most` directions in which rows (n, inputs) vary most around 0, orthonormal (inputs, kept), and their sums of
     squares (kept,), ascending; none whose sum is no larger than `least`."""
+    from scipy.linalg import eigh  # only to train: who answers with a trained model need not wait for it
+
     wide = rows.shape[1] > len(rows)
     gram = rows @ rows.T if wide else rows.T @ rows
     values, vectors = eigh(gram, subset_by_index=[max(len(gram) - most, 0), len(gram) - 1])

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
-from scipy.special import expit
 
 from consilium.models.base import softmax
 
@@ -75,16 +73,16 @@ class LogisticTeacher:
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities (n, seen), in the floats of the rows."""
         scores = self._scores(x)
-        if scores.shape[1] > 1:
-            return softmax(scores)
-        second = expit(scores[:, 0])
-        return np.stack((1 - second, second), axis=1)
+        return softmax(scores if scores.shape[1] > 1 else np.pad(scores, ((0, 0), (1, 0))))
 
     def _scores(self, x: np.ndarray) -> np.ndarray:
         return x @ self.coef_.T + self.intercept_
 
     def _newton(self, against: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> np.ndarray:
         """Where the loss of `_of_two` is least, from zeros: `against` as there. A step that gains nothing is halved."""
+        from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # as in `base.principal`
+        from scipy.special import expit
+
         point, margins = np.zeros(len(penalty)), np.zeros(len(against))
         value = np.log(2.0)
         for _ in range(self.iterations):
@@ -137,6 +135,8 @@ class LogisticTeacher:
 
 def _of_two(rows: np.ndarray, positions: np.ndarray, weights: np.ndarray, penalty: np.ndarray) -> Objective:
     """Mean of log(1 + exp(-margin)); `rows` float64 (n, inputs + 1), the last column ones, `weights` (n,) of sum 1."""
+    from scipy.special import expit
+
     against = rows * np.where(positions == 1, -1.0, 1.0)[:, None]
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import solve
 
 from consilium.models.base import softmax
 from consilium.models.keys import NetworkSpec
@@ -82,6 +81,8 @@ class RidgeTeacher:
         return x @ self.weights + self.intercept
 
     def _solve(self, gram: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        from scipy.linalg import solve  # as in `base.principal`
+
         gram[np.diag_indices_from(gram)] += self.alpha
         return solve(gram, targets, assume_a="pos", overwrite_a=True)
 

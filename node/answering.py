@@ -1,26 +1,24 @@
-"""What parties and the second aggregator have in common when they answer: where their home is, what
-each kind of node refuses since it is for the other, and what travels instead of an answer when one fails."""
+"""What parties and the second aggregator have in common when they answer: where their folder is, what each kind of
+node refuses since it is for the other, and what travels instead of an answer when one fails."""
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
-import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import ValidationError
-from threadpoolctl import ThreadpoolController
 
-from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
+from consilium.node.folder import NodeFolder, open_folder
+from consilium.protocol.databases import trouble_of
+from consilium.protocol.errors import ConfigError, LedgerError, LedgerLocked, MalformedMessage, NotAccepted
 from consilium.protocol.messages import (
     NAME_PATTERN,
     PROTOCOL_VERSION,
@@ -38,39 +36,10 @@ from consilium.sums.modes import ANSWERS, MODES
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
-ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-SQLITE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
-
-def storage_failed(error: BaseException | None) -> bool:
-    """Full, over quota, read-only or broken: of the error itself or of one that it was raised for.
-
-    >>> storage_failed(OSError(28, "No space left on device"))
-    True
-    >>> storage_failed(FileNotFoundError(2, "No such file or directory"))
-    False
-    """
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in ERRNOS:
-            return True
-        # the lowest byte is the primary code; extended ones, as for a full disk while writing the journal, add to it
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in SQLITE_CODES:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-@cache
-def thread_pools() -> ThreadpoolController:
-    """The thread pools of this process's libraries; looking them up takes longer than a small teacher's training."""
-    return ThreadpoolController()
-
-
-def home_folder(context: Context) -> Path:
-    """The folder that node_config names. Raises ConfigError."""
-    if "home" in context.node_config:
-        return Path(str(context.node_config["home"]))
-    raise ConfigError("this node has no home", "Start the SuperNode with --node-config 'home=\"/path/to/home\"'")
+def folder_of(context: Context) -> NodeFolder:
+    """The node's folder, which node_config names. Raises ConfigError."""
+    return open_folder(Path(str(context.node_config["folder"])))
 
 
 def refusal_of(error: SecAggError) -> Refusal:
@@ -83,10 +52,13 @@ def refusal_of(error: SecAggError) -> Refusal:
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
     """What travels instead of an answer. The rest stays in the node's own log. whose: "party", as the log calls it."""
-    if storage_failed(error):
-        log.error("%s failed: the disk of this %s's state cannot be written: is it full? %s", kind, whose, DOCTOR)
-        return Refusal(rule=Rule.STORAGE)
     match error:
+        case LedgerLocked():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.LOCKED)
+        case LedgerError():
+            log.error("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.STORAGE)
         case Refused():
             log.warning("%s refused: %s", kind, error)
             return error.refusal
@@ -99,7 +71,10 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
         case NotAccepted():
             log.warning("%s refused: %s", kind, error)
             return Refusal(rule=Rule.NOT_ACCEPTED)
-        case ConfigError() | LedgerError():
+        case _ if (trouble := trouble_of(error)) is not None:
+            log.error("%s refused: a file of this %s: %s. %s", kind, whose, trouble.sentence, trouble.cure)
+            return Refusal(rule=Rule.STORAGE)
+        case ConfigError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)
         case _:
@@ -118,12 +93,6 @@ TO_PARTIES: tuple[str, ...] = (
 
 
 N = TypeVar("N")
-Note = Callable[[Context, WireModel, Refusal | None], None]
-"""Gets a request that could be read, and the refusal that was the answer, if it was one."""
-
-
-def _unnoted(context: Context, request: WireModel, refusal: Refusal | None) -> None:
-    """Nothing is written down."""
 
 
 @dataclass(frozen=True)
@@ -131,22 +100,21 @@ class AnsweringNode(Generic[N]):
     """How a kind of node answers: message in, call on a node, message out. Whatever goes wrong becomes a typed refusal,
     and its text stays in the node's log.
 
-    whose: "party", as the log calls it. open: the node that the context names; raises where it cannot be used, or its
-    people have not accepted what its kit asks. answers: by the kind of request, the node's method, "secure.share".
-    foreign: kinds of requests that are for another kind of node (NODE_KIND).
+    whose: "party", as the log calls it. open: the node that the context names, for one message; raises where it cannot
+    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method. foreign:
+    kinds of requests that are for another kind of node (NODE_KIND).
     """
 
     whose: str
-    open: Callable[[Context], N]
+    open: Callable[[Context], AbstractContextManager[N]]
     answers: Mapping[type[WireModel], str]
     foreign: Iterable[str]
     log: logging.Logger
-    note: Note = _unnoted
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
         app = ClientApp()
-        handlers = {request.kind: self._handler(request, method) for request, method in self.answers.items()}
+        handlers = {request.kind: self._handler(request) for request in self.answers}
         handlers |= {kind: self._refusal_of(kind) for kind in self.foreign}
         for kind, handler in handlers.items():
             category, _, action = kind.partition(".")
@@ -154,33 +122,27 @@ class AnsweringNode(Generic[N]):
             register(action)(handler)
         return app
 
-    def _handler(self, model: type[WireModel], method: str) -> Callable[[Message, Context], Message]:
+    def _handler(self, model: type[WireModel]) -> Callable[[Message, Context], Message]:
         def handle(message: Message, context: Context) -> Message:
-            request, refusal = None, None
             try:
                 request = from_record(message.content, model)
-                node = self.open(context)
-                with thread_pools().limit(limits=1):  # many may share one machine: a pool each would only thrash
-                    reply = to_record(attrgetter(method)(node)(request))
+                with self.open(context) as node:
+                    reply = self.reply(node, request)
             except Exception as error:  # Flower would send the text of any exception to the coordinator
-                refusal = self.refusal(model, error)
-                reply = refusal_to_record(refusal)
-            if request is not None:
-                self.note(context, request, refusal)
+                reply = self._refused(model, error)
             return Message(reply, reply_to=message)
 
         return handle
 
     def reply(self, node: N, request: WireModel) -> RecordDict:
-        """What this node answers to one request, or its refusal. For whoever holds many nodes, see `_handler`."""
+        """What this node answers to one request, or its refusal."""
         try:
-            return to_record(attrgetter(self.answers[type(request)])(node)(request))
+            return to_record(getattr(node, self.answers[type(request)])(request))
         except Exception as error:
-            return refusal_to_record(self.refusal(type(request), error))
+            return self._refused(type(request), error)
 
-    def refusal(self, model: type[WireModel], error: Exception) -> Refusal:
-        """What travels instead of an answer to such a request. The rest stays in the node's own log."""
-        return refusal_for(model.kind, error, self.log, self.whose)
+    def _refused(self, model: type[WireModel], error: Exception) -> RecordDict:
+        return refusal_to_record(refusal_for(model.kind, error, self.log, self.whose))
 
     def _refusal_of(self, kind: str) -> Callable[[Message, Context], Message]:
         def refuse(message: Message, context: Context) -> Message:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from queue import Queue
@@ -45,22 +45,21 @@ STARTED_BY = {
 
 @dataclass(frozen=True)
 class Runtime:
-    """How Flower runs one kind of app: its `function` of `module`, for tasks of type `task`. replaced: names in that
-    module, each with what the app makes of it; all that the function does with a bundle."""
+    """How Flower runs one kind of app: by `function` of `module`, for tasks of type `task`. replaced: what it does with
+    a bundle, by its names in that module, each with what takes its place for an app. more: arguments, made anew."""
 
     task: str
     module: str
     function: str
     replaced: Mapping[str, Callable[[Any], Callable[..., Any]]]
-    more: Mapping[str, Callable[[], Any]]
+    more: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
 
 def _gives(value: Any) -> Callable[[Any], Callable[..., Any]]:
-    """In place of what unpacks, installs or looks into a bundle."""
     return lambda _app: lambda *_, **__: value
 
 
-def _served(app: ServerApp) -> Callable[..., Any]:
+def _serves(app: ServerApp) -> Callable[..., Any]:
     def run(grid: Any, context: Any, **_: Any) -> Any:
         app(grid=grid, context=context)
         return context
@@ -68,34 +67,39 @@ def _served(app: ServerApp) -> Callable[..., Any]:
     return run
 
 
-_ABOUT = {"tool": {"flwr": {"app": {"components": {"serverapp": ""}}}}}
+_UNPACKS = {
+    "install_from_fab": _gives(None),
+    "get_project_dir": _gives(Path()),
+    "install_app_dependencies": _gives(None),
+}
 CLIENT = Runtime(
-    task="CLIENT_APP",
-    module="flwr.supernode.runtime.run_clientapp",
-    function="run_clientapp",
-    replaced={
-        "install_from_fab": _gives(None),
-        "get_project_dir": _gives(Path()),
-        "install_app_dependencies": _gives(None),
-        "get_load_client_app_fn": lambda app: lambda *_, **__: lambda *_: app,
-    },
-    more={},
+    "CLIENT_APP",
+    "flwr.supernode.runtime.run_clientapp",
+    "run_clientapp",
+    {**_UNPACKS, "get_load_client_app_fn": lambda app: lambda *_, **__: lambda *_: app},
 )
 SERVER = Runtime(
-    task="SERVER_APP",
-    module="flwr.superlink.runtime.run_serverapp",
-    function="run_serverapp",
-    replaced={
-        "install_from_fab": _gives(None),
+    "SERVER_APP",
+    "flwr.superlink.runtime.run_serverapp",
+    "run_serverapp",
+    {
+        **_UNPACKS,
         "get_fab_metadata": _gives(("", "")),
-        "get_project_dir": _gives(Path()),
-        "install_app_dependencies": _gives(None),
-        "get_project_config": _gives(_ABOUT),
-        "get_fused_config_from_dir": lambda _app: lambda _folder, given: given,
-        "run_": _served,
+        "get_project_config": _gives({"tool": {"flwr": {"app": {"components": {"serverapp": ""}}}}}),
+        "get_fused_config_from_dir": lambda _app: lambda _folder, run_config: run_config,
+        "run_": _serves,
     },
-    more={"log_queue": Queue},  # it stays empty: what a ServerApp prints is for its own operator alone
+    {"log_queue": Queue},  # it stays empty: what a ServerApp prints is for its own operator alone
 )
+RUNTIMES = (CLIENT, SERVER)
+NAMES = {
+    LOOP: ("run_superexec", "get_executor"),
+    EXECUTOR: ("LaunchResult.accepted", "LaunchResult.failed"),
+    "flwr.supercore.constant": ("TASK_TYPE_TO_COMMAND", "TaskType"),
+    **{runtime.module: (runtime.function, *runtime.replaced) for runtime in RUNTIMES},
+    **{module: ("subprocess", function) for module, function in STARTED_BY.items()},
+}
+"""Names that are not Flower's public API, and that `check_flower` asserts."""
 
 
 def write_programs(folder: Path, module: str) -> Path:
@@ -123,16 +127,10 @@ def check_flower() -> None:
     ------
     EngineError : one of them is not so, or this is another version of Flower.
     """
-    names = {LOOP: ("run_superexec", "get_executor"), EXECUTOR: ("LaunchResult.accepted", "LaunchResult.failed")}
-    names |= {"flwr.supercore.constant": ("TASK_TYPE_TO_COMMAND", "TaskType.CLIENT_APP", "TaskType.SERVER_APP")}
-    for runtime in (CLIENT, SERVER):
-        names[runtime.module] = (runtime.function, *runtime.replaced)
-    for module, function in STARTED_BY.items():
-        names[module] = ("subprocess", function)
-    require_flower(names)
+    require_flower(NAMES)
     for module, function, called in [
         (LOOP, "run_superexec", {"get_executor"}),
-        *((runtime.module, runtime.function, {*runtime.replaced}) for runtime in (CLIENT, SERVER)),
+        *((runtime.module, runtime.function, {*runtime.replaced}) for runtime in RUNTIMES),
     ]:
         found = import_module(module)
         code = getattr(found, function)

@@ -93,6 +93,13 @@ class NodeFolder:
         stem = "server" if self.kind == THE_COORDINATOR else "client"
         return TlsFiles(self.keys / f"{stem}.crt", self.keys / f"{stem}.key", self.authority)
 
+    @property
+    def joined_at(self) -> object:
+        """Another one as soon as another folder was joined, or the same again; None where there is none."""
+        path = self.federation / SIGNED_FILE
+        stat = path.stat() if path.exists() else None
+        return stat and (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
 
 def open_folder(path: Path, kind: NodeKind | None = None) -> NodeFolder:
     """A node's folder. Raises ConfigError: it is none, or one of another kind."""

@@ -100,8 +100,9 @@ class Home(ABC):
             **self.facts(),
             **({"roster": f"{grouped(roster.digest)}, {roster.n} parties"} if roster else {}),
         }
-        node = f"{self.folder.kind} {self.name}"
-        return Request(node, self.federation.config.name, terms, self.model, self.limits, self.lines, asked, about)
+        return Request(
+            self.folder, self.federation.config.name, terms, self.model, self.limits, self.lines, asked, about
+        )
 
     def _guarantees(self, student: float, nodes: float) -> dict[str, str]:
         """Towards whom which guarantee holds, in words. student, nodes: epsilon of this federation, at its own delta

@@ -1,26 +1,29 @@
 """What a party and the second aggregator are promised, and what each allows by itself, whatever the coordinator asks.
 
-Alone in this room it uses accounting, for the two kinds of nodes that count what they give.
+In this room `home` and this module alone use accounting, for the two kinds of nodes that count what they give.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+import consilium.accounting
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.mechanisms import event_from_json
-from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.messages import MOST_TEACHERS, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused, Rule
@@ -131,6 +134,9 @@ def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, 
     in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
     if not in_own_unit:
         return 0.0
+    from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon  # half a second, with scipy,
+    from consilium.accounting.target import as_histograms, worst_case  # which no message waits for: see `kept_epsilon`
+
     try:
         if rough:
             return as_histograms(in_own_unit, delta)
@@ -145,11 +151,42 @@ def _epsilon(promises: tuple[str, ...], unit: Unit, neighbouring: Neighbouring, 
         return math.inf  # noise for which nothing is proved
 
 
-def check_within(promises: Sequence[str], policy: NodePolicy) -> None:
+EPSILONS = "epsilons (key TEXT PRIMARY KEY, epsilon REAL NOT NULL)"
+"""Table of what was computed before, in the store of a node. key: see `kept_epsilon`."""
+Execute = Callable[..., list[tuple]]
+"""Of such a store: a statement and its values, to the rows of its result."""
+
+
+def _program() -> str:
+    """Of the very code that computes an epsilon, as it was loaded."""
+    code = hashlib.sha256()
+    for path in sorted(Path(consilium.accounting.__path__[0]).rglob("*.py")):
+        code.update(path.read_bytes())
+    return code.hexdigest()
+
+
+PROGRAM = [_program(), version("numpy"), version("scipy")]
+
+
+def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, *, rough: bool = False) -> float:
+    """`epsilon`, computed once: a node does so when it starts, and no message waits for it.
+
+    It is found again for the same promises in the same order, unit, relation, delta and code alone.
+    """
+    counted = [policy.unit.value, policy.neighbouring.value, policy.delta, rough]
+    key = canonical_digest([*PROGRAM, *counted, list(promises)])
+    for (known,) in execute("SELECT epsilon FROM epsilons WHERE key = ?", key):
+        return known
+    computed = epsilon(promises, policy, rough=rough)
+    execute("INSERT OR REPLACE INTO epsilons VALUES (?, ?)", key, computed)
+    return computed
+
+
+def check_within(promises: Sequence[str], policy: NodePolicy, execute: Execute) -> None:
     """Raise Refused (MOST_EPSILON) if all these promises together cost more than the policy allows; the bound that
     takes no time is asked first."""
-    if epsilon(promises, policy, rough=True) <= policy.most_epsilon:
+    if kept_epsilon(execute, promises, policy, rough=True) <= policy.most_epsilon:
         return
-    total = epsilon(promises, policy)
+    total = kept_epsilon(execute, promises, policy)
     if total > policy.most_epsilon:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))

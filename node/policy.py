@@ -111,10 +111,10 @@ LIMITS: Mapping[str, Limit] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a federation asks of a node. node: kind and name. model, limits: of its policy. lines: of its policy.toml.
-    asked: by key, as JSON has it. about: guarantees towards whom, and facts, in words."""
+    """What a federation asks of a node. model, limits: of its policy. lines: of its policy.toml. asked: by key, as JSON
+    has it. about: guarantees towards whom, and facts, in words."""
 
-    node: str
+    folder: NodeFolder
     federation: str
     terms: Terms
     model: type[Frozen]
@@ -122,6 +122,15 @@ class Request:
     lines: Mapping[str, Any]
     asked: Mapping[str, Any]
     about: Mapping[str, str]
+
+    @property
+    def new(self) -> dict[str, Any]:
+        """What is asked that its people have said nothing of."""
+        return {key: value for key, value in self.asked.items() if key not in self.lines}
+
+    def check_beyond(self) -> None:
+        """Raise NotAccepted where something is asked beyond a line that is there."""
+        check({**self.asked, **self.lines}, self.asked, self.limits, self.folder)
 
 
 def read_lines(folder: NodeFolder, model: type[Frozen]) -> dict[str, Any]:
@@ -164,35 +173,37 @@ def check(lines: Mapping[str, Any], asked: Mapping[str, Any], limits: Mapping[st
         )
 
 
-def allow(request: Request, folder: NodeFolder, tell: Callable[[str], object]) -> None:
-    """Where lines are missing: have a person type a yes, and write them as they are asked.
+def allow(request: Request, tell: Callable[[str], object]) -> bool:
+    """Where lines are missing: have a person type a yes, and write them as they are asked. Whether that was so.
 
     Raises
     ------
     NotAccepted : something is asked beyond a line, or the answer is no yes. Nothing was written then.
     """
-    check({**request.asked, **request.lines}, request.asked, request.limits, folder)
-    new = {key: value for key, value in request.asked.items() if key not in request.lines}
-    if not new:
-        return
+    request.check_beyond()
+    if not request.new:
+        return False
     for line in screen(request):
         tell(line)
     print(f"Type {YES} to allow this: ", end="", flush=True)
+    path = request.folder.policy_file
     if sys.stdin.readline().strip() != YES:
         tell("")
         raise NotAccepted(
             f"not accepted: only the word {YES} is a yes; nothing was written",
-            f"Do not take part; or run this again, or write your own limits into {folder.policy_file}",
+            f"Do not take part; or run this again, or write your own limits into {path}",
         )
     now = datetime.now(UTC)
     head = f"# Allowed on {now:%Y-%m-%d %H:%M} UTC, for {request.federation!r}, terms {request.terms.digest()[:12]}"
-    written = folder.policy_file.read_text(encoding="utf-8") if folder.policy_file.exists() else ""
-    replace_private(folder.policy_file, f"{written.rstrip()}\n\n{head}\n{tomli_w.dumps(new)}".lstrip())
+    written = path.read_text(encoding="utf-8") if path.exists() else ""
+    replace_private(path, f"{written.rstrip()}\n\n{head}\n{tomli_w.dumps(request.new)}".lstrip())
+    return True
 
 
 def screen(request: Request) -> list[str]:
     """What is promised and asked, on one screen."""
-    about = {request.node: f"federation {request.federation!r} ({request.terms.federation[:12]})", **request.about}
+    federation = f"{request.folder.name}, federation {request.federation!r} ({request.terms.federation[:12]})"
+    about = {request.folder.kind: federation, **request.about}
     wide = max(map(len, about))
     lines = [line for head, words in about.items() for line in _wrapped(f"{head:{wide}}  ", words)]
     defaults = {
@@ -205,14 +216,13 @@ def screen(request: Request) -> list[str]:
     for key, value in request.asked.items():
         limit, default, own = request.limits[key], defaults.get(key), request.lines.get(key)
         rows.append([key, limit.title, *map(shown, (value, default, own))])
-        if own is None and default is not None and limit.looser(value, default):
+        if own is None and default not in (None, ()) and limit.looser(value, default):
             risk = limit.risk if isinstance(limit.risk, str) else limit.risk.get(str(value), "")
             rows[-1][-1] = "LOOSER THAN THE DEFAULT"
             risks += _wrapped(f"  {key}: ", risk.format_map({**words, "asked": shown(value)}))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    missing = ", ".join(key for key in request.asked if key not in request.lines)
-    yes = f"A yes writes into {POLICY_FILE}, as they are asked: {missing}."
+    yes = f"A yes writes into {POLICY_FILE}, as they are asked: {', '.join(request.new)}."
     return [*lines, "", *table, "", *risks, *_wrapped("", yes)]
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from consilium.node.answering import pool_of
-from consilium.node.limits import check_within, epsilon
+from consilium.node.limits import check_within, kept_epsilon
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, promise_of
 from consilium.party.store import KnownFederation, Store
@@ -86,12 +86,12 @@ class Account:
         promise, past = promise_of(terms), self.past(terms.federation)
         if terms.collection in MODES and past.elsewhere + promise.queries > policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=past.elsewhere + promise.queries)
-        check_within((*past.promises, terms.promise), policy)
+        check_within((*past.promises, terms.promise), policy, self.store.execute)
 
     def epsilon(self, terms: Terms, policy: Policy) -> float:
         """Of this federation alone, in the policy's unit, if it could be served now. Raises Refused as `check`."""
         self.check(terms, policy)
-        return epsilon((terms.promise,), policy)
+        return kept_epsilon(self.store.execute, (terms.promise,), policy)
 
     def past(self, federation: str) -> Past:
         """What was given beside this federation."""
@@ -162,7 +162,7 @@ class Account:
                 raise Refused(Rule.QUERY_BUDGET, limit=most, requested=here)
             if further and (ever := self.store.answered() + len(further)) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
-            check_within((*self.store.other_promises(federation), promise), policy)
+            check_within((*self.store.other_promises(federation), promise), policy, self.store.execute)
             if before != (known := replace(known, promise=promise)):
                 self.store.keep_federation(known)
             if new:

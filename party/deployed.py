@@ -1,41 +1,30 @@
-"""A party on a machine of its own: what is particular to it among nodes, see `node.kinds`."""
+"""A party on a machine of its own: what is particular to it among nodes, see `node.members`."""
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
-from consilium.data.private_rows import there
-from consilium.node.acceptance import PolicyRequest
-from consilium.node.checks import Advice, Check, check_roster, check_second, expectation, refused_is_wrong
-from consilium.node.keys import NODE_KEY, NodeKey, OwnKeys
-from consilium.node.kinds import MemberKind, NodeStatus
-from consilium.node.kit import Kit
-from consilium.party.dry_run import check, load_federation, usable
-from consilium.party.expectation import (
-    own_epsilon,
-    party_warnings,
-    policy_request,
-    promise_in_words,
-    student_epsilon,
-    towards_whom,
-)
-from consilium.party.hidden_votes import check_own_roster
-from consilium.party.home import LIMITS, Home, Policy, check_terms, open_home
-from consilium.party.promise import check_promised_unit, promise_of
-from consilium.party.store import LastAnswer
-from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
-from consilium.protocol.messages import HelloRequest, Terms, TrainRequest, VoteRequest
-from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.report.disclosure import epsilon_text
-from consilium.sums.modes import ANSWERS, MODES
-from consilium.sums.roster import SumRoster
+import tomli_w
 
-POLICY = "policy in policy.toml"
-HELLO, TRAIN = HelloRequest.kind, TrainRequest.kind
-VOTES = (VoteRequest.kind, *(mode.votes.kind for mode in MODES.values()))
-"""Requests with whose answer votes leave, in plaintext or as part of a sum."""
-TO_SUMS = tuple(request.kind for request in ANSWERS)
+from consilium.node.checks import Check, expectation
+from consilium.node.folder import NodeFolder
+from consilium.node.home import refused_is_wrong
+from consilium.node.kinds import Outcome
+from consilium.node.members import Given, MemberKind
+from consilium.party.dry_run import check, usable
+from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
+from consilium.party.hidden_votes import check_own_roster
+from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
+from consilium.party.policy import check_terms
+from consilium.party.promise import check_promised_unit
+from consilium.protocol.errors import ConsiliumError, DataError, PathError
+from consilium.protocol.files import replace_text
+
+NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
+# [columns] where a name differs from the federation's, [label], [missing], [csv], [patient], [teacher].
+"""
 
 
 class Party(MemberKind):
@@ -43,188 +32,74 @@ class Party(MemberKind):
 
     name = "party"
     app = "consilium.party.client_app"
-    model = Policy
-    limits = LIMITS
-    promise_checks = frozenset({"promise"})
+    memory = STORE
 
-    def open_home(self, folder: Path) -> Home:
+    def open_home(self, folder: NodeFolder) -> PartyHome:
         return open_home(folder)
 
-    def request(self, home: Home, terms: Terms) -> PolicyRequest:
-        return policy_request(home, terms)
+    def joined(self, folder: NodeFolder) -> Outcome:
+        """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
+        again = f"Correct {folder / SETTINGS}, and join again"
+        try:
+            home = open_home(folder)
+            rows, found = check(home)
+        except ConsiliumError as error:
+            return Outcome({}, (), DataError(error.what, error.action))
+        try:
+            usable(rows, found)
+        except ConsiliumError as error:
+            return Outcome(found.table, tuple(found.lines), DataError(error.what, again))
+        return Outcome(found.table, (*found.lines, f"The data fit federation {home.federation.config.name!r}."))
 
-    def keys_of(self, kit: Kit) -> OwnKeys:
-        return OwnKeys.of_party(open_home(kit.folder).identity(), NodeKey.load(kit / NODE_KEY))
-
-    def roster_of(self, kit: Kit) -> SumRoster | None:
-        """Read as the votes of the party's pinned terms need it."""
-        home = open_home(kit.folder)
-        terms = home.pinned_terms()
-        return home.roster_for(home.policy.collection if terms is None else terms.collection)
-
-    def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
-        if roster is None:
-            return
-        listed = roster.keys.get(kit.name)
-        if listed is None:
-            raise ConfigError(f"the roster has no party {kit.name!r}", "This party was removed: ask the operator")
-        if listed != keys.identity:
-            raise ConfigError(f"the roster has another signing key for {kit.name!r}", action)
-
-    def made_by_operator(self, kit: Kit) -> str:
-        return (
-            "the operator made this party's keys, and can sign in its name if it kept them; its own come from consilium"
-            " node keys, before the kit is made"
-        )
-
-    def state(self, kit: Kit) -> str:
-        return f"{_answered(open_home(kit.folder))} queries answered ever"
-
-    def terms_checks(self, kit: Kit) -> list[Check]:
+    def further_checks(self, folder: NodeFolder) -> list[Check]:
         return [
-            ("policy", lambda: self._policy(kit)),
-            ("roster", lambda: self._roster(kit)),
-            ("second", lambda: check_second(kit, self.roster_of(kit))),
-            ("promise", lambda: self._promise(kit)),
-            ("expectation", lambda: self._expectation(kit)),
-            ("queries", lambda: self._queries(kit)),
+            *super().further_checks(folder),
+            ("expectation", lambda: _expectation(open_home(folder))),
+            ("data", lambda: _data(open_home(folder))),
         ]
 
-    def data_checks(self, kit: Kit) -> list[Check]:
-        """As `consilium party dry-run --data-only` does; that command shows every problem of every column."""
-        return [("data", lambda: _data(kit))]
+    def allowed(self, home: PartyHome) -> str:
+        def refuse() -> None:
+            check_terms(home.policy, home.terms)
+            check_promised_unit(home.terms, home.file.rules)
+            check_own_roster(home.settings(), home.terms)
 
-    def standing(self, kit: Kit) -> str:
-        """By the journal as it is now."""
-        home = open_home(kit.folder)
-        terms = home.pinned_terms()
-        return standing_of(_last_answers(home), "" if terms is None else terms.federation)[0]
+        refused_is_wrong(refuse, "its own policy")
+        charged = refused_is_wrong(lambda: own_epsilon(home, home.store()), "its own policy")
+        return promise_in_words(home.terms, home.policy, charged)
 
-    def status(self, kit: Kit) -> NodeStatus:
-        home, terms = self._opened(kit)
-        standing, since = standing_of(_last_answers(home), terms.federation)
-        epsilon, problem, student, towards = None, "", None, ""
-        try:
-            self.check_is_accepted(home)
-            epsilon, student = own_epsilon(home, terms), student_epsilon(terms, home.policy)
-            towards = towards_whom(terms, epsilon, student)
-        except NotAccepted as error:
-            problem = str(error)
-        except Refused as error:
-            problem = f"its own policy refuses this federation: {error}. {CURES[error.refusal.rule]}"
-        return self.base_status(
-            kit, home, terms, _answered(home),
-            standing=standing, since=since, problem=problem,
-            epsilon=epsilon, epsilon_student=student, towards=towards,
-        )  # fmt: skip
-
-    def _opened(self, kit: Kit) -> tuple[Home, Terms]:
-        home = open_home(kit.folder)
-        return home, self.terms_of(home)
-
-    def _promise(self, kit: Kit) -> str:
-        home, terms = self._opened(kit)
-        charged = refused_is_wrong(lambda: own_epsilon(home, terms), POLICY)
-        return promise_in_words(terms, home.policy, charged)
-
-    def _policy(self, kit: Kit) -> str:
-        home, terms = self._opened(kit)
-        refused_is_wrong(
-            lambda: (check_terms(home.policy, terms), check_promised_unit(terms, home.file.rules)),
-            POLICY,
-            "Change the policy, or do not take part: the coordinator will ask exactly this",
-        )
-        policy, epsilon = home.policy, refused_is_wrong(lambda: own_epsilon(home, terms), POLICY)
-        return (
-            f"allows this federation: {terms.collection} votes, epsilon at most"
-            f" {epsilon_text(epsilon)} at delta {policy.delta:g} for a {policy.unit}"
-        )
-
-    def _roster(self, kit: Kit) -> str:
-        home, terms = self._opened(kit)
-        if not terms.roster:
-            return "none: votes are clear"
-        roster = self.roster_of(kit)
-        if roster is None:
-            raise ConfigError("there is no roster for these votes", "Unpack the kit again")
-        sentence = check_roster(kit, roster, terms.roster, roster.keys.get(kit.name))
-        refused_is_wrong(lambda: check_own_roster(home.settings(), terms), POLICY)
-        return sentence
-
-    def _expectation(self, kit: Kit) -> str:
-        home, terms = self._opened(kit)
-        warnings = refused_is_wrong(lambda: party_warnings(terms, home.policy), "terms", "Unpack the kit again")
-        return expectation(warnings)
-
-    def _queries(self, kit: Kit) -> str:
-        """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
-        home, terms = self._opened(kit)
+    def given(self, home: PartyHome) -> Given:
         with closing(home.remembered()) as store:
-            before, most = store.answered(but=terms.federation), home.policy.most_queries
-        in_this_one = promise_of(terms).queries
-        sentence = f"{before} answered in other federations, at most {in_this_one} in this one; policy: {most}"
-        if before + in_this_one > most:
-            raise Advice(sentence, CURES[Rule.MOST_QUERIES])
-        return sentence
+            queries = store.answered()
+        epsilon = refused_is_wrong(lambda: own_epsilon(home, home.remembered()), "its own policy")
+        towards = towards_whom(home.terms, epsilon, student_epsilon(home.terms, home.policy))
+        return Given(queries, home.policy.most_queries, epsilon, home.policy.most_epsilon, towards)
 
 
 PARTY = Party()
 
 
-def _answered(home: Home) -> int:
-    with closing(home.remembered()) as store:
-        return store.answered()
+def name_data(folder: NodeFolder, data: Path) -> None:
+    """Write into party.toml where the rows are; what else stands there stays. Raises PathError: no such file."""
+    if not data.exists():
+        raise PathError(f"{data} is not there", "Correct --data")
+    path, line = folder / SETTINGS, tomli_w.dumps({"data": str(data.resolve())})
+    text = path.read_text(encoding="utf-8") if path.exists() else NEW_SETTINGS
+    top = re.split(r"(?m)^(?=\s*\[)", text, maxsplit=1)[0]  # a key below a table's head would be that table's
+    others = re.sub(r"(?m)^\s*data\s*=.*\n?", "", top).rstrip()
+    replace_text(path, f"{others}\n{line}{text[len(top) :]}")
 
 
-def _last_answers(home: Home) -> dict[str, LastAnswer]:
-    with closing(home.remembered()) as store:
-        return store.last_answers()
+def _expectation(home: PartyHome) -> str:
+    return expectation(refused_is_wrong(lambda: party_warnings(home.terms, home.presumed), "terms", "Ask the operator"))
 
 
-def _data(kit: Kit) -> str:
-    home, command = (
-        open_home(kit.folder),
-        f"Run: consilium party dry-run {kit.folder} {kit / 'federation.json'} --data-only",
-    )
-    if not there(home.data_file):
-        raise DataError(
-            f"{home.data_file} is missing",
-            "Put the party's rows there: a table (.csv, .parquet) with a heading, the label and the features among its"
-            " columns, or .npz",
-        )
-    rows, report = check(home, load_federation(kit / "federation.json"))
+def _data(home: PartyHome) -> str:
+    """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
+    rows, found = check(home)
     try:
-        count = len(usable(rows, report).y)
+        count = len(usable(rows, found).y)
     except ConsiliumError as error:
+        command = f"Run: consilium party dry-run {home.folder.path} --data-only"
         raise DataError(error.what, command) from None
     return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
-
-
-def standing_of(last: dict[str, LastAnswer], federation: str = "") -> tuple[str, str]:
-    """In words, and since when, by what was asked last; what another federation asked does not count.
-
-    >>> standing_of({})
-    ('not asked yet', '')
-    """
-    hello, train = last.get(HELLO), last.get(TRAIN)
-    if hello is None or (federation and hello.federation and not hello.refused and hello.federation != federation):
-        return "not asked yet", ""
-    if hello.refused:
-        return _refusal(hello, "")
-    if train is None or train.moment < hello.moment or train.federation != hello.federation:
-        return f"enrolled{' late' if hello.late else ''}, to be trained", hello.moment
-    if train.refused:
-        return _refusal(train, "in training, ")
-    asked = [(kind, last[kind]) for kind in (*VOTES, *TO_SUMS) if kind in last and last[kind].moment >= train.moment]
-    voted = [answer for kind, answer in asked if kind in VOTES or answer.refused]
-    if voted:
-        newest = max(voted, key=lambda answer: answer.moment)
-        return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.moment)
-    if hello.late:
-        return "takes part; it came late, and votes from the next questions on", train.moment
-    return "takes part, and was not asked for votes yet", train.moment
-
-
-def _refusal(answer: LastAnswer, where: str) -> tuple[str, str]:
-    cure = f". {CURES[answer.rule]}" if answer.rule else ""
-    return f"{where}{answer.refused}{cure}", answer.moment

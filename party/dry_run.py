@@ -39,8 +39,8 @@ LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered
 
 @dataclass(frozen=True)
 class PartyCheck:
-    """What was found of a party's rows, for its own eyes. settings: its party.toml. refusals: by its own policy. unused:
-    columns in it that are no feature of the federation."""
+    """What was found of a party's rows, for its own eyes. settings: its party.toml. refusals: by its own policy.
+    unused: columns in it that are no feature of the federation."""
 
     settings: PartyFile
     report: DataReport

@@ -9,6 +9,7 @@ from consilium.party.account import Account
 from consilium.party.home import PartyHome
 from consilium.party.policy import Policy
 from consilium.party.promise import promise_of
+from consilium.party.store import Store
 from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
@@ -16,10 +17,10 @@ from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import RunWarning
 
 
-def own_epsilon(home: PartyHome) -> float:
-    """This party's own epsilon in its federation. Raises NotAccepted, and Refused: the policy does not allow it, or the
-    promise cannot be read."""
-    with closing(home.remembered()) as store:
+def own_epsilon(home: PartyHome, store: Store) -> float:
+    """This party's own epsilon in its federation, which `store` keeps for the messages that come. Raises NotAccepted,
+    and Refused: the policy does not allow it, or the promise cannot be read."""
+    with closing(store):
         return Account(store).epsilon(home.terms, home.policy)
 
 

@@ -8,22 +8,18 @@ blocks is beyond a program's reach. Nothing is decided here: `party.account` has
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import secrets
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
-from consilium.node.answering import storage_failed
+from consilium.node.limits import EPSILONS
 from consilium.party.voting import TeacherSet
-from consilium.protocol.files import check_format
+from consilium.protocol.databases import Database
 from consilium.protocol.inheritance import Inheritance
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
@@ -38,8 +34,7 @@ TABLES = (
     " further INTEGER NOT NULL)",
     "teachers (federation TEXT PRIMARY KEY, digest TEXT NOT NULL, content BLOB NOT NULL)",
     "secret (secret BLOB NOT NULL)",
-    "answers (kind TEXT PRIMARY KEY, moment TEXT NOT NULL, refused TEXT NOT NULL, federation TEXT NOT NULL,"
-    " late INTEGER NOT NULL)",
+    EPSILONS,
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
@@ -68,113 +63,30 @@ class KnownFederation:
     voted_token: str = ""
 
 
-@dataclass(frozen=True)
-class LastAnswer:
-    """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
-    digest, empty where the request does not say. late: it was told that the others serve already."""
+class Store(Database):
+    """See above. Of a file, mode 0600; it is made where it is missing. Open it once in a process."""
 
-    moment: str
-    refused: str = ""
-    federation: str = ""
-    late: bool = False
-
-    @property
-    def rule(self) -> Rule | None:
-        """Of the refusal, which is kept in words: its first one."""
-        word = self.refused.removeprefix("refused: ").partition(",")[0]
-        return Rule(word) if word in set(Rule) else None
-
-
-class Store:
-    """See above. Of a file, mode 0600; it is made where it is missing. durable: what was written is on disk before
-    anything leaves, so that a power cut loses nothing. Open it once in a process.
-
-    Raises
-    ------
-    Refused : it cannot be read or written (STORAGE for a disk that takes nothing more, else POLICY); so does every
-        method. LedgerError : another format.
-    """
-
-    def __init__(self, path: Path, durable: bool = True) -> None:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            os.chmod(path, 0o600)
-        except OSError as error:
-            _unusable(str(path), error)
-        self._begin(str(path))
-        # FULL leaves the removal of the journal to the disk: a power cut could bring it back, and undo what was charged
-        self.execute(f"PRAGMA synchronous={'EXTRA' if durable else 'OFF'}")
-        if self.execute("PRAGMA user_version") != [(FORMAT,)]:  # whoever only reads waits for nobody who writes
-            with self.transaction():
-                check_format(self._connection, path, FORMAT)
-                for table in TABLES:
-                    self.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+    def __init__(self, path: Path | None, durable: bool = True, wait: float | None = None) -> None:
+        """Raises LedgerError, as every method does: see `Database`, `Database.make`."""
+        self._teachers: dict[str, TeacherSet] = {}
+        super().__init__(path, durable=durable, wait=wait)
+        if path is not None and self.execute("PRAGMA user_version") != [(FORMAT,)]:
+            self.make(TABLES, FORMAT)  # not each time: whoever only reads waits for nobody who writes
 
     @classmethod
     def in_memory(cls, content: bytes = b"") -> Self:
         """One that ends with the process. content: of another, see `content`."""
-        store = cls.__new__(cls)
-        store._begin(":memory:")
+        store = cls(None)
         store._connection.deserialize(content or _empty())
         return store
 
-    def _begin(self, place: str) -> None:
-        self._place, self._lock, self._teachers = place, threading.RLock(), {}
-        try:
-            # no statement is kept: of 10,000 stores in memory they would take more room than what is in these
-            self._connection = sqlite3.connect(
-                place, timeout=30, isolation_level=None, check_same_thread=False, cached_statements=0
-            )
-        except sqlite3.Error as error:
-            _unusable(place, error)
-        self.execute("PRAGMA secure_delete=ON")
-
     def __repr__(self) -> str:
-        return f"Store({self._place!r})"
+        return f"Store({str(self.path or ':memory:')!r})"
 
     def content(self) -> bytes:
         """All of it, for `in_memory`. Secret."""
         with self._lock:
             return self._connection.serialize()
-
-    def close(self) -> None:
-        """Let go of it."""
-        with self._lock:
-            self._connection.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written inside is there for good at the end, and undone by any error. One inside another is a
-        part of it."""
-        with self._lock:
-            if self._connection.in_transaction:
-                yield
-                return
-            self.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self.commit()
-            finally:
-                if self._connection.in_transaction:
-                    self.execute("ROLLBACK")
-
-    def commit(self) -> None:
-        """What was written so far is there for good, also if an error ends the transaction."""
-        if self._connection.in_transaction:
-            self.execute("COMMIT")
-
-    def execute(self, statement: str, *values: object) -> list[tuple]:
-        """All rows of a statement's result."""
-        with self._lock:
-            try:
-                return self._connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                _unusable(self._place, error)
-
-    def one(self, statement: str, *values: object) -> tuple | None:
-        """The first row, or None."""
-        rows = self.execute(statement, *values)
-        return rows[0] if rows else None
 
     def federation(self, federation: str) -> KnownFederation:
         """By its digest; an empty one where nothing is known of it."""
@@ -223,7 +135,7 @@ class Store:
         """Of an earlier lesson. Refused (NOT_TRAINED) if there are none, or what was written is damaged."""
         rows = self.execute("SELECT digest FROM teachers WHERE federation = ?", federation)
         if not rows:
-            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: nothing was trained for this federation")
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: nothing was trained for this federation")
         known = self._teachers.get(federation)
         if known is None or known.digest != rows[0][0]:
             known = self._teachers[federation] = self._read_teachers(federation)
@@ -232,11 +144,11 @@ class Store:
     def _read_teachers(self, federation: str) -> TeacherSet:
         ((digest, content),) = self.execute("SELECT digest, content FROM teachers WHERE federation = ?", federation)
         if hashlib.sha256(content).hexdigest() != digest:
-            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: teachers are not what was written")
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: teachers are not what was written")
         try:
             return replace(pickle.loads(content), digest=digest)
         except Exception as error:  # what unpickling raises where another version wrote it is anything
-            raise Refused(Rule.NOT_TRAINED, detail=f"{self._place}: {type(error).__name__}") from None
+            raise Refused(Rule.NOT_TRAINED, detail=f"{self.path}: {type(error).__name__}") from None
 
     def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
         """For `teachers`, which gives them their digest."""
@@ -264,15 +176,6 @@ class Store:
                 self.execute("INSERT INTO secret VALUES (?)", secret)
             return secret
 
-    def note(self, kind: str, answer: LastAnswer) -> None:
-        """What was said last to this kind of request."""
-        self.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", kind, *astuple(answer))
-
-    def last_answers(self) -> dict[str, LastAnswer]:
-        """By kind of request."""
-        rows = self.execute("SELECT kind, moment, refused, federation, late FROM answers")
-        return {kind: LastAnswer(*answer, late=bool(late)) for kind, *answer, late in rows}
-
 
 _COLUMNS = ", ".join(field.name for field in fields(KnownFederation))
 
@@ -285,8 +188,3 @@ def _empty() -> bytes:
     for table in TABLES:
         connection.execute(f"CREATE TABLE {table}")
     return connection.serialize()
-
-
-def _unusable(place: str, error: Exception) -> NoReturn:
-    rule = Rule.STORAGE if storage_failed(error) else Rule.POLICY
-    raise Refused(rule, detail=f"{place}: {error}") from None

@@ -96,6 +96,10 @@ class LedgerError(ConsiliumError):
     meaning = "ledger"
 
 
+class LedgerLocked(LedgerError):
+    """Another program held the file for as long as it could be waited for. It passes when that program ends."""
+
+
 class EngineError(ConsiliumError):
     """Flower, Ray or a process that the run needs could not be started, or died."""
 

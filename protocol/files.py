@@ -1,7 +1,4 @@
-"""Files that a node writes: whole or not at all, private where they must be, on disk when that is said; locks.
-
-And small SQLite files in which it keeps what it has given.
-"""
+"""Files that a node writes: whole or not at all, private where they must be, on disk when that is said; locks."""
 
 from __future__ import annotations
 
@@ -10,82 +7,19 @@ import fcntl
 import os
 import resource
 import shutil
-import sqlite3
 import stat
 import time
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from consilium.protocol.errors import ConfigError, ConsiliumError, LedgerError, OutputExists, PathError, StorageError
-
-
-@contextmanager
-def begun(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Connection]:
-    """One transaction, undone when the context is left unless it was committed. The file, mode 0600, is made on first
-    use; others who want it wait up to 30 seconds; what is deleted is overwritten.
-
-    Parameters
-    ----------
-    tables : statements that make what is missing.
-    form : the format that this program knows, see `check_format`.
-
-    Raises
-    ------
-    LedgerError : the file cannot be read or written, or has another format.
-    """
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        os.chmod(path, 0o600)
-    except OSError as error:
-        raise _unusable(path, error) from error
-    try:
-        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous=EXTRA")  # see `party.store`
-            connection.execute("PRAGMA secure_delete=ON")
-            connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
-            check_format(connection, path, form)
-            for statement in tables:
-                connection.execute(statement)
-            yield connection
-    except sqlite3.Error as error:
-        raise _unusable(path, error) from error
-
-
-@contextmanager
-def committed(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Connection]:
-    """The same, on disk when the context is left, and undone by any error."""
-    with begun(path, tables, form) as connection:
-        yield connection
-        connection.execute("COMMIT")
-
-
-def _unusable(path: Path, error: Exception) -> LedgerError:
-    return LedgerError(
-        f"{path}: {type(error).__name__}", "Free disk space, or restore the file; without it nothing is given"
-    )
-
-
-def check_format(connection: sqlite3.Connection, path: Path, form: int) -> None:
-    """Note the format in a database (SQLite's `user_version`; 0 where it was never noted), within a transaction.
-
-    Raises LedgerError for another one.
-    """
-    written = connection.execute("PRAGMA user_version").fetchone()[0]
-    if written not in (0, form):
-        raise LedgerError(
-            f"{path} has format {written}, this program knows {form}", "Use the version of Consilium that wrote it"
-        )
-    if written == 0:
-        connection.execute(f"PRAGMA user_version = {form}")
-
+from consilium.protocol.databases import Trouble, trouble_of
+from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists, PathError, StorageError
 
 MOST_DESCRIPTORS = 65_536
 _ATTEMPTS, _PAUSE = 10, 0.05
 """At a lock, and seconds between two of them."""
-STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""The disk cannot take what is written, whoever writes it."""
 PATHS = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG}
 )
@@ -102,14 +36,14 @@ def typed(error: OSError, path: Path | None = None, action: str = "", verb: str 
     verb : what was to be done with a path that cannot be used.
 
     >>> typed(OSError(28, "No space left on device"), Path("runs/one"))
-    StorageError('cannot write runs/one: No space left on device. Make room and try again')
+    StorageError('cannot write runs/one: No space left on device. Make room on it, and try again')
     """
     name = error.filename if isinstance(error.filename, str | bytes) else path
     where = "the output" if name is None else os.fsdecode(name)
-    # numpy gives no number where the disk takes only a part of an array: "4096 requested and 0 written"
-    if error.errno in STORAGE or (error.errno is None and "requested and" in str(error)):
-        reason = error.strerror or "the disk takes no more"
-        return StorageError(f"cannot write {where}: {reason}", action or "Make room and try again")
+    trouble = trouble_of(error)
+    if trouble in (Trouble.FULL, Trouble.BROKEN):
+        reason = error.strerror or trouble.sentence
+        return StorageError(f"cannot write {where}: {reason}", action or f"{trouble.cure}, and try again")
     if error.errno == errno.EEXIST:
         return OutputExists(f"{where} is already there", "Choose another name, or move it away")
     if error.errno in PATHS:
@@ -247,7 +181,7 @@ def read_private(path: Path) -> bytes:
             raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
         return path.read_bytes()
     except OSError as error:
-        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, "Correct the path, or restore the key from the node's newest backup") from None
 
 
 def others_may_read(path: Path) -> bool:
@@ -271,7 +205,7 @@ def held(path: Path, holder: str) -> Generator[None]:
     """
     with open(path, "w", encoding="utf-8") as file:
         if not take_lock(file):
-            raise ConfigError(f"{holder} is already started", "Stop it first, or see its log in state/logs")
+            raise ConfigError(f"{holder} is already started", "Stop it first")
         yield
 
 

@@ -29,7 +29,7 @@ class Rule(StrEnum):
     NODE_KIND = "node-kind"  # a request to another kind of node: a party, or the second aggregator
     VERSION = "protocol-version"
     SCHEMA = "schema"
-    NOT_ACCEPTED = "not-accepted"  # its own people have not allowed what its kit asks
+    NOT_ACCEPTED = "not-accepted"  # its own people have not allowed what is asked
     TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only
     POOL = "pool"  # queries were not fixed beforehand, or are no rows of the pool
     LEDGER = "ledger"  # another ledger than before, or one that has gone back
@@ -38,7 +38,8 @@ class Rule(StrEnum):
     MALFORMED = "malformed-request"
     DATA = "data"
     POLICY = "policy"
-    STORAGE = "storage"  # the party's disk is full or cannot be written
+    STORAGE = "storage"  # the node's disk is full, or its state cannot be read or written
+    LOCKED = "locked"  # another program holds the node's state
     INTERNAL = "internal-error"
     # secure aggregation: what the party found wrong with the coordinator's or another party's part in it
     ROSTER_MISMATCH = "roster-mismatch"
@@ -92,42 +93,44 @@ class Refused(Exception):
         super().__init__(f"{self.refusal}{': ' + detail if detail else ''}")
 
 
-_NEW_KIT = "Unpack the newest update at this party and at the coordinator, and close the earlier federation first"
+_JOIN = "Join the operator's newest folder at this party and at the coordinator: consilium node join FOLDER"
 _ASK = "Its own log has the detail"
-_ALLOW = "Its people allow it with consilium node accept"
-_TELEPHONE = "Do not go on: compare `consilium node fingerprint` by telephone"
+_ALLOW = "Its people raise this line of its policy.toml, and nobody else"
+_TELEPHONE = "Do not go on: compare by telephone the fingerprints that consilium node join prints"
 
 CURES: Mapping[Rule, str] = {
-    Rule.CLASSES: "policy.allowed_classes of this party names other classes than the federation",
-    Rule.LEAST_ROWS: "It needs more rows, or the federation fewer teachers: policy.least_rows_per_teacher",
-    Rule.MOST_QUERIES: f"{_ALLOW} (without a kit: policy.most_queries), or the party stays out",
-    Rule.MOST_EPSILON: f"{_ALLOW} (without a kit: policy.most_epsilon, over all federations), or the party stays out",
-    Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
+    Rule.CLASSES: "allowed_classes of its policy.toml names other classes than the federation",
+    Rule.LEAST_ROWS: "It needs more rows, or the federation fewer teachers: least_rows_per_teacher of its policy.toml",
+    Rule.MOST_QUERIES: f"{_ALLOW}: most_queries; or the party stays out",
+    Rule.MOST_EPSILON: f"{_ALLOW}: most_epsilon, over all federations; or the party stays out",
+    Rule.PROMISE: "The coordinator asks something else than it came with: same folder joined, same version at both?",
     Rule.QUERY_BUDGET: "This party has charged all queries that the federation may ask. A sum that fails once votes"
     " have left is charged all the same, and again when it is asked again. For more, plan a new federation with a"
     " larger query_budget",
-    Rule.MOST_TEACHERS: f"{_ALLOW} (without a kit: policy.most_teachers), or the federation asks for fewer",
+    Rule.MOST_TEACHERS: f"{_ALLOW}: most_teachers; or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
-    Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",
+    Rule.VOTES: "collection of its policy.toml asks for more secrecy than the federation has",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
-    Rule.LEAST_PARTIES: f"{_ALLOW} (without a kit: policy.least_parties), or the party stays out",
-    Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
+    Rule.LEAST_PARTIES: "Its people lower this line of its policy.toml, and nobody else: least_parties; or the party"
+    " stays out",
+    Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator",
     Rule.VERSION: "Install the same version of Consilium at both",
-    Rule.SCHEMA: "The party's columns are not the federation's: consilium party dry-run --data-only",
-    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",
-    Rule.TERMS: _NEW_KIT,
-    Rule.POOL: "Ask rows of the kit's public.npz only",
+    Rule.SCHEMA: "The party's columns are not the federation's: consilium node join says what does not fit",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node start, by hand",
+    Rule.TERMS: _JOIN,
+    Rule.POOL: "Ask rows of the federation's public.npz only",
     Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
     Rule.SECOND_COORDINATOR: "Another coordinator has asked with a copy of this ledger since, or with a newer one: stop"
     " this one, and go on there",
     Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
     Rule.MALFORMED: "Install the same version of Consilium at both",
-    Rule.DATA: "The party's data do not fit: consilium party dry-run --data-only",
+    Rule.DATA: "The party's data do not fit: consilium node join says what does not fit",
     Rule.POLICY: "The party's settings or state cannot be used: consilium doctor",
-    Rule.STORAGE: "Make room on the party's disk",
+    Rule.STORAGE: "The party's disk is full, or its state cannot be read or written: consilium doctor there says which",
+    Rule.LOCKED: "Another program at the party holds its state, a backup perhaps: it goes on when that program ends",
     Rule.INTERNAL: _ASK,
-    Rule.ROSTER_MISMATCH: _NEW_KIT,
-    Rule.UNSAFE_SESSION: _NEW_KIT,
+    Rule.ROSTER_MISMATCH: _JOIN,
+    Rule.UNSAFE_SESSION: _JOIN,
     Rule.OVERFLOW_RISK: "Provision the federation with fewer teachers or less noise",
     Rule.BAD_SIGNATURE: _TELEPHONE,
     Rule.BAD_KEY: _TELEPHONE,
@@ -140,27 +143,30 @@ CURES: Mapping[Rule, str] = {
 }
 
 
-_NEW_KIT_OF_SECOND = (
-    "Unpack the newest update at the second aggregator and at the coordinator, and close the earlier federation first"
+_JOIN_AT_SECOND = (
+    "Join the operator's newest folder at the second aggregator and at the coordinator: consilium node join FOLDER"
 )
 
 CURES_OF_SECOND: Mapping[Rule, str] = {
     **CURES,
-    Rule.MOST_QUERIES: f"{_ALLOW}, or the second aggregator does not serve",
-    Rule.MOST_EPSILON: f"{_ALLOW}, over all federations, or the second aggregator does not serve",
+    Rule.MOST_QUERIES: f"{_ALLOW}: most_queries; or the second aggregator does not serve",
+    Rule.MOST_EPSILON: f"{_ALLOW}: most_epsilon, over all federations; or the second aggregator does not serve",
     Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
     Rule.VOTES: "The second aggregator serves for verified votes only",
-    Rule.LEAST_PARTIES: f"{_ALLOW}, or the second aggregator does not serve",
-    Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
-    " meant",
-    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",
-    Rule.TERMS: _NEW_KIT_OF_SECOND,
-    Rule.ROSTER_MISMATCH: _NEW_KIT_OF_SECOND,
-    Rule.UNSAFE_SESSION: _NEW_KIT_OF_SECOND,
+    Rule.LEAST_PARTIES: "Its people lower this line of its policy.toml, and nobody else: least_parties; or the second"
+    " aggregator does not serve",
+    Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node start, by hand",
+    Rule.TERMS: _JOIN_AT_SECOND,
+    Rule.ROSTER_MISMATCH: _JOIN_AT_SECOND,
+    Rule.UNSAFE_SESSION: _JOIN_AT_SECOND,
     Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
-    Rule.STORAGE: "Make room on the second aggregator's disk",
+    Rule.STORAGE: "The second aggregator's disk is full, or its state cannot be read or written: consilium doctor there"
+    " says which",
+    Rule.LOCKED: "Another program at the second aggregator holds its state, a backup perhaps: it goes on when that"
+    " program ends",
     Rule.INTERNAL: "Its operator mends it",
-    Rule.BAD_SIGNATURE: "Do not go on: compare `consilium node fingerprint` by telephone with what the parties see",
+    Rule.BAD_SIGNATURE: _TELEPHONE,
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",
 }
 """Where a party's words would speak of a party, these speak of the second aggregator."""

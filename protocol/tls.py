@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.request import getproxies_environment, proxy_bypass
 
 from cryptography import x509
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     import grpc
 
 
+AGAIN = "Join the folder that the operator sent once more: consilium node join FOLDER"
+BACKUP = "Restore it from the node's newest backup"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """No program of a node goes to these by way of a proxy."""
 
@@ -62,10 +62,10 @@ class TlsFiles:
         try:
             private = load_pem_private_key(key, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise ConfigError(f"{self.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
+            raise ConfigError(f"{self.key}: not an unencrypted key in PEM form", BACKUP) from None
         load_certificate(self.authority)
         if load_certificate(self.certificate).public_key() != private.public_key():
-            raise ConfigError(f"{self.key} is not the key of {self.certificate.name}", "Unpack the kit again")
+            raise ConfigError(f"{self.key} is not the key of {self.certificate.name}", AGAIN)
         return key, _public(self.certificate), _public(self.authority)
 
 
@@ -95,37 +95,20 @@ def load_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(_public(path))
     except ValueError:
-        raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
-
-
-class AllowList:
-    """Who may ask: a JSON file with lists of certificate fingerprints by name.
-
-    It is read at every request, so that a revoked student is refused at once. What cannot be read allows nobody.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def name(self, peer: Mapping[str, Any]) -> str | None:
-        """The student with the certificate in a gRPC auth context, or None if it is not in the list."""
-        try:
-            allowed = json.loads(self._path.read_text(encoding="utf-8"))
-            shown = fingerprint(x509.load_pem_x509_certificate(peer["x509_pem_cert"][0]))
-            return next((name for name, pinned in allowed.items() if shown in pinned), None)
-        except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
-            return None
+        raise ConfigError(f"{path}: not a PEM certificate", AGAIN) from None
 
 
 CURES = {
     9: "set this machine's clock by NTP: by it the certificate is not valid yet",
-    10: "check this machine's clock; if it is right, ask the operator for a new kit",
+    10: "check this machine's clock; if it is right, ask the operator for a folder with a new one",
     **dict.fromkeys(
         (18, 19, 20, 21),
         "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"
         " authority's fingerprint with the operator, and ask the network team",
     ),
-    **dict.fromkeys((62, 64), "the operator puts the name or address into coordinator.hosts, and provisions anew"),
+    **dict.fromkeys(
+        (62, 64), "the operator puts the name or address into coordinator.hosts, and runs consilium provision again"
+    ),
 }
 """By OpenSSL's code of why a certificate is not accepted."""
 
@@ -135,7 +118,7 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
     return CURES.get(error.verify_code, "check this machine's clock; else ask the operator whether ca.crt is right")
 
 
-def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
+def why_no_connection(address: str, files: TlsFiles, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
     gRPC only says that it is not available. This tries the same connection with Python's own TLS; not by way of a
@@ -146,8 +129,6 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
         return ""
     try:
         with socket.create_connection((host, int(address.rpartition(":")[2])), timeout=seconds) as plain:
-            if files is None:
-                return ""
             context = ssl.create_default_context(cafile=str(files.authority))
             context.load_cert_chain(files.certificate, files.key)
             context.set_alpn_protocols(["h2"])
@@ -172,4 +153,4 @@ def _public(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise unreadable(path, error, "Unpack the kit again, or correct the path") from None
+        raise unreadable(path, error, AGAIN) from None

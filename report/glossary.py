@@ -48,10 +48,9 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
             "[deploy](deploy.md)",
         ),
         Term(
-            "node, site folder, kit",
-            "a party's, coordinator's or student's machine; the folder of its state; the files that a "
-            "coordinator's operator sends to set it up",
-            "client, home, startup kit",
+            "node, site folder",
+            "a party's, coordinator's, second aggregator's or student's machine; the folder with its keys and state",
+            "client, home",
             "[install](install.md)",
         ),
     ),

@@ -40,8 +40,8 @@ class SimulatedParty:
 @dataclass(frozen=True)
 class Population:
     """parties: by their index in the case. features, classes: of all rows. seed: of the run, which the keys are made
-    from: they protect nobody. roster: None for plaintext votes. aggregator: what the second aggregator of verified votes
-    remembers, which is the node after the last party."""
+    from: they protect nobody. roster: None for plaintext votes. aggregator: folder of what the second aggregator of
+    verified votes remembers, which is the node after the last party."""
 
     parties: Mapping[int, SimulatedParty]
     features: tuple[str, ...]

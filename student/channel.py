@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import grpc
 import numpy as np
@@ -28,6 +30,7 @@ from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.tls import LOOPBACK, TlsFiles, channel_credentials, host_of, why_no_connection
 
+Reply = TypeVar("Reply")
 AGAIN = BackOff(first=5, most=60)
 KEEPALIVE = {
     # a connection that broke without a word, as where a cable was cut, is noticed within six minutes, and asked over
@@ -37,6 +40,7 @@ KEEPALIVE = {
     "grpc.http2.ping_timeout_ms": 20_000,  # without it gRPC waits for a minute
     "grpc.http2.max_pings_without_data": 0,
 }
+DOCTOR = "Run `consilium doctor` on the student's folder"
 NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
 
 
@@ -47,24 +51,20 @@ class _Passing(ServiceError):
 class LabelChannel:
     """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable.
 
-    `tls`: this student's certificate, which a coordinator on another machine asks for; without it nothing is encrypted.
-    `patience`: seconds for which the same questions are asked again that failed for reasons that pass, such as parties
-    that are away: what parties voted on counts once, and what was charged is recorded. `tell`: is told so.
-    Raises ConfigError if its files cannot be read.
+    `tls`: this student's certificate, which the coordinator asks for.
+    `patience`: seconds for which a call is made again that failed for reasons that pass, such as parties that are away,
+    or a ledger that another program holds: what parties voted on counts once, and what was charged is recorded. `tell`:
+    is told so. Raises ConfigError if its files cannot be read.
     """
 
-    def __init__(self, address: str, wait: float = 60, tls: TlsFiles | None = None, patience: float = 0) -> None:
+    def __init__(self, address: str, tls: TlsFiles, wait: float = 60, patience: float = 0) -> None:
         self.patience = patience
         self.tell: Callable[[str], object] = lambda text: None
         self._address = address
         self._wait = wait
         self._tls = tls
         options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
-        self._channel = (
-            grpc.insecure_channel(address, options)
-            if tls is None
-            else grpc.secure_channel(address, channel_credentials(tls), options)
-        )
+        self._channel = grpc.secure_channel(address, channel_credentials(tls), options)
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
 
@@ -76,23 +76,32 @@ class LabelChannel:
 
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
-        try:
-            reply = self._stub.Describe(
-                pb.DescribeRequest(protocol_version=PROTOCOL_VERSION), timeout=self._wait, wait_for_ready=True
-            )
-        except grpc.RpcError as error:
-            raise self._failed(error) from None
-        self._terms = terms_from_wire(reply)
+        request = pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)
+        self._terms = terms_from_wire(self._patiently(partial(self._stub.Describe, request, wait_for_ready=True)))
         return self._terms
 
     def ask(
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
+        return self._again(partial(self._ask, queries, progress, probabilities))
+
+    def _patiently(self, call: Callable[..., Reply]) -> Reply:
+        """The reply of a call that has one, each time within `wait` seconds."""
+
+        def made() -> Reply:
+            try:
+                return call(timeout=self._wait)
+            except grpc.RpcError as error:
+                raise self._failed(error) from None
+
+        return self._again(made)
+
+    def _again(self, call: Callable[[], Reply]) -> Reply:
         deadline = time.monotonic() + self.patience
         for tries in itertools.count(1):
             try:
-                return self._ask(queries, progress, probabilities)
+                return call()
             except _Passing as error:
                 pause = AGAIN.pause(tries)
                 if time.monotonic() + pause > deadline:
@@ -128,20 +137,10 @@ class LabelChannel:
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""
         standings = [np.zeros(0, dtype=np.uint8)]
-        try:
-            for block in id_blocks(ids):
-                reply = self._stub.Known(pb.KnownRequest(query_ids=block), timeout=self._wait)
-                standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
-        except grpc.RpcError as error:
-            raise self._failed(error) from None
+        for block in id_blocks(ids):
+            reply = self._patiently(partial(self._stub.Known, pb.KnownRequest(query_ids=block)))
+            standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
         return np.concatenate(standings)
-
-    def finish(self) -> None:
-        """See `LabelSource.finish`."""
-        try:
-            self._stub.Finish(pb.FinishRequest(), timeout=self._wait)
-        except grpc.RpcError as error:
-            raise self._failed(error) from None
 
     def _failed(self, error: grpc.RpcError) -> ServiceError:
         code = error.code() if isinstance(error, grpc.Call) else None
@@ -151,21 +150,33 @@ class LabelChannel:
                 "Ask again when the coordinator serves: what was charged is recorded, and is free",
             )
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-            why = why_no_connection(self._address, self._tls) if self._tls else ""
+            why = why_no_connection(self._address, self._tls)
+            if not why and self._connected():
+                return _Passing(
+                    f"the label service at {self._address} is there, and did not answer within {self._wait:g} s",
+                    f"Its operator sees why in `consilium status`. Asking the same again {USES_UP}",
+                )
             return ServiceError(
                 f"no label service at {self._address} within {self._wait:g} s" + (f" ({why})" if why else ""),
-                "Run `consilium doctor` in the kit" if why else NOT_SERVING,
+                DOCTOR if why else NOT_SERVING,
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             return ServiceError(
                 f"the coordinator at {self._address} does not accept this student's certificate",
-                "Ask the federation's operator for a new kit",
+                "It was revoked, or the coordinator has not joined the folder that lists it yet: ask the operator",
             )
         if code == grpc.StatusCode.FAILED_PRECONDITION and isinstance(error, grpc.Call):
             return ServiceError(
                 f"label service at {self._address}: {error.details()}", "Install the same version of Consilium at both"
             )
-        if code == grpc.StatusCode.RESOURCE_EXHAUSTED and isinstance(error, grpc.Call):  # a request it has left
-            return _Passing(f"label service at {self._address}: {error.details()}")
         detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
-        return ServiceError(f"label service at {self._address}: {detail}")
+        # a request that it has left; what its own operator mends
+        passes = code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL)
+        return (_Passing if passes else ServiceError)(f"label service at {self._address}: {detail}")
+
+    def _connected(self) -> bool:
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=1)
+        except grpc.FutureTimeoutError:
+            return False
+        return True

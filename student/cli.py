@@ -49,18 +49,14 @@ app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, 
 
 @app.command()
 def run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The student's folder.")],
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
-    kit: Annotated[Path | None, typer.Argument(metavar="[KIT]", help="The student's kit.")] = None,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="In place of a kit: a label service on this machine, without TLS."),
-    ] = None,
     pool: Annotated[
         Path | None,
         typer.Option(
             "--public",
             help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else"
-            " public.npz of the kit.",
+            " the rows that the federation is fixed to.",
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
@@ -80,29 +76,21 @@ def run(
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
 ) -> None:
-    """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
+    """Ask the federation's coordinator for labels, over mutual TLS, train a student on them, and save it."""
     from functools import partial
 
-    from consilium.node.kit import check_address, open_kit
+    from consilium.node.folder import PUBLIC_FILE, open_folder
     from consilium.protocol.errors import ConfigError
-    from consilium.student.channel import LabelChannel
     from consilium.student.deployed import open_channel
     from consilium.student.pool import PoolFile
 
-    if (kit is None) == (coordinator is None):
-        raise ConfigError("who is to be asked is not given, or twice", "Give the student's kit, or --coordinator")
-    if kit is None and pool is None:
-        raise ConfigError("there are no rows to ask about", "Give --public")
-    node = None if kit is None else open_kit(kit, "student")
-    path = pool or (Path() if node is None else node.folder) / "public.npz"
+    node = open_folder(folder, "student")
+    fixed = node.federation / PUBLIC_FILE
+    if pool is None and not fixed.exists():
+        raise ConfigError("there are no rows to ask about: the federation is fixed to none", "Give --public")
     csv = _csv_rule("student", separator, decimal_comma, encoding)
-    rows = PoolFile(path, csv, label, test, tuple(missing or ()), public_label)
-    if node is None:
-        address = str(coordinator)
-        check_address("--coordinator", address)
-        near = partial(LabelChannel, address, wait, patience=patience)
-        return _ask(near, rows, out, config, seed, resume, output, quiet)
-    _ask(lambda: open_channel(node, wait, patience), rows, out, config, seed, resume, output, quiet)
+    rows = PoolFile(pool or fixed, csv, label, test, tuple(missing or ()), public_label)
+    _ask(partial(open_channel, node, wait, patience), rows, out, config, seed, resume, output, quiet)
 
 
 def predict(

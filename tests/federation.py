@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,23 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.parts import Privacy
+from consilium.data.private_rows import FileRows
+from consilium.models.keys import TeacherKind
 from consilium.node.answering import refusal_of
-from consilium.party.home import Home, open_home
+from consilium.party.home import PartyFile, PartySettings
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
+from consilium.party.store import Store
 from consilium.party.voting import Lot, TeacherSet, votes_of_teachers
 from consilium.protocol.choices import counted
+from consilium.protocol.config_files import load, read_table
+from consilium.protocol.files import private_folder
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import (
     PROTOCOL_VERSION,
     HelloRequest,
     LedgerPosition,
+    Terms,
     TrainRequest,
     VoteRequest,
     WireModel,
@@ -41,7 +49,7 @@ from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
-from consilium.sums.modes import ANSWERS
+from consilium.sums.modes import ANSWERS, MODES
 from consilium.sums.roster import Roster
 from consilium.sums.terms import NO_LEDGER
 
@@ -86,6 +94,58 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
 def make_homes(root: Path, count: int, **policy: Any) -> list[Path]:
     """Homes 00000, 00001, ... of parties p00, p01, ..."""
     return [make_home(root / f"{index:05d}", f"p{index:02d}", seed=index, **policy) for index in range(count)]
+
+
+class HomeFile(PartyFile):
+    """A party.toml that also says what else `PartySettings` has. terms: of the one federation, a file."""
+
+    name: str
+    policy: Policy
+    data: str = "data.npz"
+    terms: str = ""
+    simulated_noise_seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Home:
+    """A party that joined no federation's signed folder: with keys beside its settings, it takes part in any."""
+
+    folder: Path
+    file: HomeFile
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def teacher(self) -> TeacherKind | None:
+        return None if self.file.teacher is None else self.file.teacher.at(self.folder)
+
+    def settings(self) -> PartySettings:
+        identity, roster, terms = (self.folder / name for name in ("identity.pem", "roster.json", "terms.json"))
+        collection = read_table(roster)["collection"] if roster.exists() else "plaintext"
+        rules = self.file.rules
+        return PartySettings(
+            self.name,
+            self.file.policy,
+            rules.model_copy(update={"allow_one_class": rules.allow_one_class or self.file.policy.allow_simulation}),
+            self.teacher,
+            Identity.load(identity) if identity.exists() else None,
+            MODES[collection].roster.load(roster) if collection in MODES else None,
+            self.file.simulated_noise_seed,
+            Terms.model_validate_json(terms.read_bytes()) if self.file.terms else None,
+        )
+
+    def rows(self) -> FileRows:
+        return FileRows(self.folder / self.file.data, self.settings().rules)
+
+    def store(self) -> Store:
+        return Store(private_folder(self.folder / "state") / "party.db")
+
+
+def open_home(folder: Path) -> Home:
+    """See `Home`. Raises ConfigError."""
+    return Home(folder, load(folder / "party.toml", HomeFile))
 
 
 def node_at(home: Path | Home) -> PartyNode:

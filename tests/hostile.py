@@ -23,7 +23,6 @@ from consilium.coordinator.collection.exchange import Failure, exchange
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.party.home import PartyFile
 from consilium.protocol.choices import fault
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
@@ -35,6 +34,7 @@ from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
+from tests.federation import HomeFile as PartyFile
 
 FREE = {"batch", "late", "party", "program", "starts", "teachers"}
 """Fields in which another number or name may be honest too: they are only given other types and impossible values."""

@@ -25,8 +25,7 @@ from consilium.models.published.model import publish
 from consilium.protocol.errors import OutputExists, PathError, StorageError
 from consilium.protocol.files import new_here, write_private, writing
 from tests.command_line import consilium
-from tests.deploy.kits import make_kits
-from tests.federation import make_config, make_home
+from tests.deploy.site import keys, make_site
 from tests.models.published.models import case
 from tests.simulations.small import SMALL
 
@@ -61,9 +60,8 @@ def error_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Good files for every command."""
     folder = tmp_path_factory.mktemp("made")
-    make_kits(folder)
-    make_home(folder / "home", "p")
-    (folder / "federation.json").write_text(make_config().model_dump_json())
+    make_site(folder)
+    keys(folder, "ward-z")
     (folder / "student").mkdir()
     known = case("table logistic_regression")
     publish(folder / "student" / "model.safetensors", known.model, known.schema, known.spec.inputs, known.pool)
@@ -96,9 +94,9 @@ def names(folder: Path) -> list[str]:
 
 
 WRITERS = {
-    "provision": "provision federation.toml --out new",
-    "add a party": "provision add kits ward-z",
-    "keys": "node keys p --out new",
+    "provision": "provision site/federation.toml --out new",
+    "add a party": "provision add site/out ward-z/ward-z.enrol.json",
+    "keys": "node keys p --folder new",
     "predict": "predict student rows.csv --out new",
     "run": "run stroke --out new " + shlex.join(CHANGES),
 }
@@ -117,7 +115,7 @@ def test_nothing_half_made_stays(folder: Path, what: str) -> None:
 
 @pytest.mark.slow
 def test_the_party_node_says_so_too(folder: Path) -> None:
-    done = limited(folder, 0, "node", "start", "kits/party-ward-a")
+    done = limited(folder, 0, "node", "start", "site/ward-a")
     assert (done.returncode, error_of(done)["type"]) == (12, "StorageError")
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
         (["/somewhere/bin/flower-superlink", "--insecure"], "deploy"),
         ("flower-supernode --insecure", "deploy"),
         ([Path("/ray/core/src/ray/raylet/raylet"), "--x"], "ray"),
-        ([sys.executable, "-m", "consilium", "node", "start", "kit"], "deploy"),
+        ([sys.executable, "-m", "consilium", "node", "start", "ward-a"], "deploy"),
         ([sys.executable, "-m", "consilium", "run", "--engine", "ray"], "ray"),
         ([sys.executable, "-m", "consilium", "run", "--engine", "local"], None),
         ([sys.executable, "-m", "consilium", "party", "dry-run", "start"], None),

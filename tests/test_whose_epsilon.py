@@ -20,10 +20,11 @@ from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
+from consilium.coordinator.served import ServedFederation
 from consilium.node.limits import epsilon
+from consilium.node.signed import read_signed
 from consilium.party.expectation import student_epsilon, towards_whom
-from consilium.party.home import Policy
-from consilium.protocol.config_files import load
+from consilium.party.policy import Policy
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import Bound, epsilon_text
@@ -33,7 +34,7 @@ from consilium.simulations.report.build import render
 from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees
 from consilium.simulations.report.privacy import audiences
 from tests.command_line import consilium
-from tests.deploy.kits import SECOND, make_kits
+from tests.deploy.site import SECOND, make_site
 from tests.simulations.report.cases import Page, run
 from tests.test_what_leaves import collected, possible, serve
 
@@ -164,26 +165,22 @@ class TestEachNumber:
 
 
 @pytest.fixture(scope="module", params=["plaintext", "verified", "secure"])
-def kits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FederationConfig]:
-    """Kits of three wards that never ran, and the coordinator's configuration."""
-    mechanism = {"name": "gnmax", "sigma": 60.0}
-    query_budget = {"queries": 40, "answers": 40}
-    privacy = {"unit": "party", "delta": 1e-5}
-    folder = tmp_path_factory.mktemp("whose")
-    made = make_kits(
-        folder,
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FederationConfig]:
+    """Folders of three wards that never ran, and the coordinator's configuration."""
+    made = make_site(
+        tmp_path_factory.mktemp("whose"),
         collection=request.param,
-        mechanism=mechanism,
-        query_budget=query_budget,
-        privacy=privacy,
+        mechanism={"name": "gnmax", "sigma": 60.0},
+        query_budget={"queries": 40, "answers": 40},
+        privacy={"unit": "party", "delta": 1e-5},
         minimum_parties=3,
         teachers_per_party=1,
     )
-    return made, load(made / "coordinator" / "federation.json", FederationConfig)
+    return made, read_signed(made / "out" / "federation", ServedFederation).file.config
 
 
 class TestNodes:
-    """As the commands of kits say it."""
+    """As the commands of nodes say it."""
 
     def numbers(self, config: FederationConfig) -> tuple[str, str]:
         """Of student and nodes; "none" where no noise is in the sums."""
@@ -199,29 +196,18 @@ class TestNodes:
         else:
             assert f"epsilon at most {nodes} towards the coordinator" in text
 
-    def test_coordinator(self, kits: tuple[Path, FederationConfig]) -> None:
-        folder, config = kits
+    def test_coordinator(self, site: tuple[Path, FederationConfig]) -> None:
+        folder, config = site
         self.check(" ".join(consilium("status", folder / "coordinator").stdout.split()), config)
         page = consilium("status", folder / "coordinator", "--format", "json").json()
         nodes = towards_coordinator(config)
         assert page["epsilon_student"] == promised(config).epsilon
         assert page["epsilon_nodes"] == (None if nodes is None else nodes.epsilon)
 
-    def test_party(self, kits: tuple[Path, FederationConfig]) -> None:
-        folder, config = kits
-        kit = folder / "party-ward-a"
-        self.check(" ".join(consilium("status", kit).stdout.split()), config)
-        findings = consilium("doctor", kit, "--format", "json").json()["findings"]
-        (promise,) = [found["what"] for found in findings if found["name"] == "promise"]
-        self.check(promise, config)
-
-    def test_second_aggregator(self, kits: tuple[Path, FederationConfig]) -> None:
-        folder, config = kits
-        if config.collection != "verified":
-            pytest.skip("verified votes have one")
-        findings = consilium("doctor", "--offline", folder / f"aggregator-{SECOND}", "--format", "json").json()[
-            "findings"
-        ]
-        (policy,) = [found["what"] for found in findings if found["name"] == "policy"]
-        self.check(policy, config)
-        assert "and the second aggregator" in policy
+    def test_party_and_second_aggregator(self, site: tuple[Path, FederationConfig]) -> None:
+        folder, config = site
+        for node in ["ward-a", *([SECOND] if config.collection == "verified" else [])]:
+            self.check(" ".join(consilium("status", folder / node).stdout.split()), config)
+            findings = consilium("doctor", folder / node, "--format", "json").json()["findings"]
+            (promise,) = [found["what"] for found in findings if found["name"] == "promise"]
+            self.check(promise, config)

@@ -17,8 +17,7 @@ import pytest
 
 from consilium.models.published.model import publish
 from tests.command_line import consilium
-from tests.deploy.kits import edit, make_kits
-from tests.federation import make_config, make_home
+from tests.deploy.site import edit, make_site
 from tests.models.published.models import case
 
 IN = "federation."
@@ -67,11 +66,12 @@ def says(name: str, old: str, new: str) -> Change:
     return lambda folder: edit(folder / name, old, new)
 
 
-PARTY, COORDINATOR, STUDENT = "kits/party-ward-a", "kits/coordinator", "kits/student-university"
+PARTY, COORDINATOR, STUDENT = "site/ward-a", "site/coordinator", "site/university"
+PLAN, FOLDER = "site/federation.toml", "site/out/federation"
 EPSILON = "accounting epsilon --mechanism gnmax --votes votes.npz --delta 1e-5"
 CALIBRATE = "accounting calibrate --mechanism gnmax --sigma 1 --epsilon 1 --delta 1e-5 --queries 1000"
 ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
-CHECK = "party dry-run home federation.json --data-only"
+CHECK = f"party dry-run {PARTY} --data-only"
 
 ROWS = [
     # the command line itself
@@ -99,7 +99,7 @@ ROWS = [
     Wrong("report absent", 2, "absent is not there"),
     Wrong("report home", 3, "there is no run here"),
     Wrong("audit absent", 2, "absent is not there"),
-    Wrong(f"audit {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong(f"audit {PARTY}", 2, "is the folder of a party, not of a coordinator"),
     Wrong("audit mechanism gnmaxx", 2, "gnmaxx", near="gnmax"),
     Wrong("audit mechanism gnmax --set sigma=4 --claim=-1", 2, "is not in the range x>=0"),
     Wrong("attack rows.csv", 3, "is not that of a simulated run"),
@@ -111,38 +111,38 @@ ROWS = [
     Wrong(f"{EPSILON} --sigma 9", 3, "is not a readable NumPy file", change=cut("votes.npz")),
     Wrong(f"{EPSILON} --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
     Wrong(f"{CALIBRATE} --queries 0", 2, "queries"),
-    # parties
-    Wrong("party dry-run absent federation.json --data-only", 2, "cannot read absent/party.toml: No such file"),
+    # nodes
+    Wrong("party dry-run absent --data-only", 2, "absent is no node's folder"),
     Wrong(
-        CHECK, 2, "policy.most_teacher: unknown key", near="policy.most_teachers",
-        change=says("home/party.toml", "allow_simulation", "most_teacher = 1\nallow_simulation"),
+        CHECK, 2, "most_teacher: unknown key", near="most_teachers",
+        change=says(f"{PARTY}/policy.toml", "most_teachers", "most_teacher"),
     ),
-    Wrong(CHECK, 3, "the data do not fit: 1 problem", change=cut("home/data.npz")),
-    Wrong(CHECK, 2, "home/data.npz is not there", change=lacks("home/data.npz")),
-    Wrong(CHECK, 2, "is not valid JSON", change=cut("federation.json")),
-    Wrong("node keys p --out home", 6, "home is already there"),
-    Wrong(f"node join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
-    Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
-    Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms"),
-    Wrong("node start home", 2, "home is no kit"),
+    Wrong(CHECK, 3, "the data do not fit: 1 problem", change=cut(f"{PARTY}/data.npz")),
+    Wrong(CHECK, 2, "data.npz is not there", change=lacks(f"{PARTY}/data.npz")),
+    Wrong(CHECK, 2, "is not as the federation's authority signed it", change=cut(f"{PARTY}/federation/federation.json")),
+    Wrong(f"node keys ward-a --folder {PARTY}", 6, "ward-a is already there"),
+    Wrong("node keys coordinator --kind party --folder new", 2, "cannot be the name of a party"),
+    Wrong(f"node join home --node {PARTY}", 2, "home is no signed folder"),
+    Wrong(f"node join {FOLDER}", 2, "has no folder of a node that"),
+    Wrong(f"node join {FOLDER} --node {PARTY}", 2, "is not signed by", change=cut(f"{FOLDER}/signed.json")),
+    Wrong("node start home", 2, "home is no node's folder"),
+    Wrong(f"node start {STUDENT}", 2, "student"),
+    Wrong(f"node close {PARTY}", 2, "is the folder of a party, not of a coordinator"),
+    Wrong("status absent", 2, "absent is no node's folder"),
+    Wrong(f"status {COORDINATOR}", 2, "federation.json", change=cut(f"{COORDINATOR}/federation/federation.json")),
+    Wrong("doctor absent", 2, "absent is no node's folder"),
+    Wrong(f"doctor {STUDENT}", 2, "node.json is not valid JSON", change=put(f"{STUDENT}/node.json", b"")),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),
-    Wrong("provision federation.toml --out kits", 6, "kits is already there"),
+    Wrong(f"provision {PLAN} --out home", 6, "home is already there"),
     Wrong(
-        "provision federation.toml --out new", 2, "minimum_partys: unknown key", near="minimum_parties",
-        change=says("federation.toml", "minimum_parties", "minimum_partys"),
+        f"provision {PLAN} --out new", 2, "minimum_partys: unknown key", near="minimum_parties",
+        change=says(PLAN, "minimum_parties", "minimum_partys"),
     ),
-    Wrong("provision add kits ward-a", 2, "the name 'ward-a' is taken"),
-    Wrong("provision add --kind student home s", 2, "home has no operator/registry.json"),
-    Wrong("provision add --kind student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
-    Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
-    Wrong(f"node start {PARTY} --go-on", 2, "--go-on is a coordinator's"),
-    Wrong(f"node close {COORDINATOR} --wait -1", 2, "-1"),
-    Wrong("status absent", 2, "absent is no kit"),
-    Wrong(f"status {STUDENT}", 2, "it runs once, and has no status"),
-    Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
-    Wrong("doctor absent", 2, "absent is no kit"),
-    Wrong(f"doctor {STUDENT}", 2, "kit.json is not valid JSON", change=put(f"{STUDENT}/kit.json", b"")),
+    Wrong(f"provision add site/out {PARTY}/ward-a.enrol.json", 2, "the name 'ward-a' is taken"),
+    Wrong(f"provision add home {PARTY}/ward-a.enrol.json", 2, "home has no folder operator"),
+    Wrong("provision revoke site/out ward-a", 2, "ca.key", change=cut("site/out/operator/ca.key")),
+    Wrong("provision revoke site/out nobody", 2, "no party, student or second aggregator 'nobody'"),
     # students
     Wrong("student run --out new", 2, "who is to be asked is not given, or twice"),
     Wrong("student run --coordinator foo --public public.npz --out new", 2, "--coordinator 'foo' is not HOST:PORT"),
@@ -167,9 +167,10 @@ ROWS = [
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with good files for every command."""
     folder = tmp_path_factory.mktemp("wrong") / "good"
-    make_kits(folder)
-    make_home(folder / "home", "p")
-    (folder / "federation.json").write_text(make_config().model_dump_json())
+    make_site(folder)
+    (folder / "home").mkdir()
+    shutil.copy(folder / PLAN, folder)
+    shutil.copy(folder / "site" / "public.npz", folder)
     votes = np.random.default_rng(2).multinomial(100, [0.8, 0.15, 0.05], size=60)
     np.savez(folder / "votes.npz", votes=votes)
     (folder / "student").mkdir()
@@ -215,7 +216,7 @@ def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
     for name in ("run", "report", "audit", "predict", "status", "doctor", "accounting epsilon",
                  "accounting calibrate", "audit mechanism", "attack", "party dry-run",
-                 "node keys", "node join", "node fingerprint", "node start", "provision add", "provision revoke",
+                 "node keys", "node join", "node start", "provision add", "provision revoke",
                  "node close", "student run"):  # fmt: skip
         assert any(command.startswith(name) for command in commands), name
     assert len(ROWS) >= 60

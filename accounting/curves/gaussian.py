@@ -17,7 +17,6 @@ import math
 from numbers import Real
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from consilium.accounting.checks import (
     blocks,
@@ -228,6 +227,8 @@ def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarra
     noise = check_noise(noise)
     if noise is Noise.DISCRETE:
         return log_pr_loss_table(sigma, max_gap)
+    from scipy.special import log_ndtr  # as in `gdp`
+
     return log_ndtr(-np.arange(check_gap(max_gap) + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
 
 
@@ -349,6 +350,8 @@ def log_pr_answered(
     if top.ndim != 1 or (top.size and not np.issubdtype(top.dtype, np.signedinteger)):
         raise VotesError(f"top votes must be a vector of signed integers, got {top.dtype} in {top.ndim} dimension(s).")
     if noise is Noise.CONTINUOUS:
+        from scipy.special import log_ndtr  # as in `gdp`
+
         z = (top - limit) / sigma1
         return log_ndtr(z), log_ndtr(-z)
     need = math.ceil(limit) - top.astype(np.int64)

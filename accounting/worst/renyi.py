@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
 
 from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved
 from consilium.accounting.units import Noise
@@ -148,6 +147,8 @@ small as h: 8e-8 of a moment at the least h."""
 
 def rare_enough(shift: float) -> float:
     """Noise parameters beyond which outcomes are rarer than a ten millionth of the least moment, which is about h^2."""
+    from scipy.special import ndtri  # as in `gdp`
+
     return float(-ndtri(1e-7 * min(shift, 1.0) ** 2))
 
 

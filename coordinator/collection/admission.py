@@ -1,9 +1,9 @@
 """Which parties take part: greeting, enrolment, training, those that come late, and the rule that enough must be left.
 
-`query.hello` goes to every node that connects, again to one that refused, under the names of the kits. A simulation
-asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until its time is over,
-and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in the sums from the
-next on.
+`query.hello` goes to every node that connects, again to one that refused, under the names that the operator lists. A
+simulation asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until
+its time is over, and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in
+the sums from the next on.
 
 A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position. The
 other way round, a party reports the last position at which it was asked for votes; the coordinator keeps what parties
@@ -11,6 +11,7 @@ that voted must have seen, and leaves out one whose state is older than that: it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -107,7 +108,7 @@ class Greeting:
             return None
         return (
             f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
-            " newest backup of its kit; if that is lost, revoke it, and add it under a new name with --succeeds"
+            " newest backup of its folder; if that is lost, revoke it, and add it under a new name with --succeeds"
         )
 
     def other_version(self, reply: HelloReply) -> dict[str, str] | None:
@@ -119,7 +120,7 @@ class Greeting:
 
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 """Seconds until a party is asked again that refused, whose policy or data may have been corrected; that was silent."""
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS, TELL_SECONDS = 1.0, 60.0
 
 
 class KnownNodes(Protocol):
@@ -298,7 +299,8 @@ def assemble(
     seconds after there are enough of them, go on without the others. Returns those that are connected then, sorted by
     name; nobody where `stop` says so.
 
-    However long it takes until there are enough: nothing has failed meanwhile, and what is told is told once.
+    However long it takes until there are enough: nothing has failed meanwhile. Who is missing is told when it changes,
+    and every minute.
 
     Parameters
     ----------
@@ -306,6 +308,7 @@ def assemble(
     """
     enough_since: float | None = None
     last_state: tuple[object, ...] = ()
+    told = clock()
     while not stop():
         admission.ask()
         connected = admission.look()
@@ -319,7 +322,7 @@ def assemble(
         if enough_since is not None and (not missing or waited >= patience):
             return there
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
-        if state != last_state:
+        if state != last_state or clock() - told >= TELL_SECONDS:
             log.write(
                 "waiting",
                 connected=len(there),
@@ -328,7 +331,7 @@ def assemble(
                 refused=admission.refused,
                 **({} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}),
             )
-            last_state = state
+            last_state, told = state, clock()
         sleep(PAUSE_SECONDS)
     return []
 
@@ -462,4 +465,5 @@ class Latecomers:
                 self.look()
             except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
                 if not self._stop.is_set():
-                    self._log.write("not-looked", reason=type(error).__name__)
+                    with contextlib.suppress(OSError):  # where that disk is full
+                        self._log.write("not-looked", reason=type(error).__name__)

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.protocol.databases import committed
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.files import committed, replace_private
+from consilium.protocol.files import replace_private
 from consilium.sums.errors import BadLink
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.verified.aggregators import Question, VerifiedSum
@@ -30,12 +31,12 @@ from consilium.sums.verified.terms import VerifiedTerms
 SESSIONS, SUMS, ROSTER = "verified.db", "aggregator.db", "roster.json"
 FORMAT = 1
 SESSION_TABLES = (
-    "CREATE TABLE IF NOT EXISTS sessions (name TEXT PRIMARY KEY, terms BLOB, signature BLOB, fresh BLOB, key BLOB,"
+    "sessions (name TEXT PRIMARY KEY, terms BLOB, signature BLOB, fresh BLOB, key BLOB,"
     " codes BLOB, nonce BLOB, total BLOB, sealed BLOB)",
-    "CREATE TABLE IF NOT EXISTS uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
+    "uploads (name TEXT, place INTEGER, content BLOB, PRIMARY KEY (name, place))",
 )
 SUM_TABLES = (
-    "CREATE TABLE IF NOT EXISTS sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
+    "sums (sid TEXT PRIMARY KEY, terms BLOB, record BLOB, signature BLOB, ids TEXT,"
     " leader_nonce BLOB, leader BLOB, helper_nonce BLOB, helper BLOB)",
 )
 
@@ -62,7 +63,7 @@ class KeptSessions:
     def session(self, name: str) -> KeptSession | None:
         """The one that was begun and not settled."""
         with self._open() as file:
-            row = file.execute("SELECT * FROM sessions WHERE name = ?", (name,)).fetchone()
+            row = file.one("SELECT * FROM sessions WHERE name = ?", name)
         if row is None:
             return None
         _, terms, signature, fresh, key, codes, nonce, total, sealed = row
@@ -75,40 +76,40 @@ class KeptSessions:
         """A new one of this name."""
         with self._open() as file:
             row = name, session.terms, session.signature, session.fresh
-            file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", row)
+            file.execute("INSERT INTO sessions (name, terms, signature, fresh) VALUES (?, ?, ?, ?)", *row)
 
     def keep_uploads(self, name: str, key: bytes, uploads: Mapping[int, bytes]) -> None:
         """What the parties at these places sent, sealed for this key of the helper's."""
         rows = ((name, place, content) for place, content in uploads.items())
         with self._open() as file:
-            file.execute("UPDATE sessions SET key = ? WHERE name = ?", (key, name))
+            file.execute("UPDATE sessions SET key = ? WHERE name = ?", key, name)
             file.executemany("INSERT OR REPLACE INTO uploads VALUES (?, ?, ?)", rows)
 
     def places(self, name: str) -> list[int]:
         """Of the parties whose uploads are here, rising."""
         with self._open() as file:
-            rows = file.execute("SELECT place FROM uploads WHERE name = ? ORDER BY place", (name,))
+            rows = file.execute("SELECT place FROM uploads WHERE name = ? ORDER BY place", name)
             return [place for (place,) in rows]
 
     def uploads(self, name: str, places: Sequence[int]) -> dict[int, bytes]:
         """What was sent from these places."""
         with self._open() as file:
             chosen = "name = ? AND place IN (SELECT value FROM json_each(?)) ORDER BY place"
-            values = name, json.dumps([*places])
-            return dict(file.execute(f"SELECT place, content FROM uploads WHERE {chosen}", values))
+            question = f"SELECT place, content FROM uploads WHERE {chosen}"
+            return dict(file.execute(question, name, json.dumps([*places])))
 
     def keep_question(self, name: str, question: Question) -> None:
         """Before it is sent."""
         half = question.half
         row = question.codes, half.nonce, half.total.tobytes(), question.sealed, name
         with self._open() as file:
-            file.execute("UPDATE sessions SET codes = ?, nonce = ?, total = ?, sealed = ? WHERE name = ?", row)
+            file.execute("UPDATE sessions SET codes = ?, nonce = ?, total = ?, sealed = ? WHERE name = ?", *row)
 
     def forget(self, name: str) -> None:
         """Nothing of it is needed any more; it is overwritten."""
         with self._open() as file:
             for table in ("sessions", "uploads"):
-                file.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
+                file.execute(f"DELETE FROM {table} WHERE name = ?", name)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class KeptSums:
     def signed(self) -> int:
         """Sums that were signed."""
         with committed(self._path, SUM_TABLES, FORMAT) as file:
-            return file.execute("SELECT COUNT(*) FROM sums").fetchone()[0]
+            return file.execute("SELECT COUNT(*) FROM sums")[0][0]
 
     def keep(
         self, content: bytes, signature: bytes, terms: VerifiedTerms, ids: Sequence[str], result: VerifiedSum
@@ -166,7 +167,7 @@ class KeptSums:
         halves = [part for half in (result.leader, result.helper) for part in (half.nonce, half.total.tobytes())]
         row = terms.sid, terms.canonical(), content, signature, json.dumps(ids), *halves
         with committed(self._path, SUM_TABLES, FORMAT) as file:
-            file.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            file.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
 
 def read_sums(content: bytes, roster: VerifiedRoster) -> list[KeptSum]:

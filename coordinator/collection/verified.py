@@ -194,7 +194,7 @@ BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
 NO_HALF = frozenset({Rule.STAGE_ORDER, Rule.BAD_SIGNATURE, Rule.INCONSISTENT_VIEW})
 """Refusals after which a session that was resumed is begun anew: the second aggregator does not know it so."""
-PASSING = frozenset({Rule.STORAGE, Rule.INTERNAL, Rule.POLICY, None})
+PASSING = frozenset({Rule.STORAGE, Rule.LOCKED, Rule.INTERNAL, Rule.POLICY, None})
 """Refusals that may be mended at the second aggregator: the session is kept, since its half may have been given."""
 
 

@@ -11,24 +11,21 @@ from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.collection.secure import SecureKeys, check_masked_sums
 from consilium.coordinator.collection.verified import VerifiedKeys, check_verified_sums
 from consilium.coordinator.config import FederationConfig
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.messages import CollectionMode
-
-ROSTER_FILE, IDENTITY_FILE, SEALING_FILE = "roster-file", "identity-file", "sealing-file"
 
 
 @dataclass(frozen=True)
 class Way:
-    """files: what the coordinator has of the roster, its signing key and its key of the link to a second aggregator, as
-    run configs name the files. keys: of these, in this order. check: raise ConfigError unless sums over a roster can be
-    computed in a federation."""
+    """keys: of the roster, None for plaintext votes, and the coordinator's own private keys by file, as `OwnKeys` has
+    them. check: raise ConfigError unless sums over a roster can be computed in a federation."""
 
-    files: tuple[str, ...]
-    keys: Callable[..., VoteKeys]
+    keys: Callable[[Any, Mapping[str, Any]], VoteKeys]
     check: Callable[[FederationConfig, Any], None]
 
 
 WAYS: Mapping[CollectionMode, Way] = {
-    "plaintext": Way((), lambda: PLAINTEXT, lambda config, roster: None),
-    "secure": Way((ROSTER_FILE, IDENTITY_FILE), SecureKeys, check_masked_sums),
-    "verified": Way((ROSTER_FILE, IDENTITY_FILE, SEALING_FILE), VerifiedKeys, check_verified_sums),
+    "plaintext": Way(lambda roster, own: PLAINTEXT, lambda config, roster: None),
+    "secure": Way(lambda roster, own: SecureKeys(roster, own[IDENTITY]), check_masked_sums),
+    "verified": Way(lambda roster, own: VerifiedKeys(roster, own[IDENTITY], own[SEALING]), check_verified_sums),
 }

@@ -2,95 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
-
-from pydantic import TypeAdapter, ValidationError
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
-from consilium.coordinator.deploy.runs import ROSTER, KitRun
-from consilium.coordinator.kit_runs import LEDGER, use_of_budget
-from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.deploy.superlink import check_superlink
 from consilium.coordinator.privacy import promise_in_words, promised
-from consilium.coordinator.rosters import NodeKeys, NodesFile, check_sums, least_together
-from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
-from consilium.node.flower import program
-from consilium.node.keys import ENROLMENT, held_keys
-from consilium.node.kit import THE_COORDINATOR, Kit
-from consilium.protocol.config_files import load
-from consilium.protocol.digests import Hash
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.pool import PoolTree
+from consilium.coordinator.rosters import check_sums, least_parties
+from consilium.coordinator.run_folders import earlier_runs, run_of
+from consilium.coordinator.served import ServedFederation
+from consilium.coordinator.server_app import pool_of
+from consilium.node.checks import Advice, Check, check_certificate, check_port
+from consilium.node.flower import fleet_scheme
+from consilium.node.folder import NodeFolder
+from consilium.node.join import joined
+from consilium.protocol.databases import check_usable
 from consilium.report.disclosure import epsilon_text
-from consilium.sums.modes import load_roster
-from consilium.sums.roster import SumRoster
-
-NEWEST = "Open the newest update that the operator sent into this kit"
-STUDENTS = TypeAdapter(dict[str, list[Hash]])
-"""students.json: fingerprints of certificates, by student."""
-ServedRun = Callable[[], KitRun]
-"""The federation that is to be served; raises ConfigError or LedgerError where its files cannot be read."""
 
 
-def set_up(kit: Kit, run: ServedRun) -> list[Check]:
+def set_up(folder: NodeFolder) -> list[Check]:
     """In the order in which to mend."""
-    own = [("own keys", lambda: _own_keys(kit))] if (kit / ENROLMENT).exists() else []
     return [
-        *own,
-        ("flower", lambda: _flower(kit)),
-        ("certificate", lambda: _certificate(kit)),
-        ("federation", lambda: _federation(run())),
-        ("promise", lambda: promise_in_words(run().config)),
-        ("roster", lambda: _roster(kit, run())),
-        ("second", lambda: _second(kit, run())),
-        ("public rows", lambda: _pool(kit, run())),
-        ("nodes", lambda: _nodes(kit, run())),
-        ("students", lambda: _students(kit)),
-        ("ledger", lambda: _ledger(run())),
+        ("flower", _flower),
+        ("certificate", lambda: check_certificate(folder.tls, _file(folder).coordinator.hosts)),
+        ("guarantee", lambda: _guarantee(folder)),
+        ("promise", lambda: promise_in_words(_file(folder).config)),
+        ("roster", lambda: _roster(folder)),
+        ("public rows", lambda: _pool(folder)),
+        ("nodes", lambda: _nodes(folder)),
+        ("students", lambda: _students(folder)),
+        ("ledger", lambda: check_ledger(folder)),
     ]
 
 
-def ports(kit: Kit) -> list[Check]:
-    """The three ports of the coordinator, by their keys in kit.json."""
-    place = kit.coordinator
+def ports(folder: NodeFolder) -> list[Check]:
+    """The two ports that others reach."""
+    place = _file(folder).coordinator
     return [
-        ("superlink port", lambda: check_port(place.superlink_port, place.listen, "superlink_port")),
-        label_port(kit),
-        ("internal port", lambda: check_port(place.internal_port, "127.0.0.1", "internal_port")),
+        ("node port", lambda: check_port(place.node_port, place.listen, "node_port")),
+        ("label port", lambda: check_port(place.label_port, place.listen, "label_port")),
     ]
 
 
-def label_port(kit: Kit) -> Check:
-    """That at which students ask."""
-    place = kit.coordinator
-    return ("label port", lambda: check_port(place.label_port, place.listen, "label_port"))
+def check_ledger(folder: NodeFolder) -> str:
+    """All ledgers can be read and written, their chains hold, and what is left. Raises LedgerError."""
+    run = run_of(folder)
+    SeenPositions(run.path / SEEN_FILE)
+    for each in (run, *earlier_runs(folder, run)):
+        if each.ledger.exists():
+            check_usable(each.ledger)
+            each.check()
+    return run.use().describe() if run.ledger.exists() else "none yet"
 
 
-def roster_of(kit: Kit, run: KitRun) -> SumRoster | None:
-    """The roster that a run was begun with, or would be; None for plaintext votes. Raises ConfigError."""
-    return load_roster(run.config.collection, run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
+def _file(folder: NodeFolder) -> ServedFederation:
+    return joined(folder, ServedFederation)
 
 
-def _own_keys(kit: Kit) -> str:
-    return f"made by the coordinator: {held_keys(kit, THE_COORDINATOR).fingerprint(kit.name)}"
-
-
-def _certificate(kit: Kit) -> str:
-    if (kit / ENROLMENT).exists():
-        held_keys(kit, THE_COORDINATOR)  # else the certificate is of a key that is not there yet
-    return check_certificate(kit.server_tls, kit.coordinator.hosts)
-
-
-def _flower(kit: Kit) -> str:
-    NodeKeys(kit / "nodes.json")
-    for name in ("flower-superlink", "flwr"):
-        program(name)
+def _flower() -> str:
+    fleet_scheme()
+    check_superlink()
     return f"flwr {version('flwr')} is one that was tested"
 
 
-def _federation(run: KitRun) -> str:
-    config = run.config
+def _guarantee(folder: NodeFolder) -> str:
+    config = _file(folder).config
     guarantee = promised(config)
     return (
         f"{config.collection} votes, {config.describe()}, at most {config.query_budget.queries} queries:"
@@ -99,68 +75,38 @@ def _federation(run: KitRun) -> str:
     )
 
 
-def _roster(kit: Kit, run: KitRun) -> str:
-    roster = roster_of(kit, run)
+def _roster(folder: NodeFolder) -> str:
+    file = _file(folder)
+    roster = file.sum_roster()
     if roster is None:
         return "none: votes are clear"
-    sentence = check_roster(kit, roster, run.config.roster, roster.coordinator_key.hex())
-    check_sums(run.config, roster)
-    return sentence
-
-
-def _second(kit: Kit, run: KitRun) -> str:
-    nodes, roster = load(kit / "nodes.json", NodesFile), roster_of(kit, run)
-    if roster is not None and roster.second is not None and not nodes.aggregators:
-        raise ConfigError(
-            "nodes.json lets no second aggregator in: no vote could be checked",
-            "Open the newest update of the operator",
+    check_sums(file.config, roster)
+    if roster.second is not None and file.aggregator is None:
+        raise Advice(
+            "the second aggregator was shut out: nothing is answered", "Add another: consilium provision add, and join"
         )
-    return check_second(kit, roster)
+    return f"hash {roster.digest[:12]}, {roster.n} parties"
 
 
-def _pool(kit: Kit, run: KitRun) -> str:
-    wanted = run.config.public
-    if wanted is None:
-        return "none is fixed: students may ask any rows"
-    tree = PoolTree.load(file := kit.folder / "public.npy")
-    if tree.terms(wanted.least_distance) != wanted:
-        raise ConfigError(f"{file.name} holds other rows than the federation is fixed to", NEWEST)
-    return f"{wanted.size} rows may be asked, and no others"
+def _pool(folder: NodeFolder) -> str:
+    tree = pool_of(folder, _file(folder).config)
+    return "none is fixed: students may ask any rows" if tree is None else f"{len(tree.leaves)} rows may be asked"
 
 
-def _nodes(kit: Kit, run: KitRun) -> str:
-    nodes, config, roster = load(kit / "nodes.json", NodesFile).nodes, run.config, roster_of(kit, run)
-    least = least_together(config, 0 if roster is None else roster.least)
-    if len(nodes) < least:
-        raise ConfigError(
-            f"{len(nodes)} parties may connect, {least} are required",
-            "Add parties: consilium provision add. A federation that is open can be closed without them",
-        )
-    votes = config.teachers_per_party * len(nodes)
+def _nodes(folder: NodeFolder) -> str:
+    file = _file(folder)
+    config, there, least = file.config, len(file.parties), least_parties(file.config, file.sum_roster())
+    said = f"{there} parties may connect, {least} are required"
+    if there < least:
+        raise Advice(f"{said}: nothing is answered", "Add parties: consilium provision add, and join")
+    votes = config.teachers_per_party * there
     check_threshold(config, votes)
     check_sanitised(config, votes)
-    return f"{len(nodes)} parties may connect, {least} are required"
+    return said
 
 
-def _students(kit: Kit) -> str:
-    path = kit / "students.json"
-    try:
-        listed = STUDENTS.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        raise ConfigError(f"{path} is no list of students' certificates: nobody would be let in", NEWEST) from None
+def _students(folder: NodeFolder) -> str:
+    listed = sorted(_file(folder).of_kind("student"))
     if not listed:
-        raise Advice("no student may ask", "Have the operator add one: consilium provision add --kind student")
-    return f"{len(listed)} may ask: {', '.join(sorted(listed))}"
-
-
-def _ledger(run: KitRun) -> str:
-    SeenPositions(run / SEEN_FILE)
-    if not (run / LEDGER).exists():
-        return "none yet"
-    ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True)
-    try:
-        ledger.batches()  # follows the hash chain
-        used = use_of_budget(run.config, ledger)
-    finally:
-        ledger.close()
-    return used.describe()
+        raise Advice("no student may ask", "Have the operator add one: consilium provision add")
+    return f"{len(listed)} may ask: {', '.join(listed)}"

@@ -1,6 +1,6 @@
 """A run's folder and students' labels against the run's own ledger.
 
-The run of a path is a run folder, a coordinator's kit, or one of the runs in its state.
+The run of a path is a run folder, a coordinator's folder, or one of the runs in its state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail, Released
-from consilium.coordinator.kit_runs import current_folder
+from consilium.coordinator.run_folders import run_of
 from consilium.coordinator.verify.aggregator import check_signed
 from consilium.coordinator.verify.charges import (
     check_charges,
@@ -35,8 +35,8 @@ from consilium.coordinator.verify.findings import (
     judged,
 )
 from consilium.coordinator.verify.ledger import Recorded, read_ledger
-from consilium.node.kit import KIT_FILE, a_node, open_kit
-from consilium.protocol.errors import ConfigError, DataError, PathError
+from consilium.node.folder import NODE_FILE, THE_COORDINATOR, open_folder
+from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.files import is_held
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.strict_json import number
@@ -48,15 +48,15 @@ LEDGER, COORDINATOR, EVENTS, MANIFEST = "ledger.db", "coordinator.json", "events
 TRACES = (LEDGER, COORDINATOR, EVENTS, "failure.json", MANIFEST)
 """Files of which a run folder has at least one."""
 LABELS, CARD = "labels.parquet", "student/student.json"
-ADVICE, STUDENT = "Give the folder of a run, or a coordinator's kit", "Give a student's own folder with --student"
+ADVICE, STUDENT = "Give the folder of a run, or a coordinator's", "Give a student's own folder with --student"
 
 
 @dataclass(frozen=True)
 class RunPlace:
-    """A coordinator's run folder. kit: the folder of the kit that it is in, or None."""
+    """A coordinator's run folder. node: the coordinator's folder that it is in, or None."""
 
     run_dir: Path
-    kit: Path | None = None
+    node: Path | None = None
 
 
 def find_run(path: Path) -> RunPlace:
@@ -64,24 +64,21 @@ def find_run(path: Path) -> RunPlace:
 
     Raises
     ------
-    PathError : nothing is there. DataError : there is no run here. ConfigError : the kit is not a coordinator's, or its
-        kit.json cannot be read.
+    PathError : nothing is there. DataError : there is no run here. ConfigError : the folder is another node's, or it
+        joined no federation.
     """
     if not path.exists():
         raise PathError(f"{path} is not there, so there is no run here", ADVICE)
     if not path.is_dir():
         raise DataError(f"{path} is no folder, so there is no run here", ADVICE)
-    if (path / KIT_FILE).exists():
-        kind = open_kit(path).kind
-        if kind != "coordinator":
-            raise ConfigError(f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger", ADVICE)
-        run = current_folder(path)
+    if (path / NODE_FILE).exists():
+        run = run_of(open_folder(path, THE_COORDINATOR)).path
         if not run.is_dir():
             others = ", ".join(sorted(other.name for other in (path / "state").glob("run-*"))) or "none at all"
             what = f"there is no run here of the federation of {path}; its state holds {others}"
-            raise DataError(what, "Give a kit that has served, or the folder of an earlier run")
+            raise DataError(what, "Give a coordinator's folder that has served, or the folder of an earlier run")
         return RunPlace(run, path)
-    if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():
+    if path.resolve().parent.name == "state" and (path.resolve().parent.parent / NODE_FILE).exists():
         return RunPlace(path, path.resolve().parent.parent)
     if not any((path / name).exists() for name in TRACES):
         raise DataError(f"{path} has none of {', '.join(TRACES)}: there is no run here", ADVICE)
@@ -244,7 +241,7 @@ class VerifiedRun:
         return self.recorded
 
     def _why_not(self) -> str:
-        if self.place.kit is not None and is_held(self.place.kit / "state" / "lock"):
+        if self.place.node is not None and is_held(self.place.node / "state" / "lock"):
             raise Unfinished("its coordinator is serving")
         if not (self.files.folder / "failure.json").exists():
             raise Unfinished("no outcome was written: it was stopped, a process or the machine died")

@@ -27,7 +27,7 @@ from consilium.simulations.engines.flower import (
     assign_message_id,
     assume_identity,
 )
-from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
+from consilium.simulations.engines.node_app import Node, app_of, index_of
 from consilium.simulations.engines.process import Worker
 from consilium.simulations.said import SaidRequest
 from consilium.simulations.simulated import Population
@@ -221,7 +221,7 @@ class Held:
         if index not in self._nodes:
             known = index in self._population.parties
             self._nodes[index] = (
-                self._population.party(index, Store.in_memory()) if known else second_aggregator(self._population)
+                self._population.party(index, Store.in_memory()) if known else self._population.second_aggregator()
             )
         yield self._nodes[index]
 

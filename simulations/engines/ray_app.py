@@ -18,7 +18,7 @@ from consilium.coordinator.collection.exchange import Failure, FlowerTransport, 
 from consilium.party.store import Store
 from consilium.protocol.files import write_private
 from consilium.protocol.messages import WireModel
-from consilium.simulations.engines.node_app import Node, app_of, index_of, second_aggregator
+from consilium.simulations.engines.node_app import Node, app_of, index_of
 from consilium.simulations.federation import SimulatedFederation
 from consilium.simulations.said import Heard
 from consilium.simulations.simulated import Population
@@ -97,7 +97,7 @@ def in_context(context: Context) -> Iterator[Node]:
     """See `node_app.Opened`: what the party remembers comes with the context, and goes with it."""
     population, index = _population(Path(str(context.run_config[FOLDER]))), index_of(context)
     if index not in population.parties:
-        yield second_aggregator(population)
+        yield population.second_aggregator()
         return
     kept = context.state.get(STORE)
     store = Store.in_memory(bytes(kept[CONTENT]) if isinstance(kept, ConfigRecord) else b"")  # pyright: ignore

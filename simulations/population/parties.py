@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consilium.coordinator.collection.means import VoteKeys
-from consilium.coordinator.collection.ways import IDENTITY_FILE, ROSTER_FILE, SEALING_FILE, WAYS
+from consilium.coordinator.collection.ways import WAYS
 from consilium.coordinator.config import Federation
 from consilium.models.keys import TeacherKind
 from consilium.models.table import check_teacher
+from consilium.node.keys import IDENTITY, SEALING
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
@@ -51,9 +52,8 @@ def simulated_keys(federation: Federation, names: Sequence[str], seed: int) -> S
         sealing=sealing.public.hex(),
         second=AggregatorEntry(ed25519_pk=second.public.hex(), x25519_pk=second_sealing.public.hex()),
     )
-    way = WAYS[federation.collection]
-    held = {ROSTER_FILE: roster, IDENTITY_FILE: coordinator, SEALING_FILE: sealing}
-    return SimulatedKeys(roster, way.keys(*map(held.__getitem__, way.files)))
+    keys = WAYS[federation.collection].keys(roster, {IDENTITY: coordinator, SEALING: sealing})
+    return SimulatedKeys(roster, keys)
 
 
 def sealing_of(name: str, seed: int) -> SealingKey:

@@ -17,7 +17,6 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import AnyMechanism
-from consilium.party.home import PartyFile
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -32,6 +31,7 @@ from tests.federation import (
     make_secure,
     node_at,
 )
+from tests.federation import HomeFile as PartyFile
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}

@@ -161,20 +161,14 @@ def test_a_mapping_may_leave_out_a_class_that_the_file_has_none_of(tmp_path: Pat
 
 
 def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
-    table = {"name": "p", "policy": {"allowed_classes": ["well", "ill"]}, **TABLES, **changes}
+    table = {"data": "data.csv", **TABLES, **changes}
     (tmp_path / "party.toml").write_text(tomli_w.dumps(table))
     return load(tmp_path / "party.toml", PartyFile)
 
 
-@pytest.mark.parametrize(
-    ("label", "policy", "allowed"),
-    [({}, {}, False), ({"allow_one_class": True}, {}, True), ({}, {"allow_simulation": True}, True)],
-)
-def test_one_class_is_for_simulations_and_for_those_who_ask(
-    tmp_path: Path, label: dict, policy: dict, allowed: bool
-) -> None:
-    table = {"allowed_classes": ["well", "ill"], **policy}
-    assert party_file(tmp_path, label=label, policy=table).rules.allow_one_class is allowed
+@pytest.mark.parametrize(("label", "allowed"), [({}, False), ({"allow_one_class": True}, True)])
+def test_one_class_is_for_those_who_ask(tmp_path: Path, label: dict, allowed: bool) -> None:
+    assert party_file(tmp_path, label=label).rules.allow_one_class is allowed
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,22 @@ import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.serialization import Encoding
+import tomli_w
 
+from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.authority import Authority, pem
 from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, POLICY_FILE, PUBLIC_FILE, SIGNED_FILE, NodeFolder
 from consilium.node.join import join
-from consilium.node.keys import OwnKeys, make, public_key
-from consilium.node.signed import ALGORITHM, Coordinator, Signed, signed_bytes
+from consilium.node.keys import OwnKeys, make
+from consilium.node.signed import Coordinator, Signed
+from consilium.party.home import open_home as open_party
 from consilium.protocol.versions import program_versions
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, SumRoster
@@ -56,8 +59,6 @@ def federation_of(
     """The federation of these nodes."""
     roster = roster_of(nodes, config.collection)
     keys = {name: OwnKeys.load(folder).public for name, folder in nodes.items()}
-    server = authority.certify_server(public_key(keys["coordinator"].key), [HOST])
-    student = authority.certify_client(STUDENT, public_key(keys[STUDENT].key))
     values = {
         "version": 1,
         "made": "2026-11-29",
@@ -69,12 +70,17 @@ def federation_of(
         "roster": None if roster is None else roster.model_dump(mode="json"),
         "nodes": keys,
         "certificates": {
-            "coordinator": server.public_bytes(Encoding.PEM).decode(),
-            STUDENT: student.public_bytes(Encoding.PEM).decode(),
+            "coordinator": authority.certify_server(keys["coordinator"].key, [HOST]),
+            STUDENT: authority.certify_student(STUDENT, keys[STUDENT].key),
         },
         **changes,
     }
     return ServedFederation(**values)
+
+
+def make_authority() -> Authority:
+    """A new one."""
+    return Authority.create("small", date(2027, 11, 29), datetime.now(UTC))
 
 
 def sign(file: ServedFederation, authority: Authority, out: Path, public: np.ndarray | None = None) -> Path:
@@ -82,7 +88,7 @@ def sign(file: ServedFederation, authority: Authority, out: Path, public: np.nda
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / FEDERATION_FILE).write_text(file.model_dump_json(indent=1))
-    (out / AUTHORITY_FILE).write_text(authority.trusted)
+    (out / AUTHORITY_FILE).write_text(pem(authority.certificate))
     (out / POLICY_FILE).write_text("# empty: what a node allows, its own people say\n")
     if public is not None:
         np.savez(out / PUBLIC_FILE, x=public, features=np.array(FEATURES))
@@ -94,8 +100,7 @@ def sign_files(authority: Authority, out: Path) -> None:
     """Write signed.json for what is there."""
     listed = [name for name in (FEDERATION_FILE, AUTHORITY_FILE, PUBLIC_FILE) if (out / name).exists()]
     files = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in listed}
-    signature = authority.key.sign(signed_bytes(files), ALGORITHM)
-    (out / SIGNED_FILE).write_text(Signed(files=files, signature=signature.hex()).model_dump_json())
+    (out / SIGNED_FILE).write_text(Signed(files=files, signature=authority.sign(files)).model_dump_json())
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ def make_small(
 ) -> Made:
     """A federation without seeds, whose nodes joined it, and whose parties have rows. changes: see `make_config`."""
     nodes = make_nodes(root, parties, collection == "verified")
-    authority = Authority.create("small")
+    authority = make_authority()
     roster = roster_of(nodes, collection)
     config = make_config(
         **{
@@ -143,15 +148,19 @@ def make_small(
     return Made(out, authority, file, nodes)
 
 
-def give_rows(folder: NodeFolder, seed: int = 0, rows: int = 60) -> None:
-    """Rows of a party, and the party.toml that names them."""
+def give_rows(folder: NodeFolder, seed: int = 0, rows: int = 40, **settings: Any) -> None:
+    """Rows of a party, and the party.toml that names them, or says what else."""
     x, y = make_rows(rows, seed)
     np.savez(folder / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=np.array(CLASSES))
-    (folder / "party.toml").write_text('data = "data.npz"\n')
+    (folder / "party.toml").write_text(tomli_w.dumps({"data": "data.npz", **settings}))
 
 
 def allow(folder: NodeFolder, **lines: Any) -> None:
     """A policy.toml as its people wrote it."""
-    import tomli_w
-
     folder.policy_file.write_text(tomli_w.dumps(lines))
+
+
+def asked_of(folder: NodeFolder) -> dict[str, Any]:
+    """All that its federation asks of a node: with it as policy.toml nobody is asked anything."""
+    opened = open_party(folder) if folder.kind == "party" else open_second(folder)
+    return dict(opened.request().asked)

@@ -25,7 +25,7 @@ SECRETS = (
     "coordinator/ledger.json",
     "coordinator/server.pem",
     "protocol/roster.yaml",
-    "kits/party-a/identity.json",
+    "party-a/keys/identity.json",
     "accounting/votes.jsonl",
     "student/public.npz",
     "consilium/secret.toml",

@@ -15,6 +15,7 @@ from consilium.models.keys import LogisticRegressionSpec, RandomForestSpec
 from consilium.node.limits import epsilon
 from consilium.party.node import PartyNode
 from consilium.party.voting import Lot, votes_of_teachers
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
@@ -234,7 +235,8 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
     x, _ = make_rows(900, 1)
     pages = party.store.execute("PRAGMA page_count")[0][0]
     party.store.execute(f"PRAGMA max_page_count = {pages}")  # as a full disk says it
-    assert refused(party.vote, vote(x)) is Rule.STORAGE
+    with pytest.raises(LedgerError, match="the disk is full"):
+        party.vote(vote(x))
     assert party.account.store.answered() == 0
     party.store.execute("PRAGMA max_page_count = 100000")
     party.vote(vote(x))

@@ -19,14 +19,14 @@ from consilium.coordinator.parts import Privacy
 from consilium.node.limits import epsilon
 from consilium.party import account
 from consilium.party import node as party_node
-from consilium.party.home import PartyFile, Policy
 from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
+from tests.federation import HomeFile as PartyFile
 from tests.federation import hello_of, make_config, make_home, make_rows, node_at, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
@@ -91,17 +91,6 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
     before = member(tmp_path / "q", other)  # control: no terms
     joined = PartyNode(dataclasses.replace(before.settings, pinned=CONFIG.terms()), before.rows, before.store)
     assert refused(joined.vote, vote(POOL[:3], other)).rule is Rule.TERMS  # it has left the other one
-
-
-@pytest.mark.parametrize("content", [None, "{}"])
-def test_terms_that_cannot_be_read_are_no_permission(tmp_path: Path, content: str | None) -> None:
-    pinned(tmp_path / "p")
-    path = tmp_path / "p" / "terms.json"
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(ConfigError, match="Unpack the kit again"):
-        node_at(tmp_path / "p")
 
 
 # One ledger.

@@ -9,6 +9,7 @@ import pytest
 
 from consilium.coordinator.events import Event, event_of, read_events
 from consilium.coordinator.run_state import PartyState, RollEntry, RunState
+from consilium.protocol.refusals import CURES, Rule
 
 
 def event(kind: str, *names: str, **fields: Any) -> Event:
@@ -34,11 +35,11 @@ CASES = {
     "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
     "refused": (
         [CONNECTED, left_out("enrol", "refused: storage", rule="storage")],
-        "refused: storage. Make room on the party's disk",
+        f"refused: storage. {CURES[Rule.STORAGE]}",
     ),
     "refused by a rule, whatever the words": (
         [left_out("enrol", "no", rule="storage", silent=False)],
-        "no. Make room on the party's disk",
+        f"no. {CURES[Rule.STORAGE]}",
     ),
     "words that only look like a refusal": (
         [left_out("enrol", "refused: storage", rule=None, silent=False)],

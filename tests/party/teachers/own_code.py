@@ -11,8 +11,8 @@ import tomli_w
 from consilium.data.private_rows import Rows
 from consilium.models.keys import EstimatorSpec
 from consilium.models.table import fit_teachers
-from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
+from tests.federation import HomeFile as PartyFile
 from tests.party.test_node import CONFIG, make_rows
 
 SCHEMA = CONFIG.rows

@@ -15,13 +15,13 @@ from consilium.data.private_rows import Rows
 from consilium.models.keys import EstimatorSpec, TorchSpec
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.party.home import PartyFile, open_home
 from consilium.party.teach import not_fitted
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
 from tests import strangers
-from tests.federation import make_config, make_home, node_at
+from tests.federation import HomeFile as PartyFile
+from tests.federation import make_config, make_home, node_at, open_home
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger
 from tests.party.teachers.test_own_teacher import home_with
 from tests.party.test_node import join, make_rows, vote

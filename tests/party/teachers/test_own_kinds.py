@@ -14,12 +14,11 @@ from consilium.models.keys import EstimatorSpec, PickledSpec, TorchSpec
 from consilium.models.naming import write_estimator
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.table import check_teacher, fit_teachers
-from consilium.party.home import open_home
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from tests import strangers
-from tests.federation import make_home, node_at
+from tests.federation import make_home, node_at, open_home
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, with_teacher
 from tests.party.teachers.test_own_teacher import home_with
 from tests.party.test_node import HASH, join, make_rows, vote

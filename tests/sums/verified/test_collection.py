@@ -334,7 +334,7 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small, monkeypatch
     with pytest.raises(AggregatorAway):
         small.ask(QUERIES)
     with second_node(small.root).store.transaction() as sums:
-        ((key,),) = sums._run("SELECT key FROM sessions").fetchall()
+        ((key,),) = sums._run("SELECT key FROM sessions")
     with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
         ((fresh,),) = file.execute("SELECT fresh FROM sessions").fetchall()
     held = everywhere(small)

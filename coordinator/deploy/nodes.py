@@ -1,0 +1,149 @@
+"""The nodes that may connect: by the federation that was joined last, and by their signatures.
+
+A request to the gateway is a node's if its key is listed there and signed the request's head just now."""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import hashlib
+from base64 import b64decode
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+
+from consilium.coordinator.run_state import shown
+from consilium.coordinator.served import ServedFederation
+from consilium.node.flower import fleet_scheme
+from consilium.node.folder import SIGNED_FILE, NodeFolder
+from consilium.node.join import joined
+from consilium.node.keys import PublicKeys
+from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
+from consilium.protocol.errors import ConsiliumError
+
+
+def number_of(text: str) -> int:
+    """The number of a node, by its public key, and of a run, by the federation: the same at every start.
+
+    >>> number_of("a") == number_of("a") != number_of("b")
+    True
+    """
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) | 2  # 0 and 1 are Flower's own
+
+
+def pem_of(key: str) -> bytes:
+    """A node's key, an OpenSSH line, as a SuperNode sends it."""
+    return load_ssh_public_key(key.encode()).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+class JoinedFederation:
+    """The federation that a coordinator joined last, read again when another folder was joined.
+
+    What cannot be read, as while it is being copied, changes nothing. Raises ConfigError if that is so at first.
+    """
+
+    def __init__(self, folder: NodeFolder) -> None:
+        self._folder = folder
+        self._stamp = self._signed()
+        self._file = joined(folder, ServedFederation)
+
+    @property
+    def file(self) -> ServedFederation:
+        """As it is now; the same object as long as nothing changes."""
+        with contextlib.suppress(OSError, ConsiliumError):
+            if (stamp := self._signed()) != self._stamp:
+                self._file, self._stamp = joined(self._folder, ServedFederation), stamp
+        return self._file
+
+    def _signed(self) -> tuple[int, int]:
+        found = (self._folder.federation / SIGNED_FILE).stat()  # which `join` writes last
+        return found.st_mtime_ns, found.st_ino
+
+
+class RegisteredNodes:
+    """See `KnownNodes`: a party that is added while a federation runs is known, and a revoked one awaited no more."""
+
+    def __init__(self, federation: JoinedFederation) -> None:
+        self._federation = federation
+
+    def names(self) -> Collection[str]:
+        """See `KnownNodes`."""
+        return frozenset(self._federation.file.parties)
+
+    def name(self, node: int) -> str | None:
+        """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
+        members = self._federation.file.members.items()
+        return next((called(name, keys) for name, keys in members if number_of(keys.key) == node), None)
+
+
+def called(name: str, keys: PublicKeys) -> str:
+    """What a node is called in logs, see `shown`."""
+    return shown(name) if keys.kind == "aggregator" else name
+
+
+class NodeKeys:
+    """Which node a request comes from, by its headers alone: Flower's signed time, before any body is read.
+
+    See `fleet_scheme`. The SuperLink checks the same, but only after it has read and decoded the whole body.
+
+    Raises
+    ------
+    EngineError : this Flower signs in another way, or is another version.
+    """
+
+    def __init__(self, federation: JoinedFederation) -> None:
+        self._scheme = fleet_scheme()
+        self._federation = federation
+        self._of: ServedFederation | None = None
+        self._keys: dict[bytes, tuple[str, bool, ec.EllipticCurvePublicKey]] = {}
+
+    def sender(self, headers: Mapping[str, str]) -> str | NodeStanding:
+        """The node that signed these headers within Flower's window of time; or why nobody who may connect did.
+
+        An unknown key costs a look-up; only for a key of the lists is a signature checked.
+        """
+        self._refresh()
+        try:
+            name, revoked, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
+            signature = b64decode(headers[self._scheme.signature], validate=True)
+            time = headers[self._scheme.moment]
+            age = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
+            key.verify(signature, time.encode("ascii"), ec.ECDSA(hashes.SHA256()))
+        except (KeyError, ValueError, TypeError, UnicodeError, binascii.Error, OverflowError, InvalidSignature):
+            return NOT_KNOWN
+        if revoked:
+            return SHUT_OUT
+        if not -self._scheme.ahead < age < self._scheme.behind:
+            return NodeStanding(
+                state=CLOCK,
+                words=f"this node's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the coordinator's:"
+                " nothing that it sends is taken. Set both by NTP (timedatectl set-ntp true)",
+            )
+        return name
+
+    def _refresh(self) -> None:
+        file = self._federation.file
+        if file is not self._of:
+            members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
+            former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
+            self._keys = {
+                pem_of(keys.key): (name, revoked, load_ssh_public_key(keys.key.encode()))  # pyright: ignore
+                for name, revoked, keys in former + members
+            }
+            self._of = file
+
+
+NOT_KNOWN = NodeStanding(
+    state=UNKNOWN,
+    words="unknown: the coordinator's federation lists no node with this key. Send NAME.enrol.json to the operator; if"
+    " that was done, the coordinator has yet to join the newest folder",
+)
+SHUT_OUT = NodeStanding(
+    state=REVOKED,
+    words="revoked: the operator shut this node out. Talk to the operator; to take part again needs new keys and a new"
+    " name",
+)

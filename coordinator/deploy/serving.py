@@ -1,0 +1,84 @@
+"""The process that serves a federation: gateway, SuperLink and ServerApp. `consilium node start` keeps it.
+
+`python -P -m consilium.coordinator.deploy.serving FOLDER` serves what that coordinator joined last, until it is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import uvicorn
+
+from consilium.coordinator import server_app
+from consilium.coordinator.deploy.gateway import Gateway, tls_server
+from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
+from consilium.coordinator.deploy.status import Standings
+from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
+from consilium.node.supervisor import end_with_parent
+from consilium.protocol.errors import ConsiliumError, EngineError
+from consilium.protocol.files import more_descriptors
+
+LOOK_SECONDS = 1.0
+HEARD_SECONDS = 12
+"""That the gateway stays after a close: a node asks every 10 s how it stands."""
+
+
+def serve(folder: NodeFolder) -> None:
+    """Serve until the federation is closed, or the process is ended. Raises ConsiliumError: the run failed, or the port
+    cannot be used."""
+    more_descriptors()  # one for each connection
+    federation = JoinedFederation(folder)
+    file, superlink = federation.file, SuperLink()
+    superlink.let_in(file.members)
+    gateway = Gateway(superlink.app, NodeKeys(federation), Standings(folder, federation))
+    listener = listening(file.coordinator.listen, file.coordinator.node_port)
+    threading.Thread(target=_answer, args=(tls_server(gateway, folder.tls), listener), daemon=True).start()
+    threading.Thread(target=_follow, args=(federation, superlink), daemon=True).start()
+    grid, context = superlink.begin(file.config.digest(), {"folder": str(folder.path)})
+    server_app.app(grid, context)
+    time.sleep(HEARD_SECONDS)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that nobody is accepted at yet. Raises EngineError."""
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as error:
+        raise EngineError(f"port {port} on {host} cannot be used: {error.strerror}", "Stop what uses it") from None
+
+
+def _answer(server: uvicorn.Server, listener: socket.socket) -> None:
+    with contextlib.suppress(BaseException):  # uvicorn logs why
+        server.run(sockets=[listener])
+    os._exit(EngineError.exit_code)  # without a gateway nothing is served
+
+
+def _follow(federation: JoinedFederation, superlink: SuperLink) -> None:
+    """Let in who is added while the federation is served, and nobody who is revoked."""
+    let_in = federation.file
+    while True:
+        time.sleep(LOOK_SECONDS)
+        if (file := federation.file) is not let_in:
+            superlink.let_in(file.members)
+            let_in = file
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("flwr").setLevel(logging.WARNING)
+    try:
+        serve(open_folder(Path(sys.argv[1]), THE_COORDINATOR))
+    except ConsiliumError as failure:
+        print(failure, file=sys.stderr)
+        sys.exit(failure.exit_code)

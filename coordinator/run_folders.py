@@ -1,0 +1,149 @@
+"""Where a coordinator keeps its federations: `state/run-DIGEST/` for each that it has served.
+
+A folder holds ledger.db, which says which federation it is of, events.jsonl, `close` once it is to be closed, and
+coordinator.json once it is. Also what ledgers say without being opened for writing, and what is left of a query budget.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger import Ledger, stored_config
+from consilium.coordinator.parts import QueryBudget
+from consilium.coordinator.served import ServedFederation
+from consilium.node.folder import NodeFolder
+from consilium.node.join import joined
+from consilium.protocol.databases import LOOK_SECONDS
+from consilium.protocol.errors import LedgerError
+from consilium.protocol.label_source import Unanswered
+from consilium.sums.modes import WITH_SECOND
+
+LEDGER, SUMMARY, EVENTS, CLOSE = "ledger.db", "coordinator.json", "events.jsonl", "close"
+
+
+@dataclass(frozen=True)
+class BudgetUse:
+    """What was asked and answered of the query budget, and whether the federation is closed, so that nothing more can
+    be. asked: as parties have charged it. unanswered: of those asked, see `Unanswered`."""
+
+    asked: int
+    answered: int
+    query_budget: QueryBudget
+    over: bool
+    unanswered: Unanswered = field(default_factory=Unanswered)
+
+    @property
+    def queries_left(self) -> int:
+        """That can still be asked."""
+        return 0 if self.over else max(0, self.query_budget.queries - self.asked)
+
+    @property
+    def answers_left(self) -> int:
+        """That can still be given."""
+        return 0 if self.over else self.query_budget.answers - self.answered
+
+    def describe(self) -> str:
+        """For people."""
+        most = self.query_budget
+        used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
+        failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
+        return f"{used}{', over' if self.over else ''}{failed}"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One federation of a coordinator: its folder, which need not be there yet, and its configuration."""
+
+    path: Path
+    config: FederationConfig
+
+    @property
+    def ledger(self) -> Path:
+        """Its ledger: where there is one, the federation was begun."""
+        return self.path / LEDGER
+
+    @property
+    def events(self) -> Path:
+        """Its event log."""
+        return self.path / EVENTS
+
+    @property
+    def close_file(self) -> Path:
+        """There once somebody asked for it to be closed."""
+        return self.path / CLOSE
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has its summary, and gives no label any more."""
+        return (self.path / SUMMARY).exists()
+
+    @property
+    def short(self) -> str:
+        """Its digest as people compare it."""
+        return self.config.digest()[:12]
+
+    def summary(self) -> dict[str, Any]:
+        """What closing it wrote."""
+        return json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))
+
+    def use(self) -> BudgetUse:
+        """What is used up of the query budget. Raises LedgerError."""
+        if not self.ledger.exists():
+            return BudgetUse(0, 0, self.config.query_budget, self.closed)
+        with closing(self._read()) as ledger:
+            queries, answered = ledger.spent()
+            asked = queries + ledger.in_vain()
+            return BudgetUse(asked, answered, self.config.query_budget, self.closed, ledger.unanswered())
+
+    def check(self) -> None:
+        """Follow the ledger's hash chain. Raises LedgerError."""
+        if self.ledger.exists():
+            with closing(self._read()) as ledger:
+                ledger.batches()
+
+    def asked(self) -> frozenset[str]:
+        """Ids, hex, of all queries that the ledger records. Raises LedgerError."""
+        if not self.ledger.exists():
+            return frozenset()
+        with closing(self._read()) as ledger:
+            return ledger.recorded()
+
+    def _read(self) -> Ledger:
+        return Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
+
+
+def run_of(folder: NodeFolder, file: ServedFederation | None = None) -> RunFolder:
+    """Of the federation that a coordinator joined last. file: that, where it was read already. Raises ConfigError."""
+    config = (file or joined(folder, ServedFederation)).config
+    return RunFolder(folder / "state" / f"run-{config.digest()[:12]}", config)
+
+
+def earlier_runs(folder: NodeFolder, run: RunFolder) -> list[RunFolder]:
+    """All federations that were begun but this one. Raises LedgerError where it cannot be said which one is."""
+    begun = sorted(path.parent for path in (folder / "state").glob(f"run-*/{LEDGER}"))
+    return [RunFolder(path, _config_of(path / LEDGER)) for path in begun if path != run.path]
+
+
+def asked_before(folder: NodeFolder, run: RunFolder) -> frozenset[str]:
+    """Ids of queries of earlier federations that cannot be asked in this one: a second aggregator gives its half of
+    each row once. Where there is none, parties charge the row again. Raises LedgerError."""
+    if run.config.collection not in WITH_SECOND:
+        return frozenset()
+    return frozenset().union(*(earlier.asked() for earlier in earlier_runs(folder, run)))
+
+
+def _config_of(ledger: Path) -> FederationConfig:
+    try:
+        return FederationConfig.model_validate_json(stored_config(ledger)[1])
+    except ValidationError:
+        raise LedgerError(
+            f"ledger {ledger} does not say which federation it is of",
+            "Restore its newest backup; the folder of a federation that is over may be moved out of the node's state",
+        ) from None

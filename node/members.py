@@ -1,0 +1,227 @@
+"""Nodes that connect with a SuperNode, and answer the coordinator by their own people's policy: parties and the second
+aggregator. What is particular to each is in `party.deployed` and `aggregator.deployed`."""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+from consilium.node.apps import check_flower
+from consilium.node.checks import Advice, Check, check_disk, examine, hold
+from consilium.node.flower import program
+from consilium.node.folder import NodeFolder
+from consilium.node.home import Home
+from consilium.node.join import joined
+from consilium.node.kinds import NodeKind, Outcome
+from consilium.node.policy import allow
+from consilium.node.standing import ask_standing, check_standing
+from consilium.node.supernode import supernode
+from consilium.node.supervisor import Tell, run_together
+from consilium.protocol.databases import check_usable
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
+from consilium.protocol.files import held, is_held
+from consilium.report.disclosure import epsilon_text
+
+LEAST_BYTES = 10_000_000
+"""Below this much room, writing the next answer may fail."""
+LOOK_SECONDS, ROOM = 10.0, "there is room"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a node has given. queries: answered, or in sums, ever. epsilon: of this federation, by the node's own unit.
+    towards: whom it holds towards, in words."""
+
+    queries: int
+    most_queries: int
+    epsilon: float
+    most_epsilon: float
+    towards: str
+
+
+@dataclass(frozen=True)
+class MemberStatus:
+    """Where a node stands, for the eyes of its own people. federation: its name, and digest as far as people compare
+    it. running: since when, empty where it is not started. coordinator: how that says that the node stands, now. given:
+    None where it cannot be said, for which the problems say why. problems: what the doctor finds wrong."""
+
+    node: str
+    federation: str
+    running: str
+    coordinator: str
+    given: Given | None
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        given = self.given
+        return [
+            f"{self.node}, federation {self.federation}",
+            f"running      {f'since {self.running}' if self.running else 'no'}",
+            f"coordinator  {self.coordinator}",
+            *(
+                [
+                    f"queries      {given.queries} ever, of {given.most_queries} that its policy allows",
+                    f"epsilon      at most {epsilon_text(given.epsilon)} in this federation; its policy allows"
+                    f" {given.most_epsilon:g} over all federations",
+                    f"towards      {given.towards}",
+                ]
+                if given
+                else []
+            ),
+            *(f"problem      {problem}" for problem in self.problems),
+        ]
+
+
+class MemberKind(NodeKind):
+    """See above. app: module whose `app` answers messages. memory: database of what it remembers, in state/."""
+
+    app: ClassVar[str]
+    memory: ClassVar[str]
+
+    @abstractmethod
+    def open_home(self, folder: NodeFolder) -> Home:
+        """Raises ConfigError."""
+
+    @abstractmethod
+    def given(self, home: Any) -> Given:
+        """Raises ConsiliumError: its policy does not allow the federation, or its state cannot be read."""
+
+    @abstractmethod
+    def allowed(self, home: Any) -> str:
+        """What its policy, which covers all that is asked, makes of the federation. Raises ConfigError where the node
+        would refuse it all the same."""
+
+    def set_up(self, folder: NodeFolder) -> list[Check]:
+        return [
+            ("flower", _flower),
+            ("settings", lambda: self._settings(folder)),
+            ("state", lambda: self._state(folder)),
+            ("room", lambda: check_disk(folder.path, LEAST_BYTES)),
+        ]
+
+    def further_checks(self, folder: NodeFolder) -> list[Check]:
+        return [("policy", lambda: self._policy(folder))]
+
+    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        return [("coordinator", lambda: check_standing(folder))]
+
+    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> Outcome:
+        """Serve until `stop` is set; the first time, once its people have said yes.
+
+        Raises
+        ------
+        ConsiliumError : what doctor finds wrong; NotAccepted: its people do not allow what is asked; EngineError: the
+            SuperNode ended.
+        """
+        hold([*self.own_checks(folder), *self.set_up(folder)], tell)
+        allowed_now = allow(self.open_home(folder).request(), print)
+        home = self.open_home(folder)
+        hold([("policy", lambda: self.allowed(home))], tell)
+        if allowed_now and is_held(folder.lock):
+            return Outcome({"allowed": True}, (f"{home.name} is started already, and serves by what was allowed now",))
+        address = home.federation.coordinator.nodes
+        watch = Watch(folder, address, tell)
+        with held(folder.state / folder.lock.name, f"{self.name} {home.name}"):
+            tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
+            threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
+            run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
+        tell(self.name, "stopped")
+        return Outcome({"stopped": True}, ())
+
+    def status(self, folder: NodeFolder) -> MemberStatus:
+        """Raises ConfigError if it has joined nothing."""
+        home = self.open_home(folder)
+        found: list[Given] = []
+
+        def given() -> str:
+            found.append(self.given(home))
+            return ""
+
+        quick = [*self.own_checks(folder), *self.set_up(folder)[1:], ("policy", given), *self.way_checks(folder, True)]
+        results = {result.name: result for result in examine(quick)}
+        coordinator = results.pop("coordinator")
+        problems = [f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"]
+        since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
+        return MemberStatus(
+            node=f"{self.name:12} {home.name}",
+            federation=f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
+            running=f"{since:%Y-%m-%d %H:%M:%S} UTC" if since else "",
+            coordinator=coordinator.what,
+            given=found[0] if found else None,
+            problems=tuple(problems),
+        )
+
+    def _settings(self, folder: NodeFolder) -> str:
+        if '"' in str(folder.path) or " " in str(folder.path):
+            raise ConfigError(f"{folder.path}: a path with spaces or quotes", "Move it: Flower cannot pass it on")
+        self.open_home(folder)
+        return f"{folder.path}"
+
+    def _state(self, folder: NodeFolder) -> str:
+        """That what it remembers can be read and written."""
+        check_usable(folder / "state" / self.memory)
+        return f"{self.open_home(folder).past()[1]} queries in other federations"
+
+    def _policy(self, folder: NodeFolder) -> str:
+        home = self.open_home(folder)
+        request = home.request()
+        request.check_beyond()
+        if request.new:
+            raise Advice("nobody has allowed yet what is asked", f"Run: consilium node start {folder.path}")
+        return self.allowed(home)
+
+
+class Watch:
+    """What a node that was started finds out by itself, told when it begins, changes or ends: no room on the disk, and
+    how the coordinator says that it stands, or why that cannot be asked."""
+
+    def __init__(self, folder: NodeFolder, address: str, tell: Tell) -> None:
+        self._folder, self._address, self._tell = folder, address, tell
+        self._last = {"disk": ROOM}
+        self._joined = folder.joined_at
+
+    def check_address(self) -> None:
+        """Raise EngineError where another folder was joined, by which the coordinator is elsewhere."""
+        if self._joined != self._folder.joined_at:
+            self._joined = self._folder.joined_at
+            if (now := joined(self._folder).coordinator.nodes) != self._address:
+                raise EngineError(f"the coordinator is at {now} now", "Start the node again: it goes there")
+
+    def follow(self, stop: threading.Event, seconds: float = LOOK_SECONDS) -> None:
+        """Look every so many seconds until `stop` is set."""
+        while not stop.wait(seconds):
+            self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        looks = {
+            "disk": lambda: check_disk(self._folder.path, LEAST_BYTES) and ROOM,
+            "coordinator": lambda: f"says: {ask_standing(self._folder).sentence}",
+        }
+        for name, look in looks.items():
+            try:
+                what = look()
+            except ConsiliumError as error:
+                what = str(error)
+            except Exception as error:  # looking is no reason to end
+                what = f"cannot be asked: {type(error).__name__}"
+            kind = re.sub(r"\d+", "", what)  # a clock's seconds, or the last free bytes, are no news
+            if kind != self._last.get(name):
+                self._tell(name, what)
+            self._last[name] = kind
+
+
+def _flower() -> str:
+    check_flower()
+    program("flower-supernode")
+    return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"

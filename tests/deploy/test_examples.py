@@ -1,0 +1,85 @@
+"""The unit and the compose file of examples/, and the image: well formed, and of commands that there are."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from consilium.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT, COMPOSE = ROOT / "examples" / "consilium@.service", ROOT / "examples" / "compose.yaml"
+OF_COMPOSE = {
+    "image", "command", "user", "volumes", "restart", "stop_grace_period", "init", "read_only", "tmpfs", "cap_drop",
+    "security_opt", "logging", "ports",
+}  # fmt: skip
+"""Keys of the Compose Specification."""
+
+
+def takes(words: list[str]) -> bool:
+    """Whether the program has these commands, up to the first word that is none."""
+    command = get_command(app)
+    for word in words:
+        commands = getattr(command, "commands", None)
+        if commands is None:
+            return True
+        if word not in commands:
+            return False
+        command = commands[word]
+    return True
+
+
+def test_the_unit_starts_again_whatever_ended_the_node() -> None:
+    lines = [line.partition("=") for line in UNIT.read_text().splitlines() if line and line[0] not in "#["]
+    assert [key for key, count in Counter(key for key, *_ in lines).items() if count > 1] == []
+    table = {key: value for key, _, value in lines}
+    assert (table["Restart"], table["RestartSec"], table["StartLimitIntervalSec"]) == ("on-failure", "5", "0")
+    assert "RestartPreventExitStatus" not in table
+    assert (table["ProtectSystem"], table["ReadWritePaths"]) == ("strict", "/srv/consilium/%i")
+    program, *words = shlex.split(table["ExecStart"])
+    assert (program, words[-1]) == ("/opt/consilium/bin/consilium", "/srv/consilium/%i")
+    assert takes(words)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_knows_every_option(tmp_path: Path) -> None:
+    there = tmp_path / "consilium@ward.service"
+    text = UNIT.read_text().replace("/opt/consilium/bin/consilium", "/bin/true")
+    there.write_text(text.replace("User=consilium", "User=root"))
+    done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True, check=False)
+    assert there.name not in done.stderr, done.stderr
+
+
+def test_the_compose_file() -> None:
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    assert services.keys() == {"node", "coordinator"}
+    for name, service in services.items():
+        assert service.keys() <= OF_COMPOSE
+        assert service["command"] == ["node", "start", "/node"] and takes(service["command"])
+        assert (service["read_only"], service["cap_drop"], service["restart"]) == (True, ["ALL"], "unless-stopped")
+        assert service.get("ports", []) == (["8443:8443", "8444:8444"] if name == "coordinator" else [])
+
+
+def test_docker_reads_it() -> None:
+    docker = shutil.which("docker")
+    there = docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+    if not there:
+        pytest.skip("needs docker compose")
+    subprocess.run(
+        [str(docker), "compose", "-f", str(COMPOSE), "config", "--quiet"], check=True, env={"NODE": "/srv/x"}
+    )
+
+
+def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    copied = [line.split()[1:] for line in lines if line.startswith("COPY")]
+    assert copied == [[".", "/src"], ["--from=build", "/opt/consilium", "/opt/consilium"]]
+    final = lines[max(index for index, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert [line for line in final if line.startswith("USER")] == ["USER 1000:1000"]

@@ -1,0 +1,160 @@
+"""A federation with plaintext votes as processes: who is kept out of it, a late party, a revoked one, and a reboot."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from consilium.node.folder import open_folder
+from consilium.node.join import joined
+from tests.command_line import consilium
+from tests.deploy.markers import files, found_in, key_markers
+from tests.deploy.processes import Federation, family, running
+from tests.deploy.site import PARTIES, STUDENT, allow, command, join_all, keys, make_site, write_rows
+
+pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
+LATE = "ward-d"
+CONTROL = ["list-nodes", "list-runs", "start-run", "stop-run", "register-node", "unregister-node"]
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    """It serves, and a student has its labels. Nobody allowed anything but by a yes at the first start."""
+    site = make_site(tmp_path_factory.mktemp("plain"), accepted=False)
+    with running(site, ["coordinator", *PARTIES]) as federation:
+        federation.serving()
+        done = federation.asked("student-1", 0)
+        assert done["asked"] == 8 and done["answered"] > 0
+        yield federation
+
+
+def addresses(federation: Federation) -> tuple[int, int]:
+    place = joined(open_folder(federation.site / "coordinator")).coordinator
+    return place.node_port, place.label_port
+
+
+def context(federation: Federation) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(federation.site / "coordinator" / "federation" / "ca.crt"))
+
+
+def test_every_node_finds_itself_in_order(federation: Federation) -> None:
+    for name in ("coordinator", *PARTIES, STUDENT):
+        command("doctor", federation.site / name)
+    said = federation.status()
+    assert {name: state for name, state in said["parties"].items()} == dict.fromkeys(PARTIES, "takes part, connected")
+    again = consilium("node", "start", federation.site / "coordinator")
+    assert again.exit_code == 2 and "already started" in again.stderr
+
+
+def test_whoever_has_no_certificate_of_the_authority_gets_no_label(federation: Federation, tmp_path: Path) -> None:
+    _, port = addresses(federation)
+    with (
+        context(federation).wrap_socket(
+            socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1"
+        ) as bare,
+        pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"),
+    ):
+        bare.recv(1)
+    stranger = make_site(tmp_path, parties=PARTIES[:2])  # a student in another authority's federation of the same shape
+    tls, shown = open_folder(stranger / STUDENT).tls, context(federation)
+    shown.load_cert_chain(tls.certificate, tls.key)
+    with shown.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as other:
+        with pytest.raises(ssl.SSLError, match="UNKNOWN_CA|unknown ca|CERTIFICATE"):
+            other.recv(1)
+
+
+def test_the_control_api_is_not_on_the_public_port(federation: Federation) -> None:
+    port, _ = addresses(federation)
+    with httpx.Client(verify=context(federation), trust_env=False) as client:
+        for call in CONTROL:
+            assert client.post(f"https://127.0.0.1:{port}/v1/control/{call}").status_code in (403, 404)
+
+
+ASK = "import sys, httpx; print(httpx.post(sys.argv[1], verify=False, trust_env=False, timeout=20).status_code)"
+
+
+def loopback_ports(pid: int) -> list[int]:
+    """On which these processes listen, and nobody outside the machine reaches."""
+    inodes = set()
+    for each in family(pid):
+        for link in Path(f"/proc/{each}/fd").iterdir():
+            if (target := str(link.readlink())).startswith("socket:"):
+                inodes.add(target[8:-1])
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [
+        int(row[1][-4:], 16) for row in rows if row[3] == "0A" and row[1].startswith("0100007F") and row[9] in inodes
+    ]
+
+
+@pytest.mark.skipif(
+    not hasattr(__import__("os"), "geteuid") or __import__("os").geteuid() != 0, reason="only root can be another user"
+)
+def test_another_user_of_the_machine_reaches_no_port_of_flower(federation: Federation) -> None:
+    public = set(addresses(federation))
+    for name in ("coordinator", PARTIES[0]):
+        process = federation[name].process
+        assert process is not None
+        ports = [port for port in loopback_ports(process.pid) if port not in public]
+        assert ports
+        for port in ports:
+            for call in ("/v1/control/list-nodes", "/v1/clientappio/pull-message", "/v1/serverappio/get-nodes"):
+                answers = {
+                    user: {asked(f"{scheme}://127.0.0.1:{port}{call}", user) for scheme in ("http", "https")} - {""}
+                    for user in (0, 65534)
+                }
+                assert answers[65534] <= {"403"}, (name, port, call, answers)
+
+
+def asked(url: str, user: int) -> str:
+    """Status of the answer that a user of this machine gets; empty for none."""
+    done = subprocess.run([sys.executable, "-c", ASK, url], user=user, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def test_no_code_came_with_the_run_and_no_key_left_its_folder(federation: Federation) -> None:
+    site = federation.site
+    assert [path for name in PARTIES for path in (site / name / "state").rglob("*.py")] == []
+    places = files((site, "*/state/**/*"), (site, "*.log"), (site / "out", "**/*"), (site / "student-1", "**/*"))
+    assert found_in(places, key_markers(site)) == []
+
+
+def test_a_late_party_a_revoked_one_and_a_reboot_need_nobody(federation: Federation) -> None:
+    site = federation.site
+    command("provision", "add", site / "out", keys(site, LATE))
+    write_rows(site / LATE, 7)
+    join_all(site, ["coordinator", LATE])
+    allow(site / LATE)
+    federation.start(LATE)
+    federation.wait(lambda: federation.status()["parties"].get(LATE, "").startswith("late"), "the late one takes part")
+    assert federation.asked("student-2", 8)["asked"] == 8
+
+    command("provision", "revoke", site / "out", PARTIES[0])
+    join_all(site, ["coordinator"])
+    federation.wait(lambda: "revoked" in federation[PARTIES[0]].said, "it hears that it was revoked")
+    assert federation.status()["parties"][PARTIES[0]] == "revoked"
+    assert federation.asked("student-3", 16)["asked"] == 8
+
+    for service in federation.services.values():
+        service.power_off()
+    times = federation.coordinator.said.count("students may ask")
+    left = [PARTIES[1], PARTIES[2], LATE]
+    federation.start("coordinator", *left)
+    federation.serving(times + 1)
+    assert federation.asked("student-4", 24)["asked"] == 8
+    before = (
+        json.loads((federation.run_folder() / "coordinator.json").read_text())
+        if (federation.run_folder() / "coordinator.json").exists()
+        else {}
+    )
+    assert federation.asked("student-5", 0)["asked"] == 8  # those of the first student: from the ledger
+    federation.close("student-1", "student-2", "student-3", "student-4", "student-5")
+    labels = federation.labels()
+    assert len(labels) == len(set(labels)) == 32, before

@@ -1,0 +1,274 @@
+"""A database that cannot be used: locked by another process, on a full or read-only disk, damaged. Each is said as what
+it is, with its cure, by reads as well as writes; and goes on by itself when it has passed.
+
+The others are real: a second process with SQLite's own lock, and a small file system that fills up.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from consilium.aggregator.store import GivenStore
+from consilium.coordinator.collection.kept_sums import SESSIONS, KeptSession, KeptSessions
+from consilium.coordinator.ledger import Ledger, stored_config
+from consilium.party.store import KnownFederation, Store
+from consilium.protocol import databases
+from consilium.protocol.databases import Database, Trouble, check_usable, committed, trouble_of
+from consilium.protocol.errors import ConsiliumError, LedgerError, LedgerLocked, StorageError
+from consilium.protocol.files import replace_private, writing
+
+FEDERATION = "f" * 64
+HOLDER = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], isolation_level=None) as file:
+    file.execute(sys.argv[2])
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+CURE = "Stop that program"
+
+
+@contextmanager
+def held(path: Path, how: str = "BEGIN EXCLUSIVE") -> Iterator[None]:
+    """Another process has this lock."""
+    command = [sys.executable, "-c", HOLDER, str(path), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long."""
+    monkeypatch.setattr(databases, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(databases, "LOOK_SECONDS", 0.05)
+
+
+def ledger(path: Path) -> Ledger:
+    return Ledger(path, FEDERATION, "{}")
+
+
+def _any() -> KnownFederation:
+    return KnownFederation(token_hex())
+
+
+USES: dict[str, Callable[[Path], object]] = {
+    "ledger: opened": lambda path: ledger(path).close(),
+    "ledger: read from outside": stored_config,
+    "ledger: opened to be read": lambda path: Ledger(path, FEDERATION, "", read_only=True).close(),
+    "store: opened": lambda path: Store(path).own_secret(),
+}
+KEPT: dict[str, tuple[Callable[[Path], object], tuple[Callable, ...]]] = {
+    "ledger": (
+        ledger,
+        (Ledger.spent, Ledger.position, Ledger.closing, Ledger.begin_start, lambda file: file.voted_on(["a"], ["p"])),
+    ),
+    "store": (Store, (Store.answered, Store.own_secret, lambda file: file.keep_federation(_any()))),
+    "given": (GivenStore, (lambda store: store.transaction().__enter__(),)),
+    "sessions": (
+        lambda path: KeptSessions(path.parent),
+        (lambda file: file.session("a"), lambda file: file.begin(token_hex(), KeptSession(b"", b"", b""))),
+    ),
+}
+
+
+def place(folder: Path, what: str) -> Path:
+    return folder / (SESSIONS if what == "sessions" else f"{what}.db")
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("what", KEPT)
+def test_every_read_and_write_says_that_another_program_holds_the_file(tmp_path: Path, what: str) -> None:
+    opened, uses = KEPT[what]
+    path = place(tmp_path, what)
+    kept = opened(path)
+    for use in uses:
+        use(kept)
+    with held(path):
+        for use in uses:
+            with pytest.raises(LedgerLocked, match=rf"{path.name}: it is locked: another program holds it\. {CURE}"):
+                use(kept)
+    for use in uses:  # and nothing is left of it
+        use(kept)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("what", USES)
+def test_so_does_whoever_opens_it(tmp_path: Path, what: str) -> None:
+    path = place(tmp_path, what.partition(":")[0])
+    (ledger(path) if what.startswith("ledger") else Store(path)).close()
+    with held(path), pytest.raises(LedgerLocked, match=CURE):
+        USES[what](path)
+    USES[what](path)
+
+
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(ledger(path)) as file:
+        lock = held(path)
+        lock.__enter__()
+        ended = threading.Timer(0.5, lambda: lock.__exit__(None, None, None))
+        ended.start()
+        began = time.monotonic()
+        file.voted_on(["a"], ["p"])
+        assert time.monotonic() - began > 0.3
+        ended.join()
+        assert file.asked() == {"p"}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("how", ["BEGIN EXCLUSIVE", "BEGIN IMMEDIATE"])
+def test_whoever_looks_finds_the_lock_of_either_kind_and_leaves_no_trace(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "ledger.db"
+    check_usable(path)
+    assert not path.exists()
+    ledger(path).close()
+    content = path.read_bytes()
+    check_usable(path)
+    with held(path, how), pytest.raises(LedgerLocked, match=CURE):
+        check_usable(path)
+    check_usable(path)
+    assert path.read_bytes() == content and [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    with pytest.raises(OSError, match="No space left"), open(folder / "else", "wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_a_full_disk_is_said_and_nothing_is_lost(small_disk: Path, what: str) -> None:
+    opened, uses = KEPT[what]
+    path = place(small_disk, what)
+    kept = opened(path)
+    uses[0](kept)
+    check_usable(path)
+    before = path.read_bytes()
+    fill(small_disk)
+    with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
+        check_usable(path)
+    with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
+        fill_with(kept, uses[-1])
+    assert path.read_bytes() == before
+    (small_disk / "else").unlink()
+    for use in uses:
+        use(kept)
+    check_usable(path)
+
+
+def fill_with(kept: object, write: Callable) -> None:
+    """Some writes find room in the pages that are there."""
+    for _ in range(50):
+        write(kept)
+
+
+def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:
+    fill(small_disk)
+    with pytest.raises(StorageError, match=r"No space left on device\. Make room"), writing(small_disk / "x"):
+        replace_private(small_disk / "x", bytes(9000))
+    assert not (small_disk / "x").exists()
+
+
+def test_a_disk_that_is_mounted_for_reading_only_is_said(small_disk: Path) -> None:
+    path = small_disk / "ledger.db"
+    ledger(path).close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for use in (ledger, Store, check_usable):
+        with pytest.raises(LedgerError, match=r"cannot be written\. See whether"):
+            use(path)
+    with closing(Ledger(path, FEDERATION, "", read_only=True)) as reader:
+        assert reader.spent() == (0, 0)
+
+
+@pytest.mark.parametrize("content", [b"no database, but long enough to look like one" * 100, b"\x00" * 8192])
+@pytest.mark.parametrize("use", [ledger, Store, check_usable, stored_config])
+def test_what_is_no_database_is_damaged(tmp_path: Path, content: bytes, use: Callable[[Path], object]) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"x\.db: it is damaged.*Restore its newest backup"):
+        use(path)
+    assert path.read_bytes() == content
+
+
+def test_what_a_killed_process_left_of_a_write_is_undone_by_whoever_reads(tmp_path: Path) -> None:
+    """The control: SQLite itself refuses to read it where nothing may be written."""
+    path = tmp_path / "ledger.db"
+    ledger(path).close()
+    writer = (
+        f"import os, sqlite3; file = sqlite3.connect({str(path)!r}, isolation_level=None);"
+        "file.execute('PRAGMA cache_size=1'); file.execute('BEGIN IMMEDIATE');"
+        "file.executemany('INSERT INTO meta VALUES (?, ?)', ((str(n), 'x' * 3000) for n in range(99)));"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", writer], check=False)
+    assert path.with_name("ledger.db-journal").exists()
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as plain, pytest.raises(sqlite3.Error):
+        plain.execute("SELECT * FROM meta")
+    with closing(Ledger(path, FEDERATION, "", read_only=True)) as reader:
+        assert reader.spent() == (0, 0)
+        with pytest.raises(LedgerError, match="cannot be written"):
+            reader.voted_on(["a"], ["p"])
+
+
+def test_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with committed(path, ("rows (content)",), 2):
+        pass
+    before = path.read_bytes()
+    with (
+        pytest.raises(LedgerError, match=r"has format 2, this program knows 1\. Use the version"),
+        committed(path, ("others (content)",), 1),
+    ):
+        pytest.fail("it was opened")
+    assert path.read_bytes() == before
+
+
+def test_a_trouble_is_found_behind_the_error_that_it_was_raised_for() -> None:
+    try:
+        with writing(Path("x")):
+            raise OSError("4096 requested and 0 written")
+    except ConsiliumError as error:
+        assert trouble_of(error) is Trouble.FULL
+    assert trouble_of(ValueError("x")) is None
+
+
+def test_a_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    with closing(Database(tmp_path / "x.db")) as file:
+        file.make(("rows (content)",), 1)
+        with pytest.raises(ZeroDivisionError), file.transaction():
+            file.execute("INSERT INTO rows VALUES (1)")
+            with file.transaction():
+                file.execute("INSERT INTO rows VALUES (2)")
+            raise ZeroDivisionError
+        assert file.execute("SELECT * FROM rows") == []
