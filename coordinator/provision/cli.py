@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,34 +40,29 @@ def make(
         made = provision(federation, out)
     file, config = made.file, made.file.config
     guarantee, least = promised(config), least_parties(config, file.sum_roster())
-    authority = authority_fingerprint(made.authority.certificate)
     nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
     words, warnings = promise_in_words(config), listed(before_run(expected(config, len(file.parties))))
-    fingerprints = {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
-    _tell(
-        made,
-        [
-            f"federation  {config.name}, {config.digest()[:12]}, until {file.ends}",
-            f"epsilon     {epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}",
-            f"nodes       {nodes}",
-            f"parties     {least} of {len(file.parties)} are needed: with fewer no query is answered",
-            f"secret      {out / OPERATOR}: keep it offline, and a backup of it",
-            f"authority   {authority}: all nodes hear it by telephone",
-            *(f"{name:<10}  {fingerprint}: compare it by telephone" for name, fingerprint in fingerprints.items()),
-        ],
-        {
-            "federation_digest": config.federation_digest(),
-            "ends": file.ends,
-            "guarantee": guarantee.to_json(),
-            "in_plain_words": words,
-            "towards_nodes": nodes,
-            "least_parties": least,
-            "authority": authority,
-            "fingerprints": fingerprints,
-            "warnings": warnings,
-        },
-        output,
-    )
+    told = _fingerprints(made, [*file.nodes])
+    lines = {
+        "federation": f"{config.name}, {config.digest()[:12]}, until {file.ends}",
+        "epsilon": f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}",
+        "nodes": nodes,
+        "parties": f"{least} of {len(file.parties)} are needed: with fewer no query is answered",
+        "secret": f"{out / OPERATOR}: keep it offline, and a backup of it",
+        "compare": "each line below, with the node's people over the telephone; the first with all of them",
+        "authority": authority_fingerprint(made.authority.certificate),
+    }
+    values = {
+        "federation_digest": config.federation_digest(),
+        "ends": file.ends,
+        "guarantee": guarantee.to_json(),
+        "in_plain_words": words,
+        "towards_nodes": nodes,
+        "least_parties": least,
+        "fingerprints": {"authority": lines["authority"], **told},
+        "warnings": warnings,
+    }
+    _tell(made, {**lines, **told}, values, output)
     tell_warnings(warnings, output)
 
 
@@ -86,14 +82,11 @@ def add(
     with writing(out):
         made = folder.add(out, enrolment, succeeds)
     name = next(reversed(made.file.nodes))
-    keys, former = made.file.nodes[name], ", ".join(made.file.former)
-    fingerprint, lines = keys.fingerprint(name), []
-    if keys.kind == "party" and former and succeeds is None:
-        lines.append(
-            f"patients    has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
-        )
-    lines.append(f"{name:<10}  {fingerprint}: compare it by telephone")
-    _tell(made, lines, {"added": name, "fingerprints": {name: fingerprint}}, output)
+    told, former = _fingerprints(made, [name]), ", ".join(made.file.former)
+    lines = dict(told)
+    if former and succeeds is None and name in made.file.parties:
+        lines["patients"] = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
+    _tell(made, lines, {"added": name, "fingerprints": told}, output)
 
 
 @app.command()
@@ -103,17 +96,26 @@ def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
 
     with writing(out):
         made = folder.revoke(out, name)
-    _tell(made, [], {"revoked": name}, output)
+    told = _fingerprints(made, [])
+    _tell(made, told, {"revoked": name, "fingerprints": told}, output)
 
 
-def _tell(made: Made, lines: list[str], values: dict[str, Any], output: Format) -> None:
+def _fingerprints(made: Made, names: Iterable[str]) -> dict[str, str]:
+    """Of these nodes and, where it is a new one, of the roster: what is compared over the telephone."""
+    from consilium.node.keys import grouped
+
+    file, roster = made.file, made.file.sum_roster()
+    told = {} if roster is None or made.same_federation else {"roster": grouped(roster.digest)}
+    return {**told, **{name: file.nodes[name].fingerprint(name) for name in names}}
+
+
+def _tell(made: Made, lines: Mapping[str, str], values: dict[str, Any], output: Format) -> None:
     """What to do next, first; then the rest."""
-    digest = made.file.terms.federation
-    whom = made.who_joins
-    first = [f"next        send {made.path} to {whom}; there: consilium node join {made.path.name}"]
+    digest, folder = made.file.terms.federation, str(made.path)
+    first = {"next": f"send {folder} to {made.who_joins}; there: consilium node join {made.path.name}"}
     if made.note:
-        first.append(f"note        {made.note}")
+        first["note"] = made.note
     if made.before is not None and not made.same_federation:
-        first.append(f"federation  a new one, {digest[:12]}: what the one before spent stays spent")
-    folder = {"folder": str(made.path), "version": made.file.version, "federation": digest, "join": whom}
-    show(output, {**folder, **values, "note": made.note}, [*first, *lines])
+        first["federation"] = f"a new one, {digest[:12]}: what the one before spent stays spent"
+    values = {"folder": folder, "version": made.file.version, "federation": digest, "join": made.who_joins, **values}
+    show(output, {**values, "note": made.note}, [f"{what:<11} {text}" for what, text in {**first, **lines}.items()])

@@ -144,7 +144,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
             **enrolments(*NODES, SECOND, "third"),
             "federation": plan_table(**HIDDEN | {"collection": "verified"})["federation"],
         },
-        "third is another second aggregator",
+        "third is a second aggregator too many: verified votes have one",
     ),
     "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
     "too many colluders": (plan_table(**HIDDEN, colluders=2), "least"),
