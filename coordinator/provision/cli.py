@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,16 +41,16 @@ def make(
     guarantee, least = promised(config), least_parties(config, file.sum_roster())
     nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
     words, warnings = promise_in_words(config), listed(before_run(expected(config, len(file.parties))))
-    told = _fingerprints(made, [*file.nodes])
-    lines = {
-        "federation": f"{config.name}, {config.digest()[:12]}, until {file.ends}",
-        "epsilon": f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}",
-        "nodes": nodes,
-        "parties": f"{least} of {len(file.parties)} are needed: with fewer no query is answered",
-        "secret": f"{out / OPERATOR}: keep it offline, and a backup of it",
-        "compare": "each line below, with the node's people over the telephone; the first with all of them",
-        "authority": authority_fingerprint(made.authority.certificate),
-    }
+    authority = authority_fingerprint(made.authority.certificate)
+    lines = [
+        ("federation", f"{config.name}, {config.digest()[:12]}, until {file.ends}"),
+        ("epsilon", f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}"),
+        ("nodes", nodes),
+        ("parties", f"{least} of {len(file.parties)} are needed: with fewer no query is answered"),
+        ("secret", f"{out / OPERATOR}: keep it offline, and a backup of it"),
+        ("compare", "each line below with the node's people over the telephone; the authority with all of them"),
+        ("authority", authority),
+    ]
     values = {
         "federation_digest": config.federation_digest(),
         "ends": file.ends,
@@ -59,10 +58,10 @@ def make(
         "in_plain_words": words,
         "towards_nodes": nodes,
         "least_parties": least,
-        "fingerprints": {"authority": lines["authority"], **told},
+        "authority": authority,
         "warnings": warnings,
     }
-    _tell(made, {**lines, **told}, values, output)
+    _tell(made, lines, [*file.nodes], values, output)
     tell_warnings(warnings, output)
 
 
@@ -82,11 +81,11 @@ def add(
     with writing(out):
         made = folder.add(out, enrolment, succeeds)
     name = next(reversed(made.file.nodes))
-    told, former = _fingerprints(made, [name]), ", ".join(made.file.former)
-    lines = dict(told)
+    former, lines = ", ".join(made.file.former), []
     if former and succeeds is None and name in made.file.parties:
-        lines["patients"] = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
-    _tell(made, lines, {"added": name, "fingerprints": told}, output)
+        asked = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
+        lines.append(("patients", asked))
+    _tell(made, lines, [name], {"added": name}, output)
 
 
 @app.command()
@@ -96,26 +95,24 @@ def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
 
     with writing(out):
         made = folder.revoke(out, name)
-    told = _fingerprints(made, [])
-    _tell(made, told, {"revoked": name, "fingerprints": told}, output)
+    _tell(made, [], [], {"revoked": name}, output)
 
 
-def _fingerprints(made: Made, names: Iterable[str]) -> dict[str, str]:
-    """Of these nodes and, where it is a new one, of the roster: what is compared over the telephone."""
+def _tell(made: Made, lines: list[tuple[str, str]], nodes: list[str], values: dict[str, Any], output: Format) -> None:
+    """What to do next, first; last the fingerprints of these nodes, and of the roster where it is a new one."""
     from consilium.node.keys import grouped
 
-    file, roster = made.file, made.file.sum_roster()
-    told = {} if roster is None or made.same_federation else {"roster": grouped(roster.digest)}
-    return {**told, **{name: file.nodes[name].fingerprint(name) for name in names}}
-
-
-def _tell(made: Made, lines: Mapping[str, str], values: dict[str, Any], output: Format) -> None:
-    """What to do next, first; then the rest."""
-    digest, folder = made.file.terms.federation, str(made.path)
-    first = {"next": f"send {folder} to {made.who_joins}; there: consilium node join {made.path.name}"}
+    file, folder = made.file, str(made.path)
+    digest, roster = file.terms.federation, file.sum_roster()
+    fingerprints = {name: file.nodes[name].fingerprint(name) for name in nodes}
+    shown = [("next", f"send {folder} to {made.who_joins}; there: consilium node join {made.path.name}")]
     if made.note:
-        first["note"] = made.note
+        shown.append(("note", made.note))
     if made.before is not None and not made.same_federation:
-        first["federation"] = f"a new one, {digest[:12]}: what the one before spent stays spent"
-    values = {"folder": folder, "version": made.file.version, "federation": digest, "join": made.who_joins, **values}
-    show(output, {**values, "note": made.note}, [f"{what:<11} {text}" for what, text in {**first, **lines}.items()])
+        shown.append(("federation", f"a new one, {digest[:12]}: what the one before spent stays spent"))
+    shown += lines
+    if roster is not None and not made.same_federation:
+        shown.append(("roster", grouped(roster.digest)))
+    values = {"folder": folder, "version": file.version, "federation": digest, "join": made.who_joins, **values}
+    values |= {"note": made.note, "roster": roster and grouped(roster.digest), "fingerprints": fingerprints}
+    show(output, values, [f"{what:<11} {text}" for what, text in [*shown, *fingerprints.items()]])
