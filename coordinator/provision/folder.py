@@ -1,6 +1,6 @@
 """The operator's folder, OUT: how it is made, and how it changes.
 
-OUT/operator/     ca.key and ca.crt, which stay with the operator
+OUT/operator/     ca.key and ca.crt, which stay with the operator; a lock
 OUT/federation/   the signed folder for all nodes (`node.signed`), in which all else stands that is known of them
 
 A change makes the signed folder anew, with version + 1, beside the old one. A crash leaves the old or the new.
@@ -42,7 +42,7 @@ from consilium.report.words import many
 from consilium.sums.modes import MODES, WITH_SECOND
 from consilium.sums.roster import AggregatorEntry, SumRoster
 
-OPERATOR, FEDERATION, BEFORE = "operator", "federation", "federation.before"
+OPERATOR, FEDERATION, BEFORE, LOCK = "operator", "federation", "federation.before", "lock"
 POLICY = "# Empty: what a node allows, its own people say.\n"
 Nodes = Mapping[str, PublicKeys]
 
@@ -96,6 +96,7 @@ def provision(plan_file: Path, out: Path) -> Made:
         now = datetime.now(UTC)
         authority = Authority.create(plan.federation.name, plan.ends, now)
         authority.save(part / OPERATOR)
+        (part / OPERATOR / LOCK).touch()
         students = {name: keys for name, keys in nodes.items() if keys.kind == "student"}
         file = ServedFederation(
             version=1,
@@ -238,7 +239,7 @@ def _opened(out: Path) -> Generator[_Opened]:
     """Raises ConfigError, PathError: it is no such folder, was altered, or another command changes it."""
     if not (out / OPERATOR).is_dir():
         raise ConfigError(f"{out} has no folder {OPERATOR}", "Give the folder that `consilium provision` made")
-    with held(out / OPERATOR / "lock", f"consilium provision on {out}"):
+    with held(out / OPERATOR / LOCK, f"consilium provision on {out}"):
         folder = out / FEDERATION
         if not folder.exists() and (out / BEFORE).exists():
             (out / BEFORE).rename(folder)  # a crash came between the two steps of a change

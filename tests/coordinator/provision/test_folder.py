@@ -66,12 +66,8 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Of all files below but the lock, by name."""
-    return {
-        str(file.relative_to(path)): file.read_bytes()
-        for file in path.rglob("*")
-        if file.is_file() and file.name != "lock"
-    }
+    """Of all files below, by name."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
 def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> None:
@@ -82,6 +78,7 @@ def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> No
         "federation/signed.json",
         "operator/ca.crt",
         "operator/ca.key",
+        "operator/lock",
     ]
     assert [stat.S_IMODE((out / path).stat().st_mode) for path in ("", "operator", "operator/ca.key")] == [
         0o700,
