@@ -31,7 +31,7 @@ from consilium.node.folder import (
     THE_COORDINATOR,
 )
 from consilium.node.keys import PublicKeys, read_enrolment
-from consilium.node.signed import EarlierFederation, Signed, joined, read_signed
+from consilium.node.signed import EarlierFederation, Signed, read_signed
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import held, private_folder, replace_text
@@ -286,12 +286,7 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
 
 def _added(plan: Plan, rows: Schema, public: PublicRows) -> dict[str, Any]:
     """What a federation's configuration takes from the rest of the plan."""
-    return {
-        "rows": rows,
-        "public": public.terms,
-        "reference": reference_text(public.reference),
-        "service": joined(plan.coordinator.listen, plan.coordinator.label_port),
-    }
+    return {"rows": rows, "public": public.terms, "reference": reference_text(public.reference)}
 
 
 def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfig:

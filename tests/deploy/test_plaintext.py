@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from consilium.coordinator.provision.authority import Authority
 from consilium.node.folder import open_folder
 from consilium.node.join import joined
 from tests.command_line import consilium
@@ -57,11 +56,13 @@ def test_every_node_finds_itself_in_order(federation: Federation) -> None:
 
 def test_whoever_has_no_certificate_of_the_authority_gets_no_label(federation: Federation, tmp_path: Path) -> None:
     _, port = addresses(federation)
-    with context(federation).wrap_socket(
-        socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1"
-    ) as bare:
-        with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"):
-            bare.recv(1)
+    with (
+        context(federation).wrap_socket(
+            socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1"
+        ) as bare,
+        pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"),
+    ):
+        bare.recv(1)
     stranger = make_site(tmp_path, parties=PARTIES[:2])  # a student in another authority's federation of the same shape
     tls, shown = open_folder(stranger / STUDENT).tls, context(federation)
     shown.load_cert_chain(tls.certificate, tls.key)

@@ -101,7 +101,7 @@ def test_every_read_and_write_says_that_another_program_holds_the_file(tmp_path:
         use(kept)
     with held(path):
         for use in uses:
-            with pytest.raises(LedgerLocked, match=rf"{path.name}: another program holds it\. {CURE}"):
+            with pytest.raises(LedgerLocked, match=rf"{path.name}: it is locked: another program holds it\. {CURE}"):
                 use(kept)
     for use in uses:  # and nothing is left of it
         use(kept)
