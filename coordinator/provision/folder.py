@@ -112,8 +112,7 @@ def provision(plan_file: Path, out: Path) -> Made:
             **_terms(config, roster),
         )
         private_folder(part / FEDERATION)
-        if public.askable is not None:
-            public.save(part / FEDERATION / PUBLIC_FILE)
+        public.save(part / FEDERATION / PUBLIC_FILE)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
     except BaseException:
