@@ -40,7 +40,7 @@ LIMITS: dict[str, Any] = {
     "most_epsilon": 1e6,
     "delta": 1e-5,
     "collection": "plaintext",
-    "least_parties": 1,
+    "least_parties": 2,
 }
 """A policy.toml within which all lies that these federations ask: no yes is needed."""
 OF_AGGREGATOR = ("most_queries", "unit", "neighbouring", "most_epsilon", "delta", "least_parties")
