@@ -205,9 +205,9 @@ class Database:
 
 
 @contextmanager
-def committed(path: Path, tables: Iterable[str], form: int) -> Generator[Database]:
+def committed(path: Path, tables: Iterable[str], form: int, wait: float | None = None) -> Generator[Database]:
     """One transaction on a file of this format, on disk when the context is left, and undone by any error."""
-    with closing(Database(path)) as file, file.transaction():
+    with closing(Database(path, wait=wait)) as file, file.transaction():
         file.make(tables, form)
         yield file
 
@@ -215,6 +215,8 @@ def committed(path: Path, tables: Iterable[str], form: int) -> Generator[Databas
 def check_usable(path: Path) -> None:
     """Raise LedgerError where a database could not be written now; whether it is there yet or not. It takes seconds at
     most, and changes nothing."""
+    if not path.parent.exists():
+        return
     room = os.statvfs(path.parent)
     if (room.f_bavail if os.geteuid() else room.f_bfree) * room.f_frsize < LEAST_BYTES:
         raise unusable(path, OSError(errno.ENOSPC, ""))

@@ -22,14 +22,8 @@ import tomli_w
 
 import consilium
 from consilium.coordinator.provision.plan import Plan
-<<<<<<< HEAD
-from consilium.node.acceptance import read_policy
-from consilium.node.kit import POLICY_FILE
-from consilium.party.policy import LIMITS, Policy
-=======
 from consilium.party.home import PartyFile
 from consilium.party.policy import Policy
->>>>>>> wd
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
@@ -62,14 +56,8 @@ def as_scenario(shown: dict[str, Any], folder: Path, base: str) -> None:
 
 
 def as_party(shown: dict[str, Any], folder: Path) -> None:
-    """A fragment of party.toml, over the least that one must say; or of policy.toml."""
-    if set(shown) == {"limits"}:
-        (folder / POLICY_FILE).write_text(tomli_w.dumps(shown), encoding="utf-8")
-        assert read_policy(folder, Policy, LIMITS).limits == shown["limits"]
-        return
-    least = {"name": "hospital-a", "data": "data.npz", "policy": {"allowed_classes": ["a", "b"]}}
-    (folder / "party.toml").write_text(tomli_w.dumps(merged(least, shown)), encoding="utf-8")
-    open_home(folder)
+    """A fragment of party.toml, over the least that one must say."""
+    PartyFile.model_validate_json(json.dumps(merged({"data": "data.npz"}, shown)))
 
 
 def as_model(shown: dict[str, Any], folder: Path) -> None:
@@ -99,13 +87,12 @@ def as_own_data(shown: dict[str, Any], folder: Path) -> None:
 
 
 def as_plan(shown: dict[str, Any], folder: Path) -> None:
-    """A policy, or tables of federation.toml; tests/deploy provisions whole ones."""
-    if "policy" in shown:
-        Policy.model_validate(shown["policy"])
+    """A whole policy.toml, or a federation.toml; tests/deploy provisions whole ones."""
+    if "federation" not in shown:
+        assert Policy.model_validate_json(json.dumps(shown))
         return
-    assert shown.keys() <= {field.alias or name for name, field in Plan.model_fields.items()}
-    if "federation" in shown:
-        as_scenario({"data": {"least_rows": 100}, "federation": shown["federation"]}, folder, "stroke")
+    assert shown.keys() == Plan.model_fields.keys()
+    as_scenario({"data": {"least_rows": 100}, "federation": shown["federation"]}, folder, "stroke")
 
 
 def as_study(shown: dict[str, Any], folder: Path) -> None:
