@@ -16,7 +16,6 @@ from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.label_server import Door
 from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
 from consilium.protocol.label_source import LabelSource
@@ -63,14 +62,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
         FederationRun(
-            hall,
-            config,
-            tmp_path,
-            log,
-            lambda source: student(source, hall, log),
-            keys or PLAINTEXT,
-            nodes=hall,
-            door=Door(),
+            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
         ).run()
         log.close()
         return json.loads((tmp_path / "coordinator.json").read_text())
@@ -196,10 +188,10 @@ def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict
 
 def test_closing_while_parties_are_awaited_closes(tmp_path: Path) -> None:
     hall = Hall(make_homes(tmp_path / "homes", 5))
-    door = Door(close_file=tmp_path / "close")
-    (tmp_path / "close").touch()
     log = EventLog(tmp_path / "events.jsonl")
-    FederationRun(hall, make_config(), tmp_path, log, door=door, nodes=hall).run()
+    FederationRun(
+        hall, make_config(), tmp_path, log, lambda _: pytest.fail("served"), closing=lambda: True, nodes=hall
+    ).run()
     log.close()
     summary = json.loads((tmp_path / "coordinator.json").read_text())
     assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])
