@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consilium.aggregator.home import AggregatorHome, open_home
+from consilium.aggregator.home import STORE, AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
@@ -18,6 +18,7 @@ class AggregatorKind(MemberKind):
 
     name = "aggregator"
     app = "consilium.aggregator.client_app"
+    memory = STORE
 
     def open_home(self, folder: NodeFolder) -> AggregatorHome:
         return open_home(folder)

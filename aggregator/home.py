@@ -15,6 +15,7 @@ from consilium.node.join import joined
 from consilium.node.keys import SEALING
 from consilium.node.limits import NodePolicy
 from consilium.node.policy import read_lines
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SealingKey
 from consilium.sums.roster import VerifiedRoster
@@ -71,7 +72,7 @@ class AggregatorHome(Home):
         """Raises LedgerError where its state cannot be read."""
         if not (self.folder / "state" / STORE).exists():
             return GivenSoFar()
-        with self.store.transaction() as sums:
+        with GivenStore(self.folder / "state" / STORE, LOOK_SECONDS).transaction() as sums:
             federation = self.terms.federation
             introduced, in_this = sums.terms(federation) is not None, sums.given_in(federation, 1)
             return GivenSoFar(introduced, in_this, sums.ever() - in_this, tuple(sums.other_promises(federation)))

@@ -138,12 +138,13 @@ def _terms(content: str) -> Terms:
 class GivenStore:
     """The file `given.db`; made on first use."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, wait: float | None = None) -> None:
+        """wait: see `Database`."""
+        self._path, self._wait = path, wait
 
     @contextmanager
     def transaction(self) -> Iterator[GivenSums]:
         """One transaction, committed at the end and undone by any error. Raises LedgerError: the file cannot be read or
         written, or has another format."""
-        with committed(self._path, TABLES, FORMAT) as file:
+        with committed(self._path, TABLES, FORMAT, self._wait) as file:
             yield GivenSums(file)

@@ -247,7 +247,6 @@ class FederationConfig(Federation):
     reference: rows by which teachers vote under a voting rule that needs some, as `protocol.queries` writes
     them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; plaintext votes only.
-    service: host:port on which the label service listens for a student; port 0 for any free one.
     noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums: the roster's least
         less its colluders, 1 of two aggregators; 0 elsewhere.
     edition: above 0 where an earlier federation of the same operator was the same in all else: it is another one all
@@ -262,7 +261,6 @@ class FederationConfig(Federation):
     seed: int = Field(default=-1, ge=-1)
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
-    service: str = "127.0.0.1:0"
     noise_shares: int = Field(default=0, ge=0, le=MOST_SHARES)
     edition: int = Field(default=0, ge=0)
 
@@ -435,4 +433,4 @@ class FederationConfig(Federation):
 
     @cached_property
     def _digest(self) -> str:
-        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "noise_seed"}))

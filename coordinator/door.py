@@ -42,9 +42,10 @@ class Students:
         if self._read[0] != state:
             file = load(self._path, FederationFile)
             listed = {name: file.certificates[name] for name in file.of_kind("student")}
-            self._read = state, {
-                fingerprint(x509.load_pem_x509_certificate(text.encode())): name for name, text in listed.items()
-            }
+            self._read = (
+                state,
+                {fingerprint(x509.load_pem_x509_certificate(text.encode())): name for name, text in listed.items()},
+            )
         return self._read[1]
 
 
@@ -53,19 +54,15 @@ class Door:
     """Who may come in, and until when.
 
     tls, allowed: mutual TLS, and the federation.json with the students whose certificates are accepted (`Students`).
-        Without them everyone who can connect may ask: on loopback only.
-    close_file: with it the service stays open for the next student when one has finished, until this file is there.
-    address: host:port that it is at; empty for the one of the federation's configuration.
+    close_file: the service is open for one student after another until this file is there.
+    address: host:port that it is at; port 0 for any free one.
     """
 
-    tls: TlsFiles | None = None
-    allowed: Path | None = None
-    close_file: Path | None = None
-    address: str = ""
+    tls: TlsFiles
+    allowed: Path
+    close_file: Path
+    address: str
 
     def closing(self) -> bool:
         """Whether the service is to be closed."""
-        return self.close_file is not None and self.close_file.exists()
-
-
-OPEN_DOOR = Door()
+        return self.close_file.exists()

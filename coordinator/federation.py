@@ -24,38 +24,36 @@ from consilium.coordinator.collection.means import Collecting, NotedCollector, S
 from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
-from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.label_source import LabelSource
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.pool import PoolTree
 from consilium.report.before_run import before_run
 
-Student = Callable[[LabelSource], None]
-"""A student that runs inside the coordinator's process: it asks, trains and finishes before it returns."""
+Student = Callable[[LabelService], None]
+"""A student inside the coordinator's process, or all that come to a socket (`label_server.serve`)."""
 
 
 @dataclass(frozen=True)
 class FederationRun:
     """What one federation is run with.
 
-    student: None: one is awaited on the socket `config.service`, at `door`. keys: of all but plaintext votes. pool: of
-    a federation whose queries were fixed beforehand. nodes: of a deployment, the parties that may connect, who are then
-    waited for, and let in late. spent_before: ids of queries that these parties answered in an earlier federation, and
-    do not answer again.
+    student: returns once the last one is done. keys: of all but plaintext votes. closing: whether the federation is to
+    be closed, so that no party is waited for any more. pool: of one whose queries were fixed beforehand. nodes: of a
+    deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of queries
+    that these parties answered in an earlier federation, and do not answer again.
     """
 
     transport: Transport
     config: FederationConfig
     run_dir: Path
     log: EventLog
-    student: Student | None = None
+    student: Student
     keys: VoteKeys = PLAINTEXT
-    door: Door = OPEN_DOOR
+    closing: Callable[[], bool] = lambda: False
     pool: PoolTree | None = None
     nodes: KnownNodes | None = None
     spent_before: Collection[str] = ()
@@ -97,7 +95,7 @@ class FederationRun:
             log.write("awaiting", parties=sorted(nodes.names()))
             least = least_together(config, self.keys.least_sum)
             admission = Admission(transport, config, ledger.id, log, nodes, greeting=greeting)
-            members = assemble(admission, least, config.timeouts.join, log, self.door.closing)
+            members = assemble(admission, least, config.timeouts.join, log, self.closing)
             if not members:  # it is to be closed
                 conclude(config, self.run_dir, ledger, log, Participation(roll=True))
                 return
@@ -125,10 +123,7 @@ class FederationRun:
         for warning in before_run(expected(config, len(members))):
             log.write("warned", **warning.to_json())
         with late or contextlib.nullcontext():
-            if self.student is not None:
-                self.student(service)
-            else:
-                _serve(service, config, log, self.door)
+            self.student(service)
         clock.lap("student", minus=service.seconds)
         took_part = [member.party for member in members]
         seconds = {**clock.laps, "vote": service.seconds}
@@ -156,19 +151,3 @@ class _Clock:
         now = time.monotonic()
         self.laps[stage] = now - self._last - minus
         self._last = now
-
-
-def _serve(service: LabelService, config: FederationConfig, log: EventLog, door: Door) -> None:
-    from consilium.coordinator.label_server import (  # with gRPC, which a simulation does not need
-        serving,
-        wait_for_close,
-    )
-
-    most_rows = config.query_budget.queries
-    with serving(service, door.address or config.service, most_rows, door) as address:
-        log.write("serving", address=address)
-        if not wait_for_close(service, door, config.timeouts.student, config.query_budget.queries):
-            raise ServiceError(
-                f"no student finished within {config.timeouts.student:g} s at {address}",
-                "Start one with `consilium student run`, or raise timeouts.student",
-            )

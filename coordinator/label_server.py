@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 import numpy as np
 
-from consilium.coordinator.door import OPEN_DOOR, Door, Students
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.door import Door, Students
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
@@ -75,7 +77,7 @@ class Busy(ServiceError):
 class PendingRequest:
     """One request for labels: whether its student still waits for it, and whether it is being answered."""
 
-    def __init__(self, desk: Desk, student: str | None) -> None:
+    def __init__(self, desk: Desk, student: str) -> None:
         self._desk = desk
         self.student = student
         self.streams = True
@@ -95,7 +97,7 @@ class PendingRequest:
 
 
 class Desk:
-    """Counts what is under way. `None` as a student is somebody at a service without certificates, on loopback."""
+    """Counts what is under way."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
@@ -103,12 +105,10 @@ class Desk:
         self._pending: set[PendingRequest] = set()
         self._calls: dict[str, int] = {}
 
-    def enter(self, student: str | None) -> PendingRequest:
+    def enter(self, student: str) -> PendingRequest:
         """Room for a request for labels. Raises Busy."""
         with self._lock:
-            requests = (
-                [pending for pending in self._pending if pending.student == student] if student is not None else []
-            )
+            requests = [pending for pending in self._pending if pending.student == student]
             if any(pending.streams for pending in requests) or len(requests) >= self._limits.asks_of_student:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
             if len(self._pending) >= self._limits.asks:
@@ -127,11 +127,8 @@ class Desk:
                 self._pending.discard(pending)
 
     @contextmanager
-    def call(self, student: str | None) -> Iterator[None]:
+    def call(self, student: str) -> Iterator[None]:
         """Another call than for labels. Raises Busy."""
-        if student is None:
-            yield
-            return
         with self._lock:
             if self._calls.get(student, 0) >= self._limits.calls_of_student:
                 raise Busy(f"{self._limits.calls_of_student} calls of this student are under way", "Call again")
@@ -296,8 +293,7 @@ class _Servicer:
         self._measure = measure
         self._limits = limits
         self._desk = Desk(limits)
-        self._allowed = Students(door.allowed) if door.allowed else None
-        self._stays_open = door.close_file is not None
+        self._allowed = Students(door.allowed)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For a server."""
@@ -311,16 +307,11 @@ class _Servicer:
             "Known": grpc.stream_unary_rpc_method_handler(
                 self.known, pb.KnownRequest.FromString, pb.KnownReply.SerializeToString
             ),
-            "Finish": grpc.stream_unary_rpc_method_handler(
-                self.finish, pb.FinishRequest.FromString, pb.FinishReply.SerializeToString
-            ),
         }
         return grpc.method_handlers_generic_handler(pb.DESCRIPTOR.services_by_name["LabelService"].full_name, methods)
 
-    def _admit(self, context: grpc.ServicerContext) -> str | None:
-        """The student's name, before anything is read, or None at a service without certificates."""
-        if self._allowed is None:
-            return None
+    def _admit(self, context: grpc.ServicerContext) -> str:
+        """The student's name, before anything is read."""
         name = self._allowed.name(context.auth_context())
         if name is None:
             log.warning("refused a student at %s: its certificate is not in the list", context.peer())
@@ -359,14 +350,6 @@ class _Servicer:
     def known(self, requests: Iterator[pb.KnownRequest], context: grpc.ServicerContext) -> pb.KnownReply:
         def answer(request: pb.KnownRequest) -> pb.KnownReply:
             return pb.KnownReply(standings=self._service.known(ids_of(request.query_ids)).tobytes())
-
-        return self._one(requests, context, answer)
-
-    def finish(self, requests: Iterator[pb.FinishRequest], context: grpc.ServicerContext) -> pb.FinishReply:
-        def answer(_: pb.FinishRequest) -> pb.FinishReply:
-            if not self._stays_open:
-                self._service.finish()
-            return pb.FinishReply()
 
         return self._one(requests, context, answer)
 
@@ -434,10 +417,8 @@ class _Refused(Exception):
 
 
 @contextmanager
-def serving(
-    service: LabelService, address: str, most_rows: int, door: Door = OPEN_DOOR, limits: Limits = LIMITS
-) -> Iterator[str]:
-    """Serve on `address` (host:port, port 0 for a free one) while the context is open; yields the real host:port.
+def serving(service: LabelService, door: Door, most_rows: int, limits: Limits = LIMITS) -> Iterator[str]:
+    """Serve at the door while the context is open; yields the real host:port.
 
     most_rows: in one request.
 
@@ -453,30 +434,40 @@ def serving(
         options=[*OPTIONS.items(), ("grpc.max_receive_message_length", measure.message)],
         maximum_concurrent_rpcs=limits.threads,  # one that finds no thread is refused at once, and does not wait for it
     )
-    credentials = server_credentials(door.tls) if door.tls else None
+    credentials = server_credentials(door.tls)
     try:
-        port = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
+        port = server.add_secure_port(door.address, credentials)
     except RuntimeError:
         port = 0
     if port == 0:
-        raise ConfigError(f"label service: cannot listen on {address}", "Choose a free host:port in `service`")
+        raise ConfigError(
+            f"label service: cannot listen on {door.address}",
+            "Stop what uses the port; or the operator changes coordinator.listen or label_port, and provisions again",
+        )
     server.start()
     try:
-        yield f"{address.rsplit(':', 1)[0]}:{port}"
+        yield f"{door.address.rsplit(':', 1)[0]}:{port}"
     finally:
         server.stop(grace=2).wait()
 
 
-def wait_for_close(service: LabelService, door: Door, seconds: float, queries: int) -> bool:
-    """Wait until the students are done; whether they are. Without a close file that is when one has finished.
+def serve(door: Door, config: FederationConfig, log: EventLog, service: LabelService) -> None:
+    """Serve one student after another, until the service is to be closed or its time is over.
 
-    With one the time limit ends the service too, if anything of the cap on `queries` was ever asked.
+    Raises
+    ------
+    ServiceError : its time was over before anything was asked. ConfigError : see `serving`. LedgerError.
     """
-    if door.close_file is None:
-        return service.finished.wait(seconds)
-    deadline = time.monotonic() + seconds
-    while not door.close_file.exists():
-        if time.monotonic() > deadline:
-            return service.describe().queries_left < queries
-        time.sleep(LOOK_SECONDS)
-    return True
+    queries, deadline = config.query_budget.queries, time.monotonic() + config.timeouts.student
+    with serving(service, door, queries) as address:
+        log.write("serving", address=address)
+        while not door.closing():
+            if time.monotonic() < deadline:
+                time.sleep(LOOK_SECONDS)
+            elif service.describe().queries_left < queries:
+                return
+            else:
+                raise ServiceError(
+                    f"no student asked anything within {config.timeouts.student:g} s at {address}",
+                    "Start one with `consilium student run`, or raise timeouts.student",
+                )

@@ -56,7 +56,7 @@ class LabelService:
 
     One request is answered at a time, so that two requests can never pay for the same query.
 
-    finished: the student is done. counted: parties in each sum. seconds: that collecting took.
+    counted: parties in each sum. seconds: that collecting took.
     """
 
     def __init__(
@@ -90,7 +90,6 @@ class LabelService:
         self._sigmas = config.sigmas
         self._event, self._votes_decide, self._kind = event.to_json(), event.votes_decide, config.disclosure.release
         self._lock = threading.Lock()
-        self.finished = threading.Event()
         self.counted: list[int] = []
         self.seconds = 0.0
 
@@ -178,10 +177,6 @@ class LabelService:
             standings[[query_id in self._spent_before for query_id in ids]] = RowStanding.SPENT
             standings[[query_id in recorded for query_id in ids]] = RowStanding.RECORDED
         return standings
-
-    def finish(self) -> None:
-        """See `LabelSource.finish`."""
-        self.finished.set()
 
     def _check_unspent(self, spent: list[int], asked: int) -> None:
         if spent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from consilium.coordinator.events import (
     event_of,
 )
 from consilium.coordinator.federation import FederationRun
+from consilium.coordinator.label_server import serve
 from consilium.coordinator.run_folders import asked_before, run_of
 from consilium.node.folder import FEDERATION_FILE, PUBLIC_FILE, THE_COORDINATOR, NodeFolder, open_folder
 from consilium.node.keys import OwnKeys
@@ -62,8 +64,9 @@ def main(grid: Grid, context: Context) -> None:
         keys = WAYS[config.collection].keys(file.sum_roster(), OwnKeys.load(folder).keys)
         address = joined(place.listen, place.label_port)
         door = Door(folder.tls, folder.federation / FEDERATION_FILE, run.close_file, address)
+        students = partial(serve, door, config, log)
         FederationRun(
-            FlowerTransport(grid), config, run.path, log, None, keys, door, pool_of(folder, config),
+            FlowerTransport(grid), config, run.path, log, students, keys, door.closing, pool_of(folder, config),
             RegisteredNodes(federation), asked_before(folder, run),
         ).run()  # fmt: skip
 

@@ -95,7 +95,7 @@ RUNTIMES = (CLIENT, SERVER)
 NAMES = {
     LOOP: ("run_superexec", "get_executor"),
     EXECUTOR: ("LaunchResult.accepted", "LaunchResult.failed"),
-    "flwr.supercore.constant": ("TASK_TYPE_TO_COMMAND", *(f"TaskType.{runtime.task}" for runtime in RUNTIMES)),
+    "flwr.supercore.constant": ("TASK_TYPE_TO_COMMAND", "TaskType"),
     **{runtime.module: (runtime.function, *runtime.replaced) for runtime in RUNTIMES},
     **{module: ("subprocess", function) for module, function in STARTED_BY.items()},
 }

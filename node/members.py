@@ -22,6 +22,7 @@ from consilium.node.policy import allow
 from consilium.node.standing import ask_standing, check_standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_together
+from consilium.protocol.databases import check_usable
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
 from consilium.protocol.files import held, is_held
 from consilium.report.disclosure import epsilon_text
@@ -82,9 +83,10 @@ class MemberStatus:
 
 
 class MemberKind(NodeKind):
-    """See above. app: module whose `app` answers messages."""
+    """See above. app: module whose `app` answers messages. memory: database of what it remembers, in state/."""
 
     app: ClassVar[str]
+    memory: ClassVar[str]
 
     @abstractmethod
     def open_home(self, folder: NodeFolder) -> Home:
@@ -166,7 +168,8 @@ class MemberKind(NodeKind):
         return f"{folder.path}"
 
     def _state(self, folder: NodeFolder) -> str:
-        """That what it remembers can be read."""
+        """That what it remembers can be read and written."""
+        check_usable(folder / "state" / self.memory)
         return f"{self.open_home(folder).past()[1]} queries in other federations"
 
     def _policy(self, folder: NodeFolder) -> str:

@@ -26,7 +26,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, PUBLIC_FILE, SIGNED_FILE
 from consilium.node.keys import PublicKeys, grouped
@@ -290,27 +290,3 @@ def _signed_by(certificate: x509.Certificate, signed: Signed) -> bool:
 def authority_fingerprint(certificate: x509.Certificate) -> str:
     """SHA-256 of the authority's certificate, in groups of four, as it is read out."""
     return grouped(fingerprint(certificate))
-
-
-_HOST, _PORT = TypeAdapter(Host), TypeAdapter(Port)
-
-
-def check_address(what: str, address: str) -> None:
-    """Raise ConfigError unless `address` is host:port, with brackets around an IPv6 address.
-
-    what: how the user gave it, such as "--coordinator".
-
-    >>> check_address("--coordinator", "127.0.0.1:8765")
-    """
-    host, _, port = address.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    try:
-        if (":" in host) == bracketed and port.isascii() and port.isdigit():
-            _HOST.validate_python(host[1:-1] if bracketed else host)
-            _PORT.validate_python(int(port[:6]))
-            return
-    except ValidationError:
-        pass
-    raise ConfigError(
-        f"{what} {address!r} is not HOST:PORT with a port from 1 to 65535", f"For example {what} 127.0.0.1:8765"
-    )

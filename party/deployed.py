@@ -16,7 +16,7 @@ from consilium.node.members import Given, MemberKind
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
 from consilium.party.hidden_votes import check_own_roster
-from consilium.party.home import SETTINGS, PartyHome, open_home
+from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
@@ -32,6 +32,7 @@ class Party(MemberKind):
 
     name = "party"
     app = "consilium.party.client_app"
+    memory = STORE
 
     def open_home(self, folder: NodeFolder) -> PartyHome:
         return open_home(folder)

@@ -17,7 +17,7 @@ from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, Mi
 from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
 from consilium.node.folder import NodeFolder, open_folder
-from consilium.node.home import Home, refused_is_wrong
+from consilium.node.home import Home
 from consilium.node.join import joined
 from consilium.node.policy import read_lines, shown
 from consilium.node.signed import ConfigPart, FederationFile
@@ -26,6 +26,7 @@ from consilium.party.policy import LIMITS, Policy
 from consilium.party.promise import promise_of
 from consilium.party.store import Store
 from consilium.protocol.config_files import load
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import MOST_TEACHERS, Terms
@@ -206,13 +207,10 @@ class PartyHome(Home):
         return self._with_past(Store(self.folder.state / STORE))
 
     def remembered(self) -> Store:
-        """The same to read only: no file is made where there is none. Raises ConfigError where it cannot be read."""
+        """The same for whoever looks: no file is made where there is none, and nobody waits long. Raises LedgerError
+        where it cannot be used."""
         path = self.folder / "state" / STORE
-
-        def opened() -> Store:
-            return self._with_past(Store(path) if path.exists() else Store.in_memory())
-
-        return refused_is_wrong(opened, "state", "Restore the newest backup of state/")
+        return self._with_past(Store(path, wait=LOOK_SECONDS) if path.exists() else Store.in_memory())
 
     def _with_past(self, store: Store) -> Store:
         store.inherit(self.federation.inheritance(self.name))

@@ -66,10 +66,10 @@ class KnownFederation:
 class Store(Database):
     """See above. Of a file, mode 0600; it is made where it is missing. Open it once in a process."""
 
-    def __init__(self, path: Path | None, durable: bool = True) -> None:
+    def __init__(self, path: Path | None, durable: bool = True, wait: float | None = None) -> None:
         """Raises LedgerError, as every method does: see `Database`, `Database.make`."""
         self._teachers: dict[str, TeacherSet] = {}
-        super().__init__(path, durable=durable)
+        super().__init__(path, durable=durable, wait=wait)
         if path is not None and self.execute("PRAGMA user_version") != [(FORMAT,)]:
             self.make(TABLES, FORMAT)  # not each time: whoever only reads waits for nobody who writes
 

@@ -30,9 +30,9 @@ class Trouble(Enum):
     """Why a file cannot be used: what is so, and what to do."""
 
     FULL = "the disk is full", "Make room on it"
-    BROKEN = "the disk fails", "See the system's log; on a sound disk, restore the newest backup"
+    BROKEN = "the disk takes no more, or fails", "Make room on it; else see its quota, and the system's log"
     LOCKED = (
-        "another program holds it",
+        "it is locked: another program holds it",
         'Stop that program. Is it a backup? One by `sqlite3 FILE ".backup COPY"` holds it for a moment only',
     )
     READ_ONLY = (
@@ -205,9 +205,9 @@ class Database:
 
 
 @contextmanager
-def committed(path: Path, tables: Iterable[str], form: int) -> Generator[Database]:
+def committed(path: Path, tables: Iterable[str], form: int, wait: float | None = None) -> Generator[Database]:
     """One transaction on a file of this format, on disk when the context is left, and undone by any error."""
-    with closing(Database(path)) as file, file.transaction():
+    with closing(Database(path, wait=wait)) as file, file.transaction():
         file.make(tables, form)
         yield file
 
@@ -215,6 +215,8 @@ def committed(path: Path, tables: Iterable[str], form: int) -> Generator[Databas
 def check_usable(path: Path) -> None:
     """Raise LedgerError where a database could not be written now; whether it is there yet or not. It takes seconds at
     most, and changes nothing."""
+    if not path.parent.exists():
+        return
     room = os.statvfs(path.parent)
     if (room.f_bavail if os.geteuid() else room.f_bfree) * room.f_frsize < LEAST_BYTES:
         raise unusable(path, OSError(errno.ENOSPC, ""))

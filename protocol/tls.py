@@ -106,7 +106,9 @@ CURES = {
         "ca.crt is of another federation, or something on the way reads the traffic (TLS inspection): compare the"
         " authority's fingerprint with the operator, and ask the network team",
     ),
-    **dict.fromkeys((62, 64), "the operator puts the name or address into coordinator.hosts, and runs consilium provision again"),
+    **dict.fromkeys(
+        (62, 64), "the operator puts the name or address into coordinator.hosts, and runs consilium provision again"
+    ),
 }
 """By OpenSSL's code of why a certificate is not accepted."""
 
@@ -116,7 +118,7 @@ def tls_cure(error: ssl.SSLCertVerificationError) -> str:
     return CURES.get(error.verify_code, "check this machine's clock; else ask the operator whether ca.crt is right")
 
 
-def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) -> str:
+def why_no_connection(address: str, files: TlsFiles, seconds: float = 5) -> str:
     """In words, why the server at host:port does not answer as expected; empty where nothing is wrong with TLS.
 
     gRPC only says that it is not available. This tries the same connection with Python's own TLS; not by way of a
@@ -127,8 +129,6 @@ def why_no_connection(address: str, files: TlsFiles | None, seconds: float = 5) 
         return ""
     try:
         with socket.create_connection((host, int(address.rpartition(":")[2])), timeout=seconds) as plain:
-            if files is None:
-                return ""
             context = ssl.create_default_context(cafile=str(files.authority))
             context.load_cert_chain(files.certificate, files.key)
             context.set_alpn_protocols(["h2"])

@@ -98,6 +98,3 @@ class _Recorded:
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         return self._source.known(ids)
-
-    def finish(self) -> None:
-        self._source.finish()

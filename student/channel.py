@@ -51,24 +51,20 @@ class _Passing(ServiceError):
 class LabelChannel:
     """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable.
 
-    `tls`: this student's certificate, which a coordinator on another machine asks for; without it nothing is encrypted.
+    `tls`: this student's certificate, which the coordinator asks for.
     `patience`: seconds for which a call is made again that failed for reasons that pass, such as parties that are away,
     or a ledger that another program holds: what parties voted on counts once, and what was charged is recorded. `tell`:
     is told so. Raises ConfigError if its files cannot be read.
     """
 
-    def __init__(self, address: str, wait: float = 60, tls: TlsFiles | None = None, patience: float = 0) -> None:
+    def __init__(self, address: str, tls: TlsFiles, wait: float = 60, patience: float = 0) -> None:
         self.patience = patience
         self.tell: Callable[[str], object] = lambda text: None
         self._address = address
         self._wait = wait
         self._tls = tls
         options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
-        self._channel = (
-            grpc.insecure_channel(address, options)
-            if tls is None
-            else grpc.secure_channel(address, channel_credentials(tls), options)
-        )
+        self._channel = grpc.secure_channel(address, channel_credentials(tls), options)
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
 
@@ -146,10 +142,6 @@ class LabelChannel:
             standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
         return np.concatenate(standings)
 
-    def finish(self) -> None:
-        """See `LabelSource.finish`."""
-        self._patiently(partial(self._stub.Finish, pb.FinishRequest()))
-
     def _failed(self, error: grpc.RpcError) -> ServiceError:
         code = error.code() if isinstance(error, grpc.Call) else None
         if code == grpc.StatusCode.UNAVAILABLE and self._terms is not None:  # it was there before
@@ -158,7 +150,7 @@ class LabelChannel:
                 "Ask again when the coordinator serves: what was charged is recorded, and is free",
             )
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-            why = why_no_connection(self._address, self._tls) if self._tls else ""
+            why = why_no_connection(self._address, self._tls)
             if not why and self._connected():
                 return _Passing(
                     f"the label service at {self._address} is there, and did not answer within {self._wait:g} s",

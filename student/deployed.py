@@ -25,7 +25,7 @@ SECONDS = 4.0
 
 def open_channel(folder: NodeFolder, wait: float, patience: float = 0) -> LabelChannel:
     """The coordinator's label service, asked under the folder's certificate. Raises ConfigError."""
-    return LabelChannel(joined(folder).coordinator.labels, wait, folder.tls, patience)
+    return LabelChannel(joined(folder).coordinator.labels, folder.tls, wait, patience)
 
 
 class StudentKind(NodeKind):

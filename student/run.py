@@ -116,7 +116,6 @@ def learn(
         tell(remark)
     rounds = _Rounds(rows, asking, seed, progress, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
-    source.finish()  # it says that this student needs nothing more
     return Learned(terms, spec, rows.queries, rounds.asked, model)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ class Home:
         return PartySettings(
             self.name,
             self.file.policy,
-            replace(rules, allow_one_class=rules.allow_one_class or self.file.policy.allow_simulation),
+            rules.model_copy(update={"allow_one_class": rules.allow_one_class or self.file.policy.allow_simulation}),
             self.teacher,
             Identity.load(identity) if identity.exists() else None,
             MODES[collection].roster.load(roster) if collection in MODES else None,

@@ -1,6 +1,6 @@
 """The operator's folder, OUT: how it is made, and how it changes.
 
-OUT/operator/     ca.key and ca.crt, which stay with the operator
+OUT/operator/     ca.key and ca.crt, which stay with the operator; a lock
 OUT/federation/   the signed folder for all nodes (`node.signed`), in which all else stands that is known of them
 
 A change makes the signed folder anew, with version + 1, beside the old one. A crash leaves the old or the new.
@@ -12,7 +12,7 @@ import hashlib
 import shutil
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from consilium.node.folder import (
     THE_COORDINATOR,
 )
 from consilium.node.keys import PublicKeys, read_enrolment
-from consilium.node.signed import EarlierFederation, Signed, joined, read_signed
+from consilium.node.signed import EarlierFederation, Signed, read_signed
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import held, private_folder, replace_text
@@ -42,7 +42,7 @@ from consilium.report.words import many
 from consilium.sums.modes import MODES, WITH_SECOND
 from consilium.sums.roster import AggregatorEntry, SumRoster
 
-OPERATOR, FEDERATION, BEFORE = "operator", "federation", "federation.before"
+OPERATOR, FEDERATION, BEFORE, LOCK = "operator", "federation", "federation.before", "lock"
 POLICY = "# Empty: what a node allows, its own people say.\n"
 Nodes = Mapping[str, PublicKeys]
 
@@ -54,7 +54,7 @@ class Made:
 
     path: Path
     file: ServedFederation
-    authority: Authority
+    authority: Authority = field(repr=False)
     before: ServedFederation | None
     note: str
 
@@ -96,6 +96,7 @@ def provision(plan_file: Path, out: Path) -> Made:
         now = datetime.now(UTC)
         authority = Authority.create(plan.federation.name, plan.ends, now)
         authority.save(part / OPERATOR)
+        (part / OPERATOR / LOCK).touch()
         students = {name: keys for name, keys in nodes.items() if keys.kind == "student"}
         file = ServedFederation(
             version=1,
@@ -122,7 +123,8 @@ def provision(plan_file: Path, out: Path) -> Made:
 
 
 def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes) -> Made:
-    with _opened(out) as (before, authority):
+    with _opened(out) as opened:
+        before, authority = opened.before, opened.authority
         known = {**before.nodes, **before.revoked}
         for name, keys in nodes.items():
             if known.get(name) != keys:
@@ -139,8 +141,7 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
             )
         certificate = authority.certify_server(before.nodes[THE_COORDINATOR].key, plan.coordinator.hosts)
         certificates = {**before.certificates, THE_COORDINATOR: certificate}
-        changes = {"coordinator": plan.coordinator, "config": config, "certificates": certificates}
-        return _changed(out, before, authority, changes, "")
+        return opened.change({"coordinator": plan.coordinator, "config": config, "certificates": certificates})
 
 
 def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
@@ -153,9 +154,9 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
     ------
     ConfigError, PathError : no sound enrolment, its name or a key is taken, or no safe roster of these parties exists.
     """
-    with _opened(out) as (before, authority):
-        enrolment = read_enrolment(enrolment_file)
-        name, keys = enrolment.name, enrolment.keys
+    with _opened(out) as opened:
+        before, enrolment = opened.before, read_enrolment(enrolment_file)
+        name, keys, note = enrolment.name, enrolment.keys, ""
         if name in {**before.nodes, **before.revoked}:
             raise ConfigError(
                 f"the name {name!r} is taken, or was by a revoked node",
@@ -173,12 +174,12 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
             succession[name] = (succeeds,)
         changes: dict[str, Any] = {"nodes": nodes, "succeeds": succession}
         if keys.kind == "student":
-            certificate = authority.certify_student(name, keys.key)
-            return _changed(
-                out, before, authority, {**changes, "certificates": {**before.certificates, name: certificate}}, ""
-            )
-        formed, note = _form(before, nodes, must=_is_formed(before))
-        return _changed(out, before, authority, {**changes, **formed}, note)
+            certificate = opened.authority.certify_student(name, keys.key)
+            changes["certificates"] = {**before.certificates, name: certificate}
+        else:
+            formed, note = _form(before, nodes, must=_is_formed(before))
+            changes |= formed
+        return opened.change(changes, note)
 
 
 def revoke(out: Path, name: str) -> Made:
@@ -189,60 +190,61 @@ def revoke(out: Path, name: str) -> Made:
 
     Raises ConfigError if there is no such node, or it is the coordinator.
     """
-    with _opened(out) as (before, authority):
+    with _opened(out) as opened:
+        before = opened.before
         others = [other for other in before.nodes if other != THE_COORDINATOR]
         if name not in others:
             raise ConfigError(f"no party, student or second aggregator {name!r}", f"There are: {', '.join(others)}")
         nodes = {other: keys for other, keys in before.nodes.items() if other != name}
-        changes: dict[str, Any] = {
+        formed, note = ({}, "") if name in before.of_kind("student") else _form(before, nodes, must=False)
+        changes = {
             "nodes": nodes,
             "revoked": {**before.revoked, name: before.nodes[name]},
             "certificates": {other: text for other, text in before.certificates.items() if other != name},
         }
-        if before.nodes[name].kind == "student":
-            return _changed(out, before, authority, changes, "")
-        formed, note = _form(before, nodes, must=False)
-        return _changed(out, before, authority, {**changes, **formed}, note)
+        return opened.change({**changes, **formed}, note)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An operator's folder that nobody else changes meanwhile. before: what stands in it."""
+
+    out: Path
+    before: ServedFederation
+    authority: Authority = field(repr=False)
+
+    def change(self, changes: Mapping[str, Any], note: str = "") -> Made:
+        """Put the next version in place of the one before. changes: of federation.json."""
+        now, place, part = datetime.now(UTC), self.out / FEDERATION, self.out / f"{FEDERATION}.part"
+        counted = {"version": self.before.version + 1, "made": f"{now:%Y-%m-%d}", "program": program_versions()}
+        file, old = self.before.model_copy(update={**counted, **changes}), self.out / BEFORE
+        for left in (part, old):
+            shutil.rmtree(left, ignore_errors=True)
+        try:
+            private_folder(part)
+            if (place / PUBLIC_FILE).exists():
+                shutil.copy(place / PUBLIC_FILE, part)
+            _write(part, file, self.authority)
+            place.rename(old)
+            part.rename(place)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+        return Made(place, file, self.authority, self.before, note)
 
 
 @contextmanager
-def _opened(out: Path) -> Generator[tuple[ServedFederation, Authority]]:
-    """What stands in an operator's folder, which nobody else changes meanwhile. Raises ConfigError, PathError."""
+def _opened(out: Path) -> Generator[_Opened]:
+    """Raises ConfigError, PathError: it is no such folder, was altered, or another command changes it."""
     if not (out / OPERATOR).is_dir():
         raise ConfigError(f"{out} has no folder {OPERATOR}", "Give the folder that `consilium provision` made")
-    with held(out / OPERATOR / "lock", f"consilium provision on {out}"):
-        folder, before = out / FEDERATION, out / BEFORE
-        if before.exists() and not folder.exists():
-            before.rename(folder)  # a crash came between the two steps of a change
-        authority = Authority.load(out / OPERATOR)
-        yield read_signed(folder, ServedFederation, out / OPERATOR / AUTHORITY_FILE).file, authority
-
-
-def _changed(out: Path, before: ServedFederation, authority: Authority, changes: Mapping[str, Any], note: str) -> Made:
-    """The next version, in place of the one before."""
-    file = before.model_copy(
-        update={
-            "version": before.version + 1,
-            "made": f"{datetime.now(UTC):%Y-%m-%d}",
-            "program": program_versions(),
-            **changes,
-        }
-    )
-    place, part, old = out / FEDERATION, out / f"{FEDERATION}.part", out / BEFORE
-    for left in (part, old):
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        private_folder(part)
-        if (place / PUBLIC_FILE).exists():
-            shutil.copy(place / PUBLIC_FILE, part)
-        _write(part, file, authority)
-        place.rename(old)
-        part.rename(place)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-    return Made(place, file, authority, before, note)
+    with held(out / OPERATOR / LOCK, f"consilium provision on {out}"):
+        folder = out / FEDERATION
+        if not folder.exists() and (out / BEFORE).exists():
+            (out / BEFORE).rename(folder)  # a crash came between the two steps of a change
+        signed = read_signed(folder, ServedFederation, out / OPERATOR / AUTHORITY_FILE)
+        yield _Opened(out, signed.file, Authority.load(out / OPERATOR))
 
 
 def _write(folder: Path, file: ServedFederation, authority: Authority) -> None:
@@ -266,12 +268,13 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
         raise ConfigError(
             "enrolments name no coordinator", "Add its coordinator.enrol.json: `consilium node keys coordinator` there"
         )
-    second = [name for name, keys in nodes.items() if keys.kind == "aggregator"]
-    if len(second) > (federation.collection in WITH_SECOND):
+    second, most = [name for name, keys in nodes.items() if keys.kind == "aggregator"], "none"
+    if federation.collection in WITH_SECOND:
+        second, most = second[1:], "one"
+    if second:
         raise ConfigError(
-            f"{second[-1]} is {'another' if len(second) > 1 else 'a'} second aggregator: {federation.collection} votes"
-            f" have {'one' if len(second) > 1 else 'none'}",
-            "Revoke the other first, or leave it out" if len(second) > 1 else "Leave it out",
+            f"{second[0]} is a second aggregator too many: {federation.collection} votes have {most}",
+            "Leave it out, or revoke the other first",
         )
     owners: dict[str, str] = {}
     for name, keys in [*revoked.items(), *nodes.items()]:
@@ -286,12 +289,7 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
 
 def _added(plan: Plan, rows: Schema, public: PublicRows) -> dict[str, Any]:
     """What a federation's configuration takes from the rest of the plan."""
-    return {
-        "rows": rows,
-        "public": public.terms,
-        "reference": reference_text(public.reference),
-        "service": joined(plan.coordinator.listen, plan.coordinator.label_port),
-    }
+    return {"rows": rows, "public": public.terms, "reference": reference_text(public.reference)}
 
 
 def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfig:

@@ -139,11 +139,3 @@ class KnownReply(_message.Message):
     STANDINGS_FIELD_NUMBER: _ClassVar[int]
     standings: bytes
     def __init__(self, standings: _Optional[bytes] = ...) -> None: ...
-
-class FinishRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class FinishReply(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...

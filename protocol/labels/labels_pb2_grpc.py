@@ -49,11 +49,6 @@ class LabelServiceStub:
                 request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
                 response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
                 _registered_method=True)
-        self.Finish = channel.unary_unary(
-                '/consilium.labels.v1.LabelService/Finish',
-                request_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishRequest.SerializeToString,
-                response_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishReply.FromString,
-                _registered_method=True)
 
 
 class LabelServiceServicer:
@@ -80,13 +75,6 @@ class LabelServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Finish(self, request, context):
-        """The student needs nothing more.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_LabelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -104,11 +92,6 @@ def add_LabelServiceServicer_to_server(servicer, server):
                     servicer.Known,
                     request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.FromString,
                     response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.SerializeToString,
-            ),
-            'Finish': grpc.unary_unary_rpc_method_handler(
-                    servicer.Finish,
-                    request_deserializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishRequest.FromString,
-                    response_serializer=consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -192,33 +175,6 @@ class LabelService:
             '/consilium.labels.v1.LabelService/Known',
             consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownRequest.SerializeToString,
             consilium_dot_protocol_dot_labels_dot_labels__pb2.KnownReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Finish(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/consilium.labels.v1.LabelService/Finish',
-            consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishRequest.SerializeToString,
-            consilium_dot_protocol_dot_labels_dot_labels__pb2.FinishReply.FromString,
             options,
             channel_credentials,
             insecure,

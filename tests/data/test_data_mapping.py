@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import FileRows
 from consilium.models.table import fit_teachers
+from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Range, Schema
-from tests.federation import HomeFile as PartyFile
 from tests.specs import teacher_of
 
 SCHEMA = Schema(
@@ -161,20 +161,14 @@ def test_a_mapping_may_leave_out_a_class_that_the_file_has_none_of(tmp_path: Pat
 
 
 def party_file(tmp_path: Path, **changes: Any) -> PartyFile:
-    table = {"name": "p", "policy": {"allowed_classes": ["well", "ill"]}, **TABLES, **changes}
+    table = {"data": "data.csv", **TABLES, **changes}
     (tmp_path / "party.toml").write_text(tomli_w.dumps(table))
     return load(tmp_path / "party.toml", PartyFile)
 
 
-@pytest.mark.parametrize(
-    ("label", "policy", "allowed"),
-    [({}, {}, False), ({"allow_one_class": True}, {}, True), ({}, {"allow_simulation": True}, True)],
-)
-def test_one_class_is_for_simulations_and_for_those_who_ask(
-    tmp_path: Path, label: dict, policy: dict, allowed: bool
-) -> None:
-    table = {"allowed_classes": ["well", "ill"], **policy}
-    assert party_file(tmp_path, label=label, policy=table).rules.allow_one_class is allowed
+@pytest.mark.parametrize(("label", "allowed"), [({}, False), ({"allow_one_class": True}, True)])
+def test_one_class_is_for_those_who_ask(tmp_path: Path, label: dict, allowed: bool) -> None:
+    assert party_file(tmp_path, label=label).rules.allow_one_class is allowed
 
 
 @pytest.mark.parametrize(

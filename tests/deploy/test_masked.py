@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.node.folder import open_folder
 from consilium.node.join import joined
 from consilium.party.store import Store
@@ -40,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Federat
 def exact_votes(federation: Federation, name: str) -> np.ndarray:
     """What a party's teachers, from its own disk, vote on the queries, in the order in which they were asked."""
     run = federation.run_folder()
-    config = FederationConfig.model_validate_json((run / "federation.json").read_text())
+    config = FederationConfig.model_validate_json(stored_config(run / "ledger.db")[1])
     ledger = Ledger(run / "ledger.db", config.digest(), "", read_only=True)
     try:
         asked = [query for batch in ledger.batches() for query in batch.query_ids]

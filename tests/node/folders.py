@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.authority import Authority, pem
 from consilium.coordinator.served import ServedFederation
@@ -20,6 +21,7 @@ from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, POLICY_FILE, 
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
 from consilium.node.signed import Coordinator, Signed
+from consilium.party.home import open_home as open_party
 from consilium.protocol.versions import program_versions
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, SumRoster
@@ -156,3 +158,9 @@ def give_rows(folder: NodeFolder, seed: int = 0, rows: int = 40, **settings: Any
 def allow(folder: NodeFolder, **lines: Any) -> None:
     """A policy.toml as its people wrote it."""
     folder.policy_file.write_text(tomli_w.dumps(lines))
+
+
+def asked_of(folder: NodeFolder) -> dict[str, Any]:
+    """All that its federation asks of a node: with it as policy.toml nobody is asked anything."""
+    opened = open_party(folder) if folder.kind == "party" else open_second(folder)
+    return dict(opened.request().asked)

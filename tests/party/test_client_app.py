@@ -11,23 +11,39 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from consilium.node.answering import home_folder
+from consilium.node.answering import folder_of
+from consilium.node.folder import NodeFolder
+from consilium.node.join import join
 from consilium.party import client_app
 from consilium.party.client_app import app
+from consilium.party.home import PartyHome, open_home
 from consilium.party.store import Store
 from consilium.protocol.databases import unusable
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import HelloReply
+from consilium.protocol.messages import HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.simulations.said import SaidRequest
-from tests.federation import Home, make_home, open_home
+from tests.federation import make_config
+from tests.node.folders import allow, asked_of, make_small
 from tests.party.test_node import HASH, hello
 
 
 def context(node_config: dict, run_config: dict | None = None) -> Context:
     return Context(1, 2, node_config, RecordDict(), run_config or {})
+
+
+def party_at(tmp_path: Path) -> NodeFolder:
+    """A party that allows all that is asked."""
+    folder = make_small(tmp_path).nodes["p00"]
+    allow(folder, **asked_of(folder))
+    return folder
+
+
+def greeting(folder: NodeFolder) -> RecordDict:
+    """Of the federation's own coordinator."""
+    terms = open_home(folder).terms
+    return to_record(HelloRequest(**{**hello().model_dump(), **terms.model_dump()}))
 
 
 def call(content: RecordDict, where: Context, kind: str = "query.hello") -> Message:
@@ -39,9 +55,9 @@ def call(content: RecordDict, where: Context, kind: str = "query.hello") -> Mess
 
 
 def test_answers_hello(tmp_path: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
-    reply = call(to_record(hello()), context({"home": str(home)}))
-    assert from_record(reply.content, HelloReply).party == "p"
+    folder = party_at(tmp_path)
+    reply = call(greeting(folder), context({"folder": str(folder.path)}))
+    assert from_record(reply.content, HelloReply).party == "p00"
 
 
 def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> None:
@@ -49,8 +65,8 @@ def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> 
         raise RuntimeError("patient 4711 has a stroke")
 
     monkeypatch.setattr(client_app, "open_home", fail)
-    home = make_home(tmp_path / "home", "p")
-    reply = call(to_record(hello()), context({"home": str(home)}))
+    folder = party_at(tmp_path)
+    reply = call(greeting(folder), context({"folder": str(folder.path)}))
     refusal = refusal_from_record(reply.content)
     assert refusal is not None
     assert refusal.rule is Rule.INTERNAL
@@ -60,32 +76,31 @@ def test_exception_text_does_not_travel(tmp_path: Path, monkeypatch, caplog) -> 
 
 @pytest.mark.parametrize("content", [RecordDict(), RecordDict({"body": ConfigRecord({"x": 1})})])
 def test_malformed_requests_are_refused(tmp_path: Path, content: RecordDict) -> None:
-    home = make_home(tmp_path / "home", "p")
-    refusal = refusal_from_record(call(content, context({"home": str(home)})).content)
+    folder = party_at(tmp_path)
+    refusal = refusal_from_record(call(content, context({"folder": str(folder.path)})).content)
     assert refusal is not None
     assert refusal.rule is Rule.MALFORMED
 
 
-def test_a_broken_policy_file_refuses_without_its_text(tmp_path: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
-    (home / "party.toml").write_text("secret-text = [")
-    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
-    assert refusal is not None
+@pytest.mark.parametrize("name", ["party.toml", "policy.toml", "federation/federation.json"])
+def test_a_broken_file_refuses_without_its_text(tmp_path: Path, name: str) -> None:
+    folder = party_at(tmp_path)
+    request = greeting(folder)
+    (folder / name).write_text("secret-text = [")
+    refusal = refusal_from_record(call(request, context({"folder": str(folder.path)})).content)
     assert refusal == Refusal(rule=Rule.POLICY)
 
 
-def test_only_the_node_says_where_its_home_is() -> None:
-    run_config = {"home": "/somewhere/else"}
-    assert home_folder(context({"home": "/srv/home"}, run_config)) == Path("/srv/home")
-    with pytest.raises(ConfigError, match="no home"):
-        home_folder(context({}, run_config))
+def test_only_the_node_says_where_its_folder_is(tmp_path: Path) -> None:
+    folder = party_at(tmp_path)
+    assert folder_of(context({"folder": str(folder.path)}, {"folder": "/somewhere/else"})) == folder
 
 
 def test_what_only_a_simulation_asks_has_no_answer_here(tmp_path: Path) -> None:
-    home = make_home(tmp_path / "home", "p")
+    folder = party_at(tmp_path)
     request = to_record(SaidRequest(federation=HASH, questions=np.zeros(1, dtype=np.uint8)))
     with pytest.raises(ValueError, match="said"):
-        call(request, context({"home": str(home)}), SaidRequest.kind)
+        call(request, context({"folder": str(folder.path)}), SaidRequest.kind)
 
 
 def as_no_space(*_) -> None:
@@ -103,15 +118,15 @@ def as_database(error: str, *_) -> None:
     [
         (as_no_space, Rule.STORAGE, "the disk is full"),
         (partial(as_database, "SQLITE_FULL"), Rule.STORAGE, "party.db: the disk is full"),
-        (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk fails"),
+        (partial(as_database, "SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk takes no more"),
         (partial(as_database, "SQLITE_CORRUPT"), Rule.STORAGE, "party.db: it is damaged"),
-        (partial(as_database, "SQLITE_BUSY"), Rule.LOCKED, "party.db: another program holds it"),
+        (partial(as_database, "SQLITE_BUSY"), Rule.LOCKED, "party.db: it is locked"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_its_name(tmp_path: Path, monkeypatch, caplog, fail, rule, logged) -> None:
-    home = make_home(tmp_path / "home", "p")
+    folder = party_at(tmp_path)
     monkeypatch.setattr(client_app, "open_home", fail)
-    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
+    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
     assert refusal == Refusal(rule=rule)
     assert logged in caplog.text
     assert "4711" not in caplog.text
@@ -121,30 +136,40 @@ def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkey
     def fail(*_):
         raise FileNotFoundError(errno.ENOENT, "gone")
 
-    home = make_home(tmp_path / "home", "p")
+    folder = party_at(tmp_path)
     monkeypatch.setattr(client_app, "open_home", fail)
-    refusal = refusal_from_record(call(to_record(hello()), context({"home": str(home)})).content)
+    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
     assert refusal == Refusal(rule=Rule.INTERNAL)
 
 
-def test_a_home_is_opened_once_and_anew_when_one_of_its_files_is_another(tmp_path: Path, monkeypatch) -> None:
-    opened: list[Path] = []
+def test_a_folder_is_opened_once_and_anew_when_one_of_its_files_is_another(tmp_path: Path, monkeypatch) -> None:
+    opened: list[NodeFolder] = []
 
-    def watched(folder: Path) -> Home:
+    def watched(folder: NodeFolder) -> PartyHome:
         opened.append(folder)
         return open_home(folder)
 
+    folder = party_at(tmp_path)
+    asked = partial(call, greeting(folder), context({"folder": str(folder.path)}))
     monkeypatch.setattr(client_app, "open_home", watched)
-    home = make_home(tmp_path / "home", "p")
-    asked = partial(call, to_record(hello()), context({"home": str(home)}))
     for _ in range(2):
         assert refusal_from_record(asked().content) is None
     assert len(opened) == 1
-    text = (home / "party.toml").read_text()
-    (home / "party.toml").write_text(text.replace("allow_simulation = true", "allow_simulation = false"))
-    assert refusal_from_record(asked().content) == Refusal(rule=Rule.SIMULATION)
-    (home / "party.toml").write_text(text)
-    (home / "state" / "party.db").unlink()  # what is put in its place is written to, and nothing else
+    allow(folder, **{**asked_of(folder), "collection": "secure"})
+    assert refusal_from_record(asked().content) == Refusal(rule=Rule.NOT_ACCEPTED)
+    allow(folder, **asked_of(folder))
+    (folder / "state" / "party.db").unlink()  # what is put in its place is written to, and nothing else
     assert refusal_from_record(asked().content) is None
-    assert Store(home / "state" / "party.db").federation(HASH).terms
+    assert Store(folder / "state" / "party.db").federation(open_home(folder).terms.federation).terms
     assert len(opened) == 3
+
+
+def test_after_a_newer_folder_was_joined_what_is_beyond_the_policy_is_refused(tmp_path: Path) -> None:
+    made = make_small(tmp_path)
+    folder = made.nodes["p00"]
+    allow(folder, **asked_of(folder))
+    assert refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content) is None
+    config = make_config(simulation=False, noise_seed=None, teachers_per_party=2)
+    join(made.again(config=config, terms=config.terms()).out, folder)
+    refusal = refusal_from_record(call(greeting(folder), context({"folder": str(folder.path)})).content)
+    assert refusal == Refusal(rule=Rule.NOT_ACCEPTED)

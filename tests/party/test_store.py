@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party.store import SECRET_BYTES, LastAnswer, Store
-from consilium.protocol.refusals import Refused, Rule
-from tests.command_line import consilium
+from consilium.party.store import SECRET_BYTES, Store
+from consilium.protocol.refusals import Refused
 from tests.federation import make_rows
 from tests.party.test_node import HASH, member, node, vote
 
@@ -36,11 +35,9 @@ def test_the_file_is_for_its_owner_alone(path: Path) -> None:
 def test_a_store_goes_on_in_another_process_or_in_memory(tmp_path: Path) -> None:
     party, (x, _) = member(tmp_path), make_rows(30, 1)
     said = party.vote(vote(x)).choices
-    party.store.note("query.vote", LastAnswer("2026-01-01", "refused: data", HASH))
     for again in (Store.in_memory(party.store.content()), node(tmp_path).store):
         assert again.federation(HASH) == party.store.federation(HASH)
         assert again.answered() == again.answered_in(HASH, 1) == 30
-        assert again.last_answers()["query.vote"].rule is Rule.DATA
         assert again.teachers(HASH).digest == party.teachers(HASH).digest
         assert (again.teachers(HASH).teachers[0].predict(x) == party.teachers(HASH).teachers[0].predict(x)).all()
         assert again.teachers(HASH) is again.teachers(HASH)
@@ -50,8 +47,7 @@ def test_a_store_goes_on_in_another_process_or_in_memory(tmp_path: Path) -> None
 def test_teachers_can_be_forgotten_and_what_was_given_stays(tmp_path: Path) -> None:
     party, (x, _) = member(tmp_path), make_rows(30, 1)
     party.vote(vote(x))
-    done = consilium("party", "forget", tmp_path / "home")
-    assert done.stdout == "teachers of 1 federation deleted\n"
+    assert party.store.forget_teachers() == 1
     with pytest.raises(Refused, match="not-trained"):
         party.vote(vote(x))
     assert party.store.answered() == 30

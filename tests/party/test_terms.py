@@ -22,7 +22,6 @@ from consilium.party import node as party_node
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -92,17 +91,6 @@ def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_pat
     before = member(tmp_path / "q", other)  # control: no terms
     joined = PartyNode(dataclasses.replace(before.settings, pinned=CONFIG.terms()), before.rows, before.store)
     assert refused(joined.vote, vote(POOL[:3], other)).rule is Rule.TERMS  # it has left the other one
-
-
-@pytest.mark.parametrize("content", [None, "{}"])
-def test_terms_that_cannot_be_read_are_no_permission(tmp_path: Path, content: str | None) -> None:
-    pinned(tmp_path / "p")
-    path = tmp_path / "p" / "terms.json"
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(ConfigError, match="Unpack the kit again"):
-        node_at(tmp_path / "p")
 
 
 # One ledger.

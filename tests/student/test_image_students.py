@@ -46,9 +46,6 @@ class Digits:
     def known(self, ids) -> np.ndarray:
         return np.zeros(len(ids), dtype=np.uint8)
 
-    def finish(self) -> None:
-        pass
-
 
 def pool(source: Digits) -> Pool:
     x, y = digits()

@@ -50,9 +50,6 @@ class TableSource:
     def known(self, ids) -> np.ndarray:
         return np.zeros(len(ids), dtype=np.uint8)
 
-    def finish(self) -> None:
-        pass
-
 
 @pytest.fixture
 def student(tmp_path: Path) -> Path:

@@ -50,9 +50,6 @@ class Source:
     def known(self, ids) -> np.ndarray:
         return np.zeros(len(ids), dtype=np.uint8)
 
-    def finish(self) -> None:
-        self.finished = True
-
 
 def pool(count: int = 100, test: bool = True) -> Pool:
     x, y = make_rows(count + 300, 5)

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig, QueryBudget
+from consilium.coordinator.door import Door
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -23,10 +25,9 @@ from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.student.channel import LabelChannel
+from tests.coordinator.labels.site import WAIT, Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows
-
-WAIT = 250
 
 
 def shared_config(queries: int) -> FederationConfig:
@@ -36,24 +37,25 @@ def shared_config(queries: int) -> FederationConfig:
     )
 
 
-def coordinator(folder: str, name: str, queries: int, addresses: Any, stop: Any) -> None:
+def coordinator(folder: str, name: str, door: Door, queries: int, addresses: Any, stop: Any) -> None:
     """One coordinator process: label service on a free port until told to stop."""
     config = shared_config(queries)
     ledger = Ledger.of(Path(folder) / "ledger.db", config)
     log = EventLog(Path(folder) / f"{name}.jsonl")
     service = LabelService(config, ledger, Votes(), lambda _: SystemNoise(), T, log)
-    with serving(service, "127.0.0.1:0", queries) as address:
+    with serving(service, door, queries) as address:
         addresses.put(address)
         stop.wait()
 
 
 @contextmanager
-def two_coordinators(folder: Path, queries: int) -> Iterator[list[str]]:
+def two_coordinators(folder: Path, door: Door, queries: int) -> Iterator[list[str]]:
     """Addresses of two coordinators, each a process of its own, on the same ledger file."""
     context = multiprocessing.get_context("spawn")
     addresses, stop = context.Queue(), context.Event()
     processes = [
-        context.Process(target=coordinator, args=(str(folder), name, queries, addresses, stop)) for name in ("a", "b")
+        context.Process(target=coordinator, args=(str(folder), name, door, queries, addresses, stop))
+        for name in ("a", "b")
     ]
     for process in processes:
         process.start()
@@ -78,13 +80,17 @@ def storm(folder: Path, requests: int, rows: int = 400, threads: int = 16) -> di
     lock = threading.Lock()
     generator = np.random.default_rng(0)
     wanted = [generator.choice(rows, size=generator.integers(1, 4), replace=False) for _ in range(requests)]
-    with two_coordinators(folder, rows) as addresses:
-        channels = [LabelChannel(address, WAIT) for address in addresses]
-        for channel in channels:
-            channel.describe()
+    site = Site(folder / "site", [f"student-{number}" for number in range(threads)])
+    with two_coordinators(folder, site.door, rows) as addresses:
+        # a student has one request under way: as many as there are threads
+        free: SimpleQueue[list[LabelChannel]] = SimpleQueue()
+        for name in site.students:
+            free.put([site.channel(address, name) for address in addresses])
 
         def ask(number: int) -> None:
+            channels = free.get()
             answers = channels[number % 2].ask(x[wanted[number]])
+            free.put(channels)
             with lock:
                 for row, outcome, label in zip(wanted[number], answers.outcomes, answers.labels, strict=True):
                     got[ids[row]].add((int(outcome), int(label)))
@@ -93,8 +99,9 @@ def storm(folder: Path, requests: int, rows: int = 400, threads: int = 16) -> di
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(ask, range(requests)))
         seconds = time.perf_counter() - start
-        for channel in channels:
-            channel.__exit__()
+        while not free.empty():
+            for channel in free.get():
+                channel.__exit__()
     assert all(len(outcomes) == 1 for outcomes in got.values()), "one query, two labels"
     ledger = Ledger(folder / "ledger.db", shared_config(rows).digest(), "{}")
     batches = ledger.batches()  # checks the chain

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -13,7 +15,7 @@ import pytest
 
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_server import serve, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.node.supervisor import BackOff
@@ -30,7 +32,7 @@ from consilium.protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.noise import SeededNoise
-from consilium.student.channel import KEEPALIVE, LabelChannel
+from consilium.student.channel import KEEPALIVE
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from consilium.sums.errors import BadShare, ThresholdNotMet
@@ -47,23 +49,21 @@ def service(tmp_path: Path, log):
     ledger.close()
 
 
-def test_the_socket_gives_what_the_process_gives(service) -> None:
+def test_the_socket_gives_what_the_process_gives(site, service) -> None:
     x, _ = make_rows(50, 3)
     stages = []
-    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
+    with site.serving(service, 100_000) as address, site.channel(address) as channel:
         terms = channel.describe()
         answers = channel.ask(x, lambda *progress: stages.append(progress))
-        channel.finish()
     inside = service.ask(x)
     assert (answers.labels == inside.labels).all()
     assert (answers.outcomes == inside.outcomes).all()
     assert terms.schema == service.describe().schema
     assert terms.queries_left == 100_000
-    assert service.finished.is_set()
 
 
 @pytest.mark.parametrize("parties", [3, 5])
-def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(service, parties: int) -> None:
+def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(site, service, parties: int) -> None:
     """As many messages, with the same numbers, however many take part; the control is the process itself."""
     collect, x = service._collector.collect, make_rows(5, 3)[0]
 
@@ -75,7 +75,7 @@ def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(service, pa
 
     service._collector.collect = telling
     stages = []
-    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address) as channel:
+    with site.serving(service, 100_000) as address, site.channel(address) as channel:
         channel.ask(x, lambda *progress: stages.append(progress))
     assert stages == [("vote", 0, 1), ("secure sum: share", 0, 1)]
     inside = []
@@ -84,21 +84,21 @@ def test_a_student_learns_of_stages_and_not_of_the_number_of_parties(service, pa
 
 
 @pytest.mark.slow
-def test_many_rows_travel_in_blocks(service) -> None:
+def test_many_rows_travel_in_blocks(site, service) -> None:
     x, _ = make_rows(2 * BLOCK_BYTES // 12 + 10, 3)
     assert len(blocks(x.astype(np.float32))) == 3
-    with serving(service, "127.0.0.1:0", 1_000_000) as address, LabelChannel(address) as channel:
+    with site.serving(service, 1_000_000) as address, site.channel(address) as channel:
         with pytest.raises(BudgetExceeded):
             channel.ask(x)  # beyond the cap: the refusal keeps its type over the wire
         assert channel.describe().queries_left == 100_000
         assert len(channel.ask(x[:90_000])) == 90_000
 
 
-def test_more_rows_than_can_ever_be_asked_are_refused_while_they_arrive(service) -> None:
+def test_more_rows_than_can_ever_be_asked_are_refused_while_they_arrive(site, service) -> None:
     x, _ = make_rows(11, 3)
     with (
-        serving(service, "127.0.0.1:0", 10) as address,
-        LabelChannel(address) as channel,
+        site.serving(service, 10) as address,
+        site.channel(address) as channel,
         pytest.raises(BudgetExceeded, match="more than 10 rows"),
     ):
         channel.ask(x)
@@ -116,23 +116,19 @@ def test_more_rows_than_can_ever_be_asked_are_refused_while_they_arrive(service)
         [pb.QueryBlock(features=3, rows=np.full(3, np.nan, dtype="<f4").tobytes())],
     ],
 )
-def test_malformed_streams_are_refused(service, stream) -> None:
-    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+def test_malformed_streams_are_refused(site, service, stream) -> None:
+    with site.serving(service, 10) as address, site.bare(address) as channel:
         replies = list(rpc.LabelServiceStub(channel).Ask(iter(stream)))
     assert [reply.WhichOneof("reply") for reply in replies] == ["refusal"]
     assert replies[0].refusal.error in {"MalformedMessage", "DataError"}
 
 
-def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) -> None:
+def test_internal_errors_do_not_tell_their_text(site, service, monkeypatch, caplog) -> None:
     def fail(*_):
         raise RuntimeError("votes were 4711")
 
     monkeypatch.setattr(service, "ask", fail)
-    with (
-        serving(service, "127.0.0.1:0", 10) as address,
-        LabelChannel(address) as channel,
-        pytest.raises(ServiceError) as caught,
-    ):
+    with site.serving(service, 10) as address, site.channel(address) as channel, pytest.raises(ServiceError) as caught:
         channel.ask(make_rows(3, 1)[0])
     assert "4711" not in str(caught.value) + caplog.text
 
@@ -147,50 +143,51 @@ CAUSES = (
 )
 
 
-def refusal(service, monkeypatch, cause: Exception) -> bytes:
+def refusal(site, service, monkeypatch, cause: Exception) -> bytes:
     """What a student is sent when the service fails with this."""
 
     def fail(*_):
         raise cause
 
     monkeypatch.setattr(service, "ask", fail)
-    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+    with site.serving(service, 10) as address, site.bare(address) as channel:
         (reply,) = rpc.LabelServiceStub(channel).Ask(iter(blocks(make_rows(3, 1)[0])))
     return reply.SerializeToString()
 
 
-def test_every_failed_sum_looks_the_same_to_a_student(service, monkeypatch) -> None:
+def test_every_failed_sum_looks_the_same_to_a_student(site, service, monkeypatch) -> None:
     """Who is missing, at which stage, and whether a sum was one that votes give, is for the coordinator's log."""
-    told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
+    told = {refusal(site, service, monkeypatch, cause) for cause in CAUSES}
     assert told == {refusal_to_wire(GENERIC).SerializeToString()}
     assert refusal_from_wire(refusal_to_wire(GENERIC).refusal).exit_code == ServiceError.exit_code
 
 
 @pytest.mark.parametrize("cause", [BudgetExceeded("26 asked, 25 left"), DataError("shape"), MalformedMessage("block")])
-def test_what_is_wrong_with_the_student_s_own_request_is_told(service, monkeypatch, cause) -> None:
-    message = pb.AskReply.FromString(refusal(service, monkeypatch, cause))
+def test_what_is_wrong_with_the_student_s_own_request_is_told(site, service, monkeypatch, cause) -> None:
+    message = pb.AskReply.FromString(refusal(site, service, monkeypatch, cause))
     error = refusal_from_wire(message.refusal)
     assert type(error) is type(cause) and error.what == cause.what
 
 
-def test_another_protocol_version_is_refused(service) -> None:
+def test_another_protocol_version_is_refused(site, service) -> None:
     with (
-        serving(service, "127.0.0.1:0", 10) as address,
-        grpc.insecure_channel(address) as channel,
+        site.serving(service, 10) as address,
+        site.bare(address) as channel,
         pytest.raises(grpc.RpcError, match="protocol version 99"),
     ):
         rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=99))
 
 
-def test_nobody_there() -> None:
-    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+def test_nobody_there(site) -> None:
+    with site.channel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
         channel.describe()
 
 
-def test_an_address_in_use_or_impossible_is_a_configuration_error(service) -> None:
-    with serving(service, "127.0.0.1:0", 10) as address:
+def test_an_address_in_use_or_impossible_is_a_configuration_error(site, service) -> None:
+    with site.serving(service, 10) as address:
         for wrong in (address, "256.0.0.1:80"):
-            with pytest.raises(ConfigError, match="cannot listen"), serving(service, wrong, 10):
+            door = replace(site.door, address=wrong)
+            with pytest.raises(ConfigError, match="cannot listen"), serving(service, door, 10):
                 pass
 
 
@@ -204,38 +201,38 @@ def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
             answers_from_wire(pb.Answers(answers=answers), 2, 2)
 
 
-def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, log) -> None:
-    import threading
-
+def test_a_whole_federation_with_a_student_on_a_socket(site, homes, tmp_path: Path, log) -> None:
     from consilium.node.flower import free_port
 
-    address = f"127.0.0.1:{free_port()}"
-    config = make_config(service=address)
-    run = threading.Thread(target=FederationRun(FakeTransport(homes), config, tmp_path, log).run)
+    door = replace(site.door, address=f"127.0.0.1:{free_port()}", close_file=tmp_path / "close")
+    config = make_config()
+    run = threading.Thread(
+        target=FederationRun(FakeTransport(homes), config, tmp_path, log, partial(serve, door, config, log)).run
+    )
     run.start()
     x, y = make_rows(60, 5)
     pool = Pool(FEATURES, x[:40], x[40:], y[40:])
     out = tmp_path / "student-out"
     out.mkdir()
-    with LabelChannel(address, wait=250) as channel:
+    with site.channel(door.address) as channel:
         result = run_student(channel, pool, student_of(C=1.0), out, seed=0)
+    door.close_file.touch()
     run.join()
     assert result.queries == 40
     assert (tmp_path / "coordinator.json").exists()
     assert (out / "labels.parquet").exists()
 
 
-def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> None:
-    with LabelChannel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
+def test_a_connection_that_breaks_is_told_from_one_that_never_was(site, service) -> None:
+    with site.channel("127.0.0.1:9", wait=0.3) as channel, pytest.raises(ServiceError, match="no label service at"):
         channel.ask(make_rows(3, 1)[0])
-    with serving(service, "127.0.0.1:0", 10) as address:
-        channel = LabelChannel(address, wait=250)
+    with site.serving(service, 10) as address:
+        channel = site.channel(address)
         channel.describe()
     with channel:
-        for request in (lambda: channel.ask(make_rows(3, 1)[0]), channel.finish):
-            with pytest.raises(ServiceError, match="was lost before it answered") as caught:
-                request()
-            assert "Ask again" in caught.value.action
+        with pytest.raises(ServiceError, match="was lost before it answered") as caught:
+            channel.ask(make_rows(3, 1)[0])
+        assert "Ask again" in caught.value.action
 
 
 class FailsTwice(Votes):
@@ -248,11 +245,11 @@ class FailsTwice(Votes):
         return super().collect(queries, sigma, progress)
 
 
-def test_a_patient_student_asks_again_what_failed(service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_patient_student_asks_again_what_failed(site, service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.01, most=0.01))
     service._collector = FailsTwice()
     said: list[str] = []
-    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address, patience=600) as channel:
+    with site.serving(service, 100_000) as address, site.channel(address, patience=600) as channel:
         channel.tell = said.append
         assert len(channel.ask(make_rows(20, 3)[0])) == 20
     assert service._collector.asked == [0, 0, 20]
@@ -287,14 +284,14 @@ class Relay:
 
 
 @pytest.mark.parametrize("looks", [True, False])
-def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, monkeypatch, looks: bool) -> None:
+def test_a_connection_that_broke_without_a_word_is_asked_over_again(site, service, monkeypatch, looks: bool) -> None:
     """The control does not look: it waits for an answer that was lost, though the coordinator has recorded it."""
     monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.1, most=0.1))
     soon = {name: min(value, 500) for name, value in KEEPALIVE.items()} if looks else {}
     monkeypatch.setattr("consilium.student.channel.KEEPALIVE", soon)
     collect, x = service._collector.collect, make_rows(5, 3)[0]
     answered = threading.Event()
-    with serving(service, "127.0.0.1:0", 100_000) as address:
+    with site.serving(service, 100_000) as address:
         relay = Relay(address)
 
         def cut(queries, sigma, progress):
@@ -302,7 +299,7 @@ def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, mon
             return collect(queries, sigma, progress)
 
         service._collector.collect = cut
-        channel = LabelChannel(relay.address, patience=600)
+        channel = site.channel(relay.address, patience=600)
 
         def ask() -> None:
             with contextlib.suppress(ServiceError, ValueError):  # of the control, once it is closed
@@ -319,21 +316,21 @@ def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, mon
     assert len(service.ask(x)) == 5
 
 
-def test_one_without_patience_does_not_and_learns_no_names(service) -> None:
+def test_one_without_patience_does_not_and_learns_no_names(site, service) -> None:
     service._collector = FailsTwice()
     with (
-        serving(service, "127.0.0.1:0", 100_000) as address,
-        LabelChannel(address) as channel,
+        site.serving(service, 100_000) as address,
+        site.channel(address) as channel,
         pytest.raises(ServiceError, match="again uses up nothing more, unless a secure sum") as caught,
     ):
         channel.ask(make_rows(20, 3)[0])
     assert service._collector.asked == [0] and "p07" not in str(caught.value)
 
 
-def test_a_mistake_of_the_students_own_is_not_repeated(service) -> None:
+def test_a_mistake_of_the_students_own_is_not_repeated(site, service) -> None:
     with (
-        serving(service, "127.0.0.1:0", 30) as address,
-        LabelChannel(address, patience=600) as channel,
+        site.serving(service, 30) as address,
+        site.channel(address, patience=600) as channel,
         pytest.raises(BudgetExceeded),
     ):
         channel.ask(make_rows(31, 3)[0])

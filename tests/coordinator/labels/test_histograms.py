@@ -14,7 +14,6 @@ import pytest
 from consilium.accounting.mechanisms import GNMax, Histogram
 from consilium.coordinator.collection.base import Counts
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.verify.findings import Contradiction
@@ -25,7 +24,6 @@ from consilium.protocol.label_wire import HistogramReader, answers_from_wire, hi
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import ReleaseKind
-from consilium.student.channel import LabelChannel
 from tests.federation import make_config, make_rows
 
 PARTIES = 10
@@ -106,10 +104,10 @@ def test_labels_alone_have_no_histogram(make) -> None:
     assert ledger.batches()[0].counts is None
 
 
-def test_the_socket_gives_what_the_process_gives(make) -> None:
+def test_the_socket_gives_what_the_process_gives(site, make) -> None:
     service, _, _ = make(query_budget=QueryBudget(queries=2000, answers=2000))
     x, _ = make_rows(2000, 3)
-    with serving(service, "127.0.0.1:0", 2000) as address, LabelChannel(address, wait=250) as channel:
+    with site.serving(service, 2000) as address, site.channel(address) as channel:
         assert channel.describe().count_sigma == 3.0
         there = channel.ask(x)
     here = service.ask(x)
@@ -119,7 +117,9 @@ def test_the_socket_gives_what_the_process_gives(make) -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "count_sigma"), [(MECHANISM, 0.0), (GNMax(sigma=3.0), 3.0)])
-def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(make, monkeypatch, mechanism, count_sigma):
+def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(
+    site, make, monkeypatch, mechanism, count_sigma
+):
     """Histograms where labels alone were announced, or none where they were: else a later request could lack them."""
     service, _, _ = make(mechanism=mechanism)
     kind = ReleaseKind.COUNTS if count_sigma else ReleaseKind.WINNER
@@ -127,8 +127,8 @@ def test_a_coordinator_that_does_not_give_what_its_terms_say_is_refused(make, mo
     monkeypatch.setattr(service, "describe", lambda: told)
     x, _ = make_rows(10, 3)
     with (
-        serving(service, "127.0.0.1:0", 100) as address,
-        LabelChannel(address, wait=250) as channel,
+        site.serving(service, 100) as address,
+        site.channel(address) as channel,
         pytest.raises(MalformedMessage, match="unlike its terms"),
     ):
         channel.ask(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits, Measure, receive, serving
+from consilium.coordinator.label_server import READER, Busy, Desk, Limits, Measure, receive
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
@@ -25,9 +25,8 @@ from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.tls import TlsFiles, channel_credentials
 from consilium.student.channel import LabelChannel
-from tests.coordinator.labels.test_mutual_tls import Site
+from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
-from tests.deploy.edge import until
 from tests.federation import make_config, make_rows
 
 MANY = 16
@@ -67,10 +66,9 @@ def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
 class Peers:
     """Calls that begin and then send nothing. A call that the server refuses is over at once."""
 
-    def __init__(self, address: str, files: TlsFiles | None = None) -> None:
+    def __init__(self, address: str, files: TlsFiles) -> None:
         self.end = threading.Event()
-        credentials = channel_credentials(files) if files else None
-        self.channel = grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address)
+        self.channel = grpc.secure_channel(address, channel_credentials(files))
         grpc.channel_ready_future(self.channel).result(ANSWER)
         self.calls: list[grpc.Call] = []
 
@@ -100,22 +98,21 @@ class Peers:
         self.channel.close()
 
 
-def describes(address: str, files: TlsFiles | None = None, seconds: float = ANSWER) -> bool:
+def describes(address: str, files: TlsFiles, seconds: float = ANSWER) -> bool:
     """Whether an honest student is answered."""
-    with LabelChannel(address, seconds, files) as channel:
+    with LabelChannel(address, files, seconds) as channel:
         try:
             return channel.describe().queries_left >= 0
         except ServiceError:
             return False
 
 
-def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collector: Slow) -> None:
-    site = Site(tmp_path)
-    other = site.enrol("institute")
+def test_stalled_requests_leave_room_for_others(site, service, tmp_path: Path, collector: Slow) -> None:
+    other = site.tls("institute")
     collector.go.set()
     with ExitStack() as stack:
-        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door(), PATIENT))
-        peers = Peers(address, site.student)
+        address = stack.enter_context(site.serving(service, 100, PATIENT))
+        peers = Peers(address, site.tls())
         stack.callback(peers.close)
         peers.ask(MANY)
         # first these alone: gRPC's bound on streams of a connection would else refuse others in their place
@@ -123,34 +120,23 @@ def test_stalled_requests_leave_room_for_others(service, tmp_path: Path, collect
         peers.describe(MANY)
         until(lambda: peers.refused() == MANY - 1 + MANY - 4)
         assert describes(address, other)
-        with LabelChannel(address, ANSWER, other) as channel:
+        with LabelChannel(address, other, ANSWER) as channel:
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
 
 
-def test_control_without_a_bound_on_each_student_one_takes_all_room(service, tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    other = site.enrol("institute")
+def test_control_without_a_bound_on_each_student_one_takes_all_room(site, service, tmp_path: Path) -> None:
+    other = site.tls("institute")
     limits = replace(PATIENT, calls_of_student=MANY, threads=MANY // 2)
-    with serving(service, "127.0.0.1:0", 100, site.door(), limits) as address:
-        peers = Peers(address, site.student)
+    with site.serving(service, 100, limits) as address:
+        peers = Peers(address, site.tls())
         peers.describe(MANY)
         until(lambda: not describes(address, other))
         peers.close()
 
 
-def test_without_certificates_there_is_a_bound_on_all_of_them(service, collector: Slow) -> None:
-    collector.go.set()
-    with serving(service, "127.0.0.1:0", 100, limits=replace(PATIENT, asks=3, threads=8)) as address:
-        peers = [Peers(address) for _ in range(2)]  # of one connection only so many streams are taken
-        for peer in peers:
-            peer.ask(10)
-        until(lambda: sum(peer.refused() for peer in peers) == 17)
-        assert describes(address)
-        for peer in peers:
-            peer.close()
-        until(lambda: readers() == 0)
-        with LabelChannel(address, ANSWER) as channel:
-            assert len(channel.ask(make_rows(20, 3)[0])) == 20
+def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # as long as the whole test may last
+        time.sleep(0.02)
 
 
 def readers() -> int:
@@ -158,9 +144,9 @@ def readers() -> int:
 
 
 def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    unlisted = site.files("unlisted", site.authority.client("university"))
-    with serving(service, "127.0.0.1:0", 100, site.door()) as address:
+    site = Site(tmp_path / "site")
+    unlisted = site.certified("unlisted", site.authority)
+    with site.serving(service, 100) as address:
         peers = Peers(address, unlisted)
         peers.ask(3)
         peers.describe(3)
@@ -170,9 +156,9 @@ def test_whoever_is_not_in_the_list_is_refused_before_anything_is_read(service, 
     assert readers() == 0
 
 
-def test_what_stalls_is_refused_after_its_time(service) -> None:
-    with serving(service, "127.0.0.1:0", 100, limits=Limits(stall=0.3, call=0.3)) as address:
-        peers = Peers(address)
+def test_what_stalls_is_refused_after_its_time(site, service) -> None:
+    with site.serving(service, 100, limits=Limits(stall=0.3, call=0.3)) as address:
+        peers = Peers(address, site.tls())
         peers.ask(1)
         peers.describe(1)
         stream, call = peers.calls
@@ -186,7 +172,7 @@ def test_what_stalls_is_refused_after_its_time(service) -> None:
         peers.close()
 
 
-def test_one_row_after_the_other_does_not_last_for_ever(service) -> None:
+def test_one_row_after_the_other_does_not_last_for_ever(site, service) -> None:
     """Each block is in time, all of them are not."""
     ends = threading.Event()
 
@@ -195,7 +181,7 @@ def test_one_row_after_the_other_does_not_last_for_ever(service) -> None:
             yield pb.QueryBlock(features=3, rows=bytes(12))
 
     limits = Limits(stall=0.5, rate=1e9)
-    with serving(service, "127.0.0.1:0", 10**6, limits=limits) as address, grpc.insecure_channel(address) as channel:
+    with site.serving(service, 10**6, limits=limits) as address, site.bare(address) as channel:
         replies = list(rpc.LabelServiceStub(channel).Ask(drip()))
         ends.set()
     assert [reply.refusal.what for reply in replies] == ["the rest of the request did not arrive in time"]
@@ -208,9 +194,9 @@ def wide(sent: list[int]) -> Iterator[pb.QueryBlock]:
         yield pb.QueryBlock(features=750_000, rows=bytes(3 * MB))
 
 
-def test_wide_rows_are_refused_at_the_first_block(service) -> None:
+def test_wide_rows_are_refused_at_the_first_block(site, service) -> None:
     sent: list[int] = []
-    with serving(service, "127.0.0.1:0", 1000) as address, grpc.insecure_channel(address) as channel:
+    with site.serving(service, 1000) as address, site.bare(address) as channel:
         (reply,) = list(rpc.LabelServiceStub(channel).Ask(wide(sent)))
         assert "750000 features, the federation's have 3" in reply.refusal.what
     assert len(sent) < 10  # what gRPC had on its way when the answer came
@@ -243,18 +229,17 @@ def test_what_a_student_sends_fits_into_a_message(features: int, classes: int) -
     assert sum(map(measure.check, made)) == len(queries)
 
 
-def test_a_student_has_one_stream_and_one_request_that_it_left(service, collector: Slow, tmp_path: Path) -> None:
-    site = Site(tmp_path)
+def test_a_student_has_one_stream_and_one_request_that_it_left(site, service, collector: Slow, tmp_path: Path) -> None:
     x = make_rows(20, 3)[0].astype("<f4")
     with ExitStack() as stack:
-        address = stack.enter_context(serving(service, "127.0.0.1:0", 100, site.door()))
+        address = stack.enter_context(site.serving(service, 100))
         stack.callback(collector.go.set)
-        peers = Peers(address, site.student)
+        peers = Peers(address, site.tls())
         stack.callback(peers.close)
         call = rpc.LabelServiceStub(peers.channel).Ask
         first = call(iter(blocks(x)))
         until(lambda: service._lock.locked())  # its votes are being collected
-        with LabelChannel(address, ANSWER, site.student) as channel:
+        with LabelChannel(address, site.tls(), ANSWER) as channel:
             channel.describe()
             with pytest.raises(ServiceError, match="another request of this student is under way"):
                 channel.ask(x)
@@ -262,7 +247,7 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(service, collecto
         asked: list[int] = []
 
         def again() -> None:
-            with LabelChannel(address, ANSWER, site.student) as channel:
+            with LabelChannel(address, site.tls(), ANSWER) as channel:
                 while not asked:  # until its first request is known to be gone
                     try:
                         asked.append(len(channel.ask(x)))
@@ -277,8 +262,8 @@ def test_a_student_has_one_stream_and_one_request_that_it_left(service, collecto
     assert collector.asked == [20]  # the request that was left was brought to its end, and answers the second
 
 
-def test_a_call_without_a_message_is_refused(service) -> None:
-    with serving(service, "127.0.0.1:0", 10) as address, grpc.insecure_channel(address) as channel:
+def test_a_call_without_a_message_is_refused(site, service) -> None:
+    with site.serving(service, 10) as address, site.bare(address) as channel:
         call = channel.stream_unary(DESCRIBE, request_serializer=bytes, response_deserializer=bytes)
         with pytest.raises(grpc.RpcError, match="the request is missing"):
             call(iter(()))
@@ -298,14 +283,14 @@ def test_the_desk_counts() -> None:
     third.gone()
     with pytest.raises(Busy):
         desk.enter("a")  # two that nobody waits for
-    desk.enter(None)
+    desk.enter("c")
     with pytest.raises(Busy):
         desk.enter("b")
     first.answered()
     desk.enter("b")
     with desk.call("a"), pytest.raises(Busy), desk.call("a"):
         pass
-    with desk.call("a"), desk.call("b"), desk.call(None), desk.call(None):
+    with desk.call("a"), desk.call("b"):
         pass
 
 
@@ -320,7 +305,7 @@ def test_a_student_that_goes_as_its_request_is_whole_is_still_counted() -> None:
     desk.enter("b")
 
 
-def test_versions_are_compared(service) -> None:
-    with serving(service, "127.0.0.1:0", 10, Door()) as address, grpc.insecure_channel(address) as channel:
+def test_versions_are_compared(site, service) -> None:
+    with site.serving(service, 10) as address, site.bare(address) as channel:
         terms = rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=PROTOCOL_VERSION))
     assert terms.protocol_version == PROTOCOL_VERSION

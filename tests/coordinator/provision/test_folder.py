@@ -66,12 +66,8 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Of all files below but the lock, by name."""
-    return {
-        str(file.relative_to(path)): file.read_bytes()
-        for file in path.rglob("*")
-        if file.is_file() and file.name != "lock"
-    }
+    """Of all files below, by name."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
 def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> None:
@@ -82,6 +78,7 @@ def test_all_nodes_join_one_folder_without_a_secret(desk: Path, out: Path) -> No
         "federation/signed.json",
         "operator/ca.crt",
         "operator/ca.key",
+        "operator/lock",
     ]
     assert [stat.S_IMODE((out / path).stat().st_mode) for path in ("", "operator", "operator/ca.key")] == [
         0o700,
@@ -144,7 +141,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
             **enrolments(*NODES, SECOND, "third"),
             "federation": plan_table(**HIDDEN | {"collection": "verified"})["federation"],
         },
-        "third is another second aggregator",
+        "third is a second aggregator too many: verified votes have one",
     ),
     "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
     "too many colluders": (plan_table(**HIDDEN, colluders=2), "least"),

@@ -97,7 +97,7 @@ def test_a_party_can_be_shut_out_although_too_few_are_left(votes: str, request: 
 
 def test_a_second_aggregator_is_shut_out_and_another_takes_its_place(tmp_path: Path) -> None:
     out = verified(tmp_path)
-    with pytest.raises(ConfigError, match="is another second aggregator"):
+    with pytest.raises(ConfigError, match="is a second aggregator too many"):
         add(out, enrol(tmp_path, "registry", "aggregator"), None)
     first = read(out)
     assert "no second aggregator" in revoke(out, SECOND).note

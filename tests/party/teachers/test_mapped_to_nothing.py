@@ -15,7 +15,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import FileRows, Rows
 from consilium.models.table import fit_teachers
-from consilium.party.dry_run import FederationFile, check, load_federation
 from consilium.protocol.config_files import load
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import ColumnEncoding, Schema
@@ -40,12 +39,6 @@ def home_of(folder: Path, names: Sequence[str] = FEATURES, **settings: object) -
     table = load(folder / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
     (folder / "party.toml").write_text(tomli_w.dumps({**table, "data": "own.csv", **settings}))
     return folder
-
-
-def federation_of(folder: Path, config: FederationConfig) -> FederationFile:
-    """The coordinator's file."""
-    (folder / "federation.json").write_text(config.model_dump_json())
-    return load_federation(folder / "federation.json")
 
 
 def votes(folder: Path, config: FederationConfig, queries: np.ndarray) -> np.ndarray:
@@ -125,9 +118,9 @@ def test_a_bad_mapping_is_an_error_that_names_the_column(
         party.train(config.train_request())
     assert caught.value.refusal.rule is Rule.SCHEMA
     assert "pres" not in json.dumps(caught.value.refusal.model_dump(mode="json"))
-    rows, report = check(open_home(folder), federation_of(tmp_path, config))
+    rows, report = open_home(folder).rows().report(config.rows)
     assert rows is None
-    assert len(report.faults) == count
+    assert len(report.problems) == count
 
 
 @pytest.mark.parametrize(("keep", "missing"), [("mean", 0), ("keep", 40)])

@@ -24,6 +24,7 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
 from tests.federation import HomeFile as PartyFile
 from tests.federation import make_config, make_home, node_at, open_home
+from tests.node.folders import give_rows, make_small
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request
 
@@ -125,10 +126,9 @@ def test_a_network_for_images_refuses_other_rows(tmp_path: Path, schema: Schema,
 
 
 def dry_run(tmp_path: Path, teacher: dict[str, Any]) -> tuple[str, BaseException | None]:
-    home = home_with(tmp_path, teacher)
-    federation = tmp_path / "federation.json"
-    federation.write_text(make_config().model_dump_json())
-    result = CliRunner().invoke(cli.app, ["party", "dry-run", str(home), str(federation)])
+    folder = make_small(tmp_path).nodes["p00"]
+    give_rows(folder, teacher=teacher)
+    result = CliRunner().invoke(cli.app, ["party", "dry-run", str(folder.path)])
     return result.output, result.exception
 
 

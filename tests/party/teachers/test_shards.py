@@ -15,16 +15,20 @@ from scipy.stats import chi2
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.parts import Privacy
 from consilium.data import private_rows as identities
+from consilium.data.mapping import PatientRule
 from consilium.node.limits import epsilon
+from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teach import simulated_secret, split
 from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 from tests.federation import HomeFile as PartyFile
 from tests.federation import make_config, make_home, make_rows, node_at
 from tests.marks import some
+from tests.node.folders import allow, asked_of, give_rows, make_small
 from tests.party.teachers.positions import by_position, divided_by_position
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote
@@ -247,16 +251,21 @@ def test_a_promise_to_patients_needs_to_know_them(tmp_path: Path) -> None:
     assert refused(without.vote, vote(x, PATIENTS)) is Rule.UNIT
 
 
-@pytest.mark.parametrize(
-    ("tables", "told"),
-    [
-        ({"patient": {"column": "id", "rows_are_patients": True}}, "rows_are_patients must be left out"),
-        ({"policy": {"allowed_classes": ["a", "b"], "unit": "patient"}}, "name the column under"),
-    ],
-)
-def test_what_a_party_may_not_say_about_patients(tables: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        PartyFile.model_validate({"name": "p", "policy": {"allowed_classes": ["a", "b"]}, **tables})
+def test_what_a_party_may_not_say_about_patients() -> None:
+    with pytest.raises(ValueError, match="rows_are_patients must be left out"):
+        PatientRule(column="id", rows_are_patients=True)
+
+
+@pytest.mark.parametrize("patient", [{}, {"rows_are_patients": True}])
+def test_a_party_that_protects_patients_knows_which_rows_are_of_one(tmp_path: Path, patient: dict[str, bool]) -> None:
+    folder = make_small(tmp_path).nodes["p00"]
+    give_rows(folder, patient=patient)
+    allow(folder, **{**asked_of(folder), "unit": "patient"})
+    if patient:
+        assert open_home(folder).settings().rules.patient.known
+        return
+    with pytest.raises(ConfigError, match="does not say which rows are of one"):
+        open_home(folder).settings()
 
 
 def test_the_party_counts_in_its_own_unit_and_relation() -> None:

@@ -14,8 +14,8 @@ import tomli_w
 from flwr.app import RecordDict
 
 from consilium.accounting.mechanisms import GNMax
-from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
+from consilium.aggregator.store import GivenStore
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.collection.exchange import Failure, Member, no_node
@@ -24,9 +24,12 @@ from consilium.coordinator.collection.means import Collecting
 from consilium.coordinator.collection.verified import VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
+from consilium.node.limits import NodePolicy
 from consilium.party.voting import Lot
+from consilium.protocol.config_files import load
+from consilium.protocol.files import private_folder
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.messages import WireModel
+from consilium.protocol.messages import Terms, WireModel
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
@@ -76,15 +79,25 @@ def make_aggregators(homes: list[Path], root: Path, least: int | None = None, **
     return VerifiedKeys(roster, signer, sealing)
 
 
-def set_policy(home: Path, terms: str = "", **policy: Any) -> None:
+def set_policy(home: Path, **policy: Any) -> None:
     """Of one that serves whom it can, but for what is said otherwise."""
     policy = {"most_epsilon": float("inf"), "allow_simulation": True, **policy}
-    (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "terms": terms, "policy": policy}))
+    (home / "policy.toml").write_text(tomli_w.dumps(policy))
 
 
 def second_node(root: Path) -> AggregatorNode:
     """A process that was started just now: whatever it did before, it finds on disk."""
-    return open_aggregator(root / "second").node()
+    home = root / "second"
+    terms = home / "terms.json"
+    return AggregatorNode(
+        GivenStore(private_folder(home / "state") / "given.db"),
+        name="board",
+        policy=load(home / "policy.toml", NodePolicy),
+        roster=VerifiedRoster.load(home / "roster.json"),
+        identity=Identity.load(home / "identity.pem"),
+        sealing=SealingKey.load(home / "sealing.pem"),
+        pinned=Terms.model_validate_json(terms.read_bytes()) if terms.exists() else None,
+    )
 
 
 class TwoKinds(FakeTransport):

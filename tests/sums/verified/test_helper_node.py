@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,12 @@ from flwr.app import Context, Message, RecordDict
 
 from consilium.accounting.mechanisms import Confident, GNMax
 from consilium.aggregator import client_app as aggregator
-from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import promised_to_nodes
 from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
 from consilium.party import client_app as party
-from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.pool import PoolTree
@@ -40,6 +41,7 @@ from consilium.sums.verified.messages import (
 )
 from consilium.sums.verified.terms import VerifiedTerms
 from tests.federation import make_config, make_homes
+from tests.node.folders import SECOND, allow, asked_of, make_small
 from tests.sums.verified.small import make_aggregators, queries_of, second_node, set_policy
 
 QUERIES, OTHERS = queries_of(6), queries_of(4, seed=9)
@@ -85,7 +87,7 @@ class Board:
         """A sum of the first round of a federation was given."""
         with self.node.store.transaction() as sums:
             for query_id in query_ids(queries):
-                sums._run("INSERT INTO given VALUES (?, 1, ?)", query_id, config.digest())
+                sums.execute("INSERT INTO given VALUES (?, 1, ?)", query_id, config.digest())
 
 
 @pytest.fixture
@@ -147,7 +149,6 @@ def test_a_promise_of_other_noise_or_several_releases_is_refused(board: Board) -
 
 def test_terms_are_those_it_came_with_first_or_that_its_kit_pins(board: Board) -> None:
     refused(lambda: board.hello(teachers=2), Rule.PROMISE)
-    set_policy(board.home, terms="terms.json")
     (board.home / "terms.json").write_text(board.config.terms().model_dump_json())
     board.hello()
     refused(lambda: board.hello(board.other(name="another")), Rule.TERMS)
@@ -218,22 +219,13 @@ def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
         file.execute("PRAGMA user_version = 99")
     with pytest.raises(LedgerError, match="has format 99"):
         board.hello()
-    (board.home / "sealing.pem").unlink()
-    SealingKey.generate().save(board.home / "sealing.pem")
-    with pytest.raises(ConfigError, match="with other keys than this node has"):
-        assert board.node
 
 
-def test_seeded_noise_needs_a_simulation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("simulation", [False, True])
+def test_seeded_noise_needs_a_simulation(tmp_path: Path, simulation: bool) -> None:
     board = Board(tmp_path, {"simulation": False, "noise_seed": None})
-    settings = board.home / "aggregator.toml"
-    settings.write_text(f"simulated_noise_seed = 1\n{settings.read_text()}")
-    for simulation in (False, True):
-        agreed = board.config.terms().model_copy(update={"simulation": simulation})
-        assert board.node._noise(board.terms(), agreed).simulated is simulation
-    settings.write_text(settings.read_text().replace("allow_simulation = true", "allow_simulation = false"))
-    with pytest.raises(ConfigError, match="seeded noise protects nobody"):
-        open_home(board.home)
+    agreed = board.config.terms().model_copy(update={"simulation": simulation})
+    assert replace(board.node, noise_seed=1)._noise(board.terms(), agreed).simulated is simulation
 
 
 # Two kinds of nodes behind one coordinator.
@@ -244,7 +236,7 @@ def call(app: Any, home: Path, kind: str, content: RecordDict | None = None) -> 
     message = Message(content or RecordDict(), dst_node_id=2, message_type=kind)
     assign_message_id(message)
     assume_identity(1, 2)
-    return refusal_from_record(app(message, Context(1, 2, {"home": str(home)}, RecordDict(), {})).content)
+    return refusal_from_record(app(message, Context(1, 2, {"folder": str(home)}, RecordDict(), {})).content)
 
 
 def test_each_kind_of_node_refuses_what_is_for_the_other_and_what_is_malformed(tmp_path: Path, caplog) -> None:
@@ -260,20 +252,22 @@ def test_each_kind_of_node_refuses_what_is_for_the_other_and_what_is_malformed(t
     assert [message for message in caplog.messages if "another kind of node" in message]
 
 
-def test_no_exception_text_travels_and_a_home_is_opened_once(tmp_path: Path, monkeypatch, caplog) -> None:
-    board, opened, kind = Board(tmp_path), [], "query.va_hello"
-    content, honest = to_record(board.request()), aggregator.open_home
-    monkeypatch.setattr(aggregator, "open_home", lambda folder: opened.append(folder) or honest(folder))
-    assert call(aggregator.app, board.home, kind, content) is call(aggregator.app, board.home, kind, content) is None
-    assert len(opened) == 1
-    set_policy(board.home, allow_simulation=False)
-    assert call(aggregator.app, board.home, kind, content) == Refusal(rule=Rule.SIMULATION)
-    set_policy(board.home)
+def test_no_exception_text_travels_and_the_policy_of_now_holds(tmp_path: Path, monkeypatch, caplog) -> None:
+    made = make_small(tmp_path, "verified")
+    folder = made.nodes[SECOND]
+    request = AggregatorRequest(**made.file.terms.model_dump(), protocol_version=PROTOCOL_VERSION, program="")
+    asked = partial(call, aggregator.app, folder.path, "query.va_hello", to_record(request))
+    assert asked() == Refusal(rule=Rule.NOT_ACCEPTED)
+    lines = asked_of(folder)
+    allow(folder, **lines)
+    assert asked() is None
+    allow(folder, **{**lines, "least_parties": 10})
+    assert asked() == Refusal(rule=Rule.NOT_ACCEPTED)
 
     def fail(*_):
         raise RuntimeError("patient 4711 has a stroke")
 
     monkeypatch.setattr(aggregator, "open_home", fail)
-    refusal = call(aggregator.app, board.home, kind, content)
+    refusal = asked()
     assert refusal == Refusal(rule=Rule.INTERNAL)
     assert "4711" not in f"{refusal}{caplog.text}"

@@ -1,0 +1,93 @@
+"""A federation's coordinator and its students, as an operator made them, for a label service on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from consilium.coordinator.door import Door
+from consilium.coordinator.label_server import LIMITS, Limits, serving
+from consilium.coordinator.label_service import LabelService
+from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.folder import provision, revoke
+from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
+from consilium.node.join import join
+from consilium.node.keys import OwnKeys, make
+from consilium.protocol.tls import TlsFiles, channel_credentials
+from consilium.student.channel import LabelChannel
+from tests.coordinator.provision.desk import enrol, plan_table, write_plan
+
+WAIT = 250.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """root: where the folders are. students: by name."""
+
+    root: Path
+    students: Sequence[str] = ("anna",)
+
+    def __post_init__(self) -> None:
+        table = plan_table(coordinator={"hosts": ["127.0.0.1"]})
+        self.root.mkdir(parents=True, exist_ok=True)
+        for name in self.students:
+            enrol(self.root, name, "student")
+            table["enrolments"].append(f"{name}/{name}.enrol.json")
+        provision(write_plan(self.root, table), self.root / "out")
+        for name in ("coordinator", *self.students):
+            join(self.root / "out" / "federation", self.node(name))
+
+    def node(self, name: str) -> NodeFolder:
+        return open_folder(self.root / name)
+
+    @property
+    def door(self) -> Door:
+        """On a free port."""
+        coordinator = self.node("coordinator")
+        allowed = coordinator.federation / FEDERATION_FILE
+        return Door(coordinator.tls, allowed, self.root / "close", "127.0.0.1:0")
+
+    def tls(self, name: str = "") -> TlsFiles:
+        """Of a student; the first where none is named."""
+        return self.node(name or self.students[0]).tls
+
+    @cached_property
+    def authority(self) -> Authority:
+        return Authority.load(self.root / "out" / "operator")
+
+    def certified(self, stem: str, authority: Authority, name: str = "anna") -> TlsFiles:
+        """A student's certificate of some authority, for a key of its own."""
+        folder = make("student", name, self.root / stem)[0]
+        folder.tls.certificate.write_text(authority.certify_student(name, OwnKeys.load(folder).public.key))
+        return TlsFiles(folder.tls.certificate, folder.tls.key, self.tls().authority)
+
+    def expired(self) -> Authority:
+        """The same, as it was years ago."""
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+        old = Authority.create("three wards", long_ago.date(), long_ago)
+        return Authority(old.certificate, self.authority.key)
+
+    def revoke(self, name: str) -> None:
+        """And the coordinator joins the folder without it."""
+        revoke(self.root / "out", name)
+        join(self.root / "out" / "federation", self.node("coordinator"))
+
+    @contextmanager
+    def serving(self, service: LabelService, rows: int, limits: Limits = LIMITS) -> Iterator[str]:
+        with serving(service, self.door, rows, limits) as address:
+            yield address
+
+    def channel(self, address: str, name: str = "", wait: float = WAIT, **more: Any) -> LabelChannel:
+        """As a student opens it."""
+        return LabelChannel(address, self.tls(name), wait, **more)
+
+    def bare(self, address: str, name: str = "") -> grpc.Channel:
+        """A student's, for messages that no student sends."""
+        return grpc.secure_channel(address, channel_credentials(self.tls(name)))

@@ -1,0 +1,303 @@
+"""A node runs its installed code: the names inside Flower that this rests on, forks that answer, and a foreign bundle.
+
+The last is a real run: SuperLink and SuperNode, and an app that somebody submits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import tomli_w
+from flwr.app import Context, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.supercore.constant import TaskType
+from flwr.supercore.superexec.executor.types import ExecutionSpec, LaunchResultStatus
+
+import consilium.node.flower
+from consilium.node import apps
+from consilium.node.apps import LOOP, PROGRAM, RUNTIMES, STARTED_BY, Forks, check_flower, write_programs
+from consilium.node.flower import (
+    BEFORE,
+    FIRST,
+    FLEET_NAMES,
+    command,
+    fleet_scheme,
+    flower_environment,
+    free_port,
+    program,
+    require_flower,
+)
+from consilium.node.supervisor import Program, end, started
+from consilium.protocol.errors import EngineError
+from consilium.simulations.engines import flower as of_simulations
+
+of_clients, of_servers = (import_module(runtime.module) for runtime in RUNTIMES)
+SAYS = r"flwr \d+\.\d+.* is installed, .* needs flwr >= 1\.42, < 1\.44"
+ALL = [
+    pytest.param(check, module, name, id=f"{module}.{name}")
+    for check, names in (
+        (check_flower, apps.NAMES),
+        (fleet_scheme, FLEET_NAMES),
+        (lambda: of_simulations._task_identity.__wrapped__(), of_simulations.NAMES),
+    )
+    for module, wanted in names.items()
+    for name in wanted
+]
+
+
+class TestFlower:
+    """Without one of the names nothing starts. The control is what was done before: it set names whether Flower looked
+    there or not, and raised nothing; Flower unpacked the bundle."""
+
+    @pytest.mark.parametrize(("check", "module", "name"), ALL)
+    def test_without_a_name_nothing_starts(self, monkeypatch, check, module: str, name: str) -> None:
+        owner, _, attribute = name.rpartition(".")
+        holder = getattr(import_module(module), owner) if owner else import_module(module)
+        monkeypatch.delattr(holder, attribute)
+        with pytest.raises(EngineError, match=SAYS) as error:
+            check()
+        assert f"{module}.{name}" in str(error.value)
+
+    @pytest.mark.parametrize("module", sorted({param.values[1] for param in ALL}))
+    def test_without_a_module_nothing_starts(self, monkeypatch, module: str) -> None:
+        monkeypatch.setitem(sys.modules, module, None)  # as if it could not be found
+        with pytest.raises(EngineError, match=f"no module {module}"):
+            require_flower({module: ()})
+
+    @pytest.mark.parametrize(
+        ("version", "known"), [("1.41.9", False), ("1.42.0", True), ("1.44.0", False), ("nightly", False)]
+    )
+    def test_another_version_is_refused(self, monkeypatch, version: str, known: bool) -> None:
+        monkeypatch.setattr(consilium.node.flower, "version", lambda _: version)
+        if known:
+            return require_flower({})
+        with pytest.raises(EngineError, match="it is another version"):
+            require_flower({})
+
+    def test_the_versions_are_those_of_the_package(self) -> None:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+        first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
+        every = [project["dependencies"], *project["optional-dependencies"].values()]
+        named = [text for group in every for text in group if re.match(r"flwr\W", text)]
+        ranges = {re.sub(r"\[.*?\]", "", text) for text in named if "flwr-datasets" not in text}
+        assert ranges == {f"flwr>={first},<{before}"}
+
+    @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda runtime: runtime.task)
+    def test_a_process_that_unpacks_in_another_way_is_refused(self, monkeypatch, runtime) -> None:
+        module, made = import_module(runtime.module), SimpleNamespace()
+        calls = "\n    ".join(f"{name}()" for name in runtime.replaced if name != "install_from_fab")
+        exec(f"def process():\n    unpack_bundle('bundle')\n    {calls}\n", vars(module), vars(made))
+        monkeypatch.setattr(module, runtime.function, made.process)
+        with pytest.raises(EngineError, match="does not call install_from_fab"):
+            check_flower()
+
+    @pytest.mark.parametrize(
+        ("module", "function"), [(LOOP, "run_superexec"), *((runtime.module, runtime.function) for runtime in RUNTIMES)]
+    )
+    def test_a_process_from_elsewhere_is_refused(self, monkeypatch, module: str, function: str) -> None:
+        monkeypatch.setattr(import_module(module), function, lambda **_: None)
+        with pytest.raises(EngineError, match=rf"{function} is from elsewhere"):
+            check_flower()
+
+    @pytest.mark.parametrize("module", list(STARTED_BY))
+    def test_another_way_to_start_programs_is_refused(self, monkeypatch, module: str) -> None:
+        monkeypatch.setattr(import_module(module), "subprocess", SimpleNamespace(Popen=subprocess.Popen))
+        with pytest.raises(EngineError, match="in another way"):
+            check_flower()
+
+    @pytest.mark.parametrize("module", list(STARTED_BY))
+    def test_another_program_is_refused(self, monkeypatch, module: str) -> None:
+        monkeypatch.setattr(import_module(module), STARTED_BY[module], lambda: ["flower-exec"])
+        with pytest.raises(EngineError, match=f"another program than {PROGRAM}"):
+            check_flower()
+
+
+@pytest.mark.slow
+def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
+    folder = write_programs(tmp_path / "programs", "consilium.party.client_app")
+    found = flower_environment(tmp_path / "flower", folder)
+    assert found["PATH"].startswith(str(folder))
+    for name in ("flwr-serverapp", "flwr-clientapp"):
+        done = subprocess.run([name], env=found, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "a node runs its own code only" in done.stderr
+    done = subprocess.run([PROGRAM], env=found, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "usage: flower-superexec" in done.stderr
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is replaced comes back after the test."""
+    for runtime in RUNTIMES:
+        for name in (*runtime.replaced, runtime.function):
+            module = import_module(runtime.module)
+            monkeypatch.setattr(module, name, getattr(module, name))
+
+
+def test_of_a_bundle_nothing_is_unpacked_and_the_installed_app_is_loaded(restored) -> None:
+    app = ClientApp()
+    Forks(app)
+    assert of_clients.install_from_fab(b"not even a zip", skip_prompt=True) is None
+    assert of_clients.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
+    load = of_clients.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
+    assert load("someone/app", "1.0", "hash") is app
+
+
+def test_a_server_app_is_the_installed_one_with_the_run_s_own_configuration(restored) -> None:
+    served: list[object] = []
+    app = ServerApp()
+    app.main()(lambda grid, context: served.append((grid, context)))
+    Forks(app)
+    assert of_servers.get_fab_metadata(b"not even a zip") == ("", "")
+    named = of_servers.get_project_config("/nowhere")["tool"]["flwr"]["app"]["components"]["serverapp"]
+    assert of_servers.get_fused_config_from_dir(Path(), {"folder": "x"}) == {"folder": "x"}
+    grid, context = Mock(), Context(1, 2, {}, RecordDict(), {})
+    assert of_servers.run_(grid=grid, server_app_dir="", server_app_attr=named, context=context) is context
+    assert served == [(grid, context)]
+
+
+def task(kind: TaskType = TaskType.CLIENT_APP) -> ExecutionSpec:
+    return ExecutionSpec(kind, "127.0.0.1:1", "secret-token", True, None, False, os.getpid(), False, 1)
+
+
+def forks(monkeypatch: pytest.MonkeyPatch, run: Callable[..., None]) -> Forks:
+    """Whose children run this in place of Flower's process."""
+    monkeypatch.setattr(of_clients, "run_clientapp", run)
+    return Forks(ClientApp())
+
+
+class TestForks:
+    def test_only_tasks_of_the_own_kind_are_asked_for_and_taken(self, restored) -> None:
+        for app, own in ((ClientApp(), TaskType.CLIENT_APP), (ServerApp(), TaskType.SERVER_APP)):
+            executor = Forks(app)
+            assert executor.get_eligible_capacity({*TaskType}, insecure=True) == ({own}, set())
+            for kind in {*TaskType} - {own}:
+                assert executor.launch(task(kind)).status is LaunchResultStatus.FAILED
+
+    def test_a_child_gets_the_task_and_its_token_stands_in_no_list_of_processes(
+        self, restored, monkeypatch, tmp_path
+    ) -> None:
+        def run(**given: Any) -> None:
+            found = Path("/proc/self/cmdline").read_bytes() if Path("/proc/self").exists() else b""
+            (tmp_path / "done").write_text(f"{given['token']} {os.getpid()} {b'secret-token' in found}")
+            sys.exit(0)
+
+        executor = forks(monkeypatch, run)
+        assert executor.launch(task()).status is LaunchResultStatus.ACCEPTED
+        done = tmp_path / "done"
+        while not (done.exists() and done.read_text()):
+            time.sleep(0.01)
+        token, pid, listed = done.read_text().split()
+        assert (token, listed) == ("secret-token", "False")
+        assert int(pid) != os.getpid()
+
+    @pytest.mark.parametrize("end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 / 0, sys.exit])
+    def test_whatever_a_child_does_it_ends_there_and_leaves_nothing(self, restored, monkeypatch, end) -> None:
+        executor = forks(monkeypatch, lambda **_: end())
+        before = os.getpid()
+        executor.launch(task())
+        assert os.getpid() == before
+        with pytest.raises(ChildProcessError):  # the time limit of all tests is the only one
+            while True:
+                executor.reconcile()
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+
+SERVER_PY = """
+from pathlib import Path
+import time
+from flwr.app import Message, RecordDict
+from flwr.serverapp import ServerApp
+
+Path(MARKER).with_name("server").write_text("imported")
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    for _ in range(600):
+        if list(grid.get_node_ids()):
+            break
+        time.sleep(0.5)
+    nodes = list(grid.get_node_ids())
+    messages = [Message(RecordDict(), dst_node_id=n, message_type="query.steal", group_id="0") for n in nodes]
+    replies = list(grid.send_and_receive(messages, timeout=300))
+    Path(OUTCOME).write_text("\\n".join("error" if reply.has_error() else "answered" for reply in replies))
+"""
+CLIENT_PY = """
+from pathlib import Path
+from flwr.app import Message, RecordDict
+from flwr.clientapp import ClientApp
+
+Path(MARKER).write_text("imported")
+app = ClientApp()
+
+@app.query("steal")
+def steal(message, context):
+    Path(MARKER).write_text("ran")
+    return Message(RecordDict(), reply_to=message)
+"""
+
+
+def write_foreign_app(folder: Path, outcome: Path, marker: Path) -> Path:
+    package = folder / "foreign"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "server.py").write_text(f"OUTCOME, MARKER = {str(outcome)!r}, {str(marker)!r}\n{SERVER_PY}")
+    (package / "client.py").write_text(f"MARKER = {str(marker)!r}\n{CLIENT_PY}")
+    components = {"serverapp": "foreign.server:app", "clientapp": "foreign.client:app"}
+    app = {"publisher": "someone", "components": components, "fab-include": ["foreign/*.py"], "config": {}}
+    project = {"name": "foreign", "version": "1.0.0", "description": "x", "license": "x", "dependencies": []}
+    (folder / "pyproject.toml").write_text(tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}}))
+    return folder
+
+
+@pytest.mark.deploy
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("protected", "outcome"), [(True, "error"), (False, "answered")])  # the second is the control
+def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path, protected: bool, outcome: str) -> None:
+    port, told, marker = free_port(), tmp_path / "outcome", tmp_path / "marker"
+    app = write_foreign_app(tmp_path / "app", told, marker)
+    programs = [write_programs(tmp_path / "programs", "consilium.party.client_app")] if protected else []
+    at = ["--host", "127.0.0.1", "--port"]
+    link = [*command("flower-superlink"), "--insecure", *at, str(port)]
+    node = [*command("flower-supernode"), "--insecure", "--superlink", f"127.0.0.1:{port}", *at, str(free_port())]
+    running = {}
+    with ExitStack() as stack:
+        stack.callback(lambda: end(running))
+        running["link"] = started(Program("link", link, tmp_path, flower_environment(tmp_path / "link")))
+        running["node"] = started(Program("node", node, tmp_path, flower_environment(tmp_path / "node", *programs)))
+        home = tmp_path / "home"
+        home.mkdir()
+        table = {"default": "own", "own": {"address": f"127.0.0.1:{port}", "insecure": True}}
+        (home / "config.toml").write_text(tomli_w.dumps({"superlink": table}))
+        submit = [program("flwr"), "run", str(app), "own"]
+        while (
+            "uccess"
+            not in subprocess.run(
+                submit, env=flower_environment(home), capture_output=True, text=True, check=False
+            ).stdout
+        ):
+            time.sleep(0.5)
+        while not told.exists():
+            assert all(process.poll() is None for process in running.values())
+            time.sleep(0.1)
+    assert told.read_text() == outcome
+    assert marker.exists() is not protected
+    assert bool(list((tmp_path / "node").rglob("*foreign*"))) is not protected
