@@ -35,7 +35,6 @@ from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.identity import frame
-from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import PartyName, Terms
 from consilium.protocol.models import Frozen, Strict
 from consilium.protocol.schema import Schema
@@ -118,6 +117,21 @@ class EarlierFederation(Frozen):
     parties: tuple[PartyName, ...]
 
 
+@dataclass(frozen=True)
+class Inheritance:
+    """What was promised to a party's rows before they came under its name. A party that lost its keys or its state
+    comes back under a new name: its account would begin at nothing, though the patients are the same. It charges what
+    `federations` may have cost at most before it answers anything.
+
+    succeeds: names that its patients had before. others: parties that left, of whose patients none are here, as the
+    operator says.
+    """
+
+    succeeds: tuple[PartyName, ...]
+    others: tuple[PartyName, ...]
+    federations: tuple[EarlierFederation, ...]
+
+
 class FederationFile(Frozen):
     """The file `federation.json`. version: counts the operator's changes. made, ends: days, UTC; the operator states
     when the federation ends. program: the operator's versions, which all nodes should have.
@@ -191,15 +205,8 @@ class FederationFile(Frozen):
         for each in names:
             names += [before for before in self.succeeds.get(each, ()) if before not in names]
         before = tuple(names[1:])
-        return Inheritance(
-            succeeds=before,
-            others=self.former,
-            federations=tuple(
-                InheritedFederation(federation=each.digest, promise=each.promise, queries=each.queries)
-                for each in self.earlier
-                if {*before} & {*each.parties}
-            ),
-        )
+        taken = tuple(each for each in self.earlier if {*before} & {*each.parties})
+        return Inheritance(before, self.former, taken)
 
 
 F = TypeVar("F", bound=FederationFile)

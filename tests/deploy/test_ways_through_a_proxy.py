@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import Door, serving
+from consilium.coordinator.door import Door
+from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.node.checks import check_coordinator, examine
-from consilium.node.kit import open_kit
+from consilium.node.folder import FEDERATION_FILE, open_folder
+from consilium.node.join import joined
 from consilium.node.supernode import supernode
 from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ServiceError
 from consilium.protocol.noise import SeededNoise
-from consilium.student.channel import LabelChannel
+from consilium.student.deployed import open_channel
 from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.connect_proxy import PATIENCE_SECONDS, ConnectProxy
-from tests.deploy.kits import STUDENT, free_ports, make_kits
+from tests.deploy.site import PARTIES, STUDENT, free_ports, make_site
 from tests.federation import make_config, make_rows
 
 HOST = "coordinator.invalid"
@@ -31,10 +33,10 @@ VARIABLES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory) -> Path:
-    superlink, labels, internal = free_ports(3)
-    place = {"hosts": [HOST], "superlink_port": superlink, "label_port": labels, "internal_port": internal}
-    return make_kits(tmp_path_factory.mktemp("behind"), coordinator=place)
+def site(tmp_path_factory) -> Path:
+    node_port, label_port = free_ports(2)
+    place = {"hosts": [HOST], "node_port": node_port, "label_port": label_port}
+    return make_site(tmp_path_factory.mktemp("behind"), coordinator=place)
 
 
 @pytest.fixture
@@ -53,50 +55,51 @@ def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_labels_come_through_a_proxy(
-    out: Path, service: LabelService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Path, service: LabelService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coordinator, student = open_kit(out / "coordinator"), open_kit(out / f"student-{STUDENT}")
-    door = Door(coordinator.server_tls, coordinator / "students.json", tmp_path / "close")
-    wanted = student.coordinator.labels
-    with serving(service, "127.0.0.1:0", 100, door) as address, ConnectProxy({wanted: address}) as proxy:
+    coordinator, student = open_folder(site / "coordinator"), open_folder(site / STUDENT)
+    allowed = coordinator.federation / FEDERATION_FILE
+    door = Door(coordinator.tls, allowed, tmp_path / "close", "127.0.0.1:0")
+    wanted = joined(student).coordinator.labels
+    with serving(service, door, 100) as address, ConnectProxy({wanted: address}) as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
-        with LabelChannel(wanted, PATIENCE_SECONDS, student.client_tls) as channel:
+        with open_channel(student, PATIENCE_SECONDS) as channel:
             assert len(channel.ask(make_rows(20, 3)[0])) == 20
         assert proxy.asked.get_nowait() == wanted
 
 
-def test_a_proxy_that_refuses(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    student = open_kit(out / f"student-{STUDENT}")
+def test_a_proxy_that_refuses(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    student = open_folder(site / STUDENT)
     with ConnectProxy({}, "403 Forbidden") as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
-        with LabelChannel(student.coordinator.labels, 3, student.client_tls) as channel:
-            with pytest.raises(ServiceError) as caught:
-                channel.describe()
-            assert caught.value.action
-        assert proxy.asked.get_nowait() == student.coordinator.labels
+        with open_channel(student, 3) as channel, pytest.raises(ServiceError) as caught:
+            channel.describe()
+        assert caught.value.action
+        assert proxy.asked.get_nowait() == joined(student).coordinator.labels
 
 
 @pytest.mark.deploy
 @pytest.mark.slow
-def test_a_supernode_asks_the_proxy(out: Path, tmp_path: Path) -> None:
-    kit = open_kit(out / "party-ward-a")
-    program = supernode(kit, PARTY.app)
+def test_a_supernode_asks_the_proxy(site: Path, tmp_path: Path) -> None:
+    folder = open_folder(site / PARTIES[0])
+    wanted = joined(folder).coordinator.nodes
+    program = supernode(folder, wanted, PARTY.app)
     with ConnectProxy({}) as proxy, open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen(
             list(program.command), cwd=tmp_path, env={**program.environment, "HTTPS_PROXY": proxy.url},
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            assert proxy.asked.get(timeout=PATIENCE_SECONDS) == kit.coordinator.superlink
+            assert proxy.asked.get(timeout=PATIENCE_SECONDS) == wanted
         finally:
             process.kill()
             process.wait()
 
 
-def test_doctor_goes_the_way_of_the_supernode(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = open_kit(out / "party-ward-a")
+def test_doctor_goes_the_way_of_the_supernode(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = open_folder(site / PARTIES[0])
     with ConnectProxy({}, "403 Forbidden") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        (found,) = examine([("coordinator", lambda: check_coordinator(kit))])
-        assert proxy.asked.get_nowait() == kit.coordinator.superlink
+        (found,) = examine([("coordinator", lambda: check_coordinator(folder))])
+        assert proxy.asked.get_nowait() == joined(folder).coordinator.nodes
     assert found.level == "wrong"
