@@ -32,6 +32,7 @@ NOISY: dict[str, Any] = {
 """Sums with noise in them: they go on with whoever is left."""
 LIMITS: dict[str, Any] = {
     "allowed_classes": list(CLASSES),
+    "allowed_columns": list(FEATURES),
     "least_rows_per_teacher": 5,
     "most_teachers": 10,
     "most_queries": 10_000,
