@@ -72,8 +72,8 @@ class FederationRun:
         fixed = config.public
         if fixed is not None and (self.pool is None or self.pool.terms(fixed.least_distance) != fixed):
             raise ConfigError(
-                "the federation's queries are fixed beforehand; this is not the file of their rows",
-                "Name its public.npy",
+                "the federation's queries are fixed beforehand; these are not their rows",
+                "Take the public.npz of the federation's signed folder",
             )
         ledger = Ledger.of(self.run_dir / "ledger.db", config)
         try:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.databases import Database
+from consilium.protocol.databases import Database, unusable
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
@@ -236,7 +236,7 @@ class Ledger:
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
-            raise LedgerError(f"cannot lock ledger {self.path}: {error.strerror}", "Nothing was released") from None
+            raise unusable(path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

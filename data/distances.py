@@ -17,16 +17,15 @@ def near_pairs(rows: np.ndarray, others: np.ndarray, least: float) -> np.ndarray
     near = np.zeros(len(rows), dtype=bool)
     if least <= 0 or not len(others):
         return near
-    lengths = (others**2).sum(axis=1)
+    margin = 1 - 1e-9
+    half, other_half = ((margin * (x**2).sum(axis=1) - least**2 / 2) / 2 for x in (rows, others))
+    # x.y above half of both squares less least^2 / 2: one product of matrices says which, with half the squares in it
+    left = np.column_stack([rows, half, np.ones(len(rows))])
+    right = np.column_stack([others, -np.ones(len(others)), -other_half]).T
     for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
-        squares = (block**2).sum(axis=1)
-        squared = squares[:, None] + lengths[None, :] - 2 * (block @ others.T)
-        slack = 1e-9 * (squares[:, None] + lengths[None, :])
-        for row, other in np.argwhere(squared < least**2 + slack):
-            difference = block[row] - others[other]
-            distance = float(np.sqrt((difference**2).sum()))
-            near[start + row] |= 0 < distance < least
+        for row, other in np.argwhere(left[start : start + BLOCK] @ right > 0):
+            difference = rows[start + row] - others[other]
+            near[start + row] |= 0 < float(np.sqrt((difference**2).sum())) < least
     return near
 
 

@@ -134,7 +134,11 @@ class MemberKind(NodeKind):
         with held(folder.state / folder.lock.name, f"{self.name} {home.name}"):
             tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
             threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
-            run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
+            try:
+                run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
+            except EngineError:
+                watch.look()  # Flower ends a node that is refused, and does not say why
+                raise
         tell(self.name, "stopped")
         return Outcome({"stopped": True}, ())
 

@@ -19,8 +19,9 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -35,7 +36,6 @@ from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.identity import frame
-from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import PartyName, Terms
 from consilium.protocol.models import Frozen, Strict
 from consilium.protocol.schema import Schema
@@ -117,6 +117,21 @@ class EarlierFederation(Frozen):
     promise: str
     queries: int = Field(ge=0)
     parties: tuple[PartyName, ...]
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """What was promised to a party's rows before they came under its name. A party that lost its keys or its state
+    comes back under a new name: its account would begin at nothing, though the patients are the same. It charges what
+    `federations` may have cost at most before it answers anything.
+
+    succeeds: names that its patients had before. others: parties that left, of whose patients none are here, as the
+    operator says.
+    """
+
+    succeeds: tuple[PartyName, ...]
+    others: tuple[PartyName, ...]
+    federations: tuple[EarlierFederation, ...]
 
 
 class FederationFile(Frozen):
@@ -202,15 +217,8 @@ class FederationFile(Frozen):
         for each in names:
             names += [before for before in self.succeeds.get(each, ()) if before not in names]
         before = tuple(names[1:])
-        return Inheritance(
-            succeeds=before,
-            others=self.former,
-            federations=tuple(
-                InheritedFederation(federation=each.digest, promise=each.promise, queries=each.queries)
-                for each in self.earlier
-                if {*before} & {*each.parties}
-            ),
-        )
+        taken = tuple(each for each in self.earlier if {*before} & {*each.parties})
+        return Inheritance(before, self.former, taken)
 
 
 F = TypeVar("F", bound=FederationFile)
@@ -272,10 +280,10 @@ def read_signed(path: Path, model: type[F] = FederationFile, authority: Path | N
             if found.hexdigest() != expected:
                 raise ConfigError(f"{path / name} is not as the federation's authority signed it", AGAIN)
     file = validate(json.loads(content), model, str(path / FEDERATION_FILE))
-    return SignedFolder(path, file, authority_fingerprint(certificate), signed.files)
+    return SignedFolder(path, file, authority_fingerprint(certificate), {**signed.files})
 
 
-def open_plain(path: Path, most: int) -> BinaryIO:
+def open_plain(path: Path, most: int) -> BufferedReader:
     """A regular file of at most so many bytes, to read; no link is followed. Raises PathError, ConfigError."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
@@ -293,7 +301,7 @@ def _signed_by(certificate: x509.Certificate, signed: Signed) -> bool:
     try:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise InvalidSignature
-        key.verify(bytes.fromhex(signed.signature), signed_bytes(signed.files), ALGORITHM)
+        key.verify(bytes.fromhex(signed.signature), signed_bytes({**signed.files}), ALGORITHM)
     except InvalidSignature:
         return False
     return True

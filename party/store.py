@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Self
 
 from consilium.node.limits import EPSILONS
+from consilium.node.signed import Inheritance
 from consilium.party.voting import TeacherSet
 from consilium.protocol.databases import Database
-from consilium.protocol.inheritance import Inheritance
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.modes import MODES
 
@@ -38,7 +38,7 @@ TABLES = (
     *(table for mode in MODES.values() for table in mode.tables),
 )
 """promise: of federations that votes were given in. inherited: queries answered under the party's names before, at most
-(`protocol.inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as
+(`node.signed.Inheritance`). given: ids of queries, 32 bytes each, that teachers answered, and how many of them count as
 further ones for the party (`party.account`)."""
 
 
@@ -107,7 +107,7 @@ class Store(Database):
         """Take over what the party's patients cost under names before; again does nothing."""
         for earlier in inheritance.federations:
             with self.transaction():
-                known = self.federation(earlier.federation)
+                known = self.federation(earlier.digest)
                 if not known.inherited:
                     promise = known.promise or earlier.promise
                     self.keep_federation(replace(known, promise=promise, inherited=earlier.queries))

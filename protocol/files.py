@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 import stat
 import time
 from collections.abc import Generator
@@ -93,21 +92,6 @@ def check_new(path: Path) -> None:
     """Raise OutputExists if something is there."""
     if path.exists():
         raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it")
-
-
-@contextmanager
-def new_here(*paths: Path) -> Generator[None]:
-    """Files and folders that are made while the context is open, and that go again if it fails."""
-    absent = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except BaseException:
-        for path in absent:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

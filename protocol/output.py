@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,17 +29,6 @@ QuietOption = Annotated[
     bool, typer.Option("--quiet", help="Show errors only; the exit code says the rest. With json, the object too.")
 ]
 """The option of every command that shows how far it is."""
-
-
-KitHere = Annotated[Path, typer.Argument(metavar="[KIT]", help="The node's kit; else the folder that one is in.")]
-"""The kit of `accept`, at parties and the second aggregator alike; as the next two."""
-YesOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY", help="In a script: a looser line that is allowed; all of them, and no other."),
-]
-PrintOption = Annotated[
-    bool, typer.Option("--print", help="Print the page in Markdown, for a privacy officer. Changes nothing.")
-]
 
 
 def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:

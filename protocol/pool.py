@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from pydantic import Field
 
 from consilium.protocol.digests import Hash
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import query_ids
 
@@ -53,23 +52,6 @@ class PoolTree:
     def of_rows(cls, canonical: np.ndarray) -> PoolTree:
         """The tree of canonical rows, float32 (rows, features)."""
         return cls(query_ids(canonical))
-
-    @classmethod
-    def load(cls, path: Path) -> PoolTree:
-        """Read what `save` wrote. Raises ConfigError."""
-        try:
-            leaves = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ConfigError(
-                f"cannot read public rows {path}: {type(error).__name__}", "Take the file of the kit"
-            ) from None
-        if leaves.dtype != np.uint8 or leaves.ndim != 2 or leaves.shape[1] != HASH_BYTES or not len(leaves):
-            raise ConfigError(f"{path} holds no ids of public rows", "Take the file of the kit")
-        return cls([leaf.tobytes().hex() for leaf in leaves])
-
-    def save(self, path: Path) -> None:
-        """Write the leaves, uint8 (rows, 32): hashes of public rows."""
-        np.save(path, np.frombuffer(b"".join(self.leaves), dtype=np.uint8).reshape(-1, HASH_BYTES))
 
     def terms(self, least_distance: float) -> PoolTerms:
         """What is pinned of this pool."""

@@ -137,7 +137,10 @@ def why_no_connection(address: str, files: TlsFiles, seconds: float = 5) -> str:
                 # takes it speaks first
                 secured.settimeout(2)
                 if not secured.recv(1):
-                    return "the server does not accept this node's certificate"
+                    return (
+                        "the server does not accept this node's certificate: it is not one of its federation's, or a"
+                        " clock is wrong there"
+                    )
     except TimeoutError:
         return ""
     except ssl.SSLCertVerificationError as error:

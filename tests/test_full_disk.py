@@ -23,7 +23,7 @@ import pytest
 from consilium.coordinator.events import EventLog
 from consilium.models.published.model import publish
 from consilium.protocol.errors import OutputExists, PathError, StorageError
-from consilium.protocol.files import new_here, write_private, writing
+from consilium.protocol.files import write_private, writing
 from tests.command_line import consilium
 from tests.deploy.site import keys, make_site
 from tests.models.published.models import case
@@ -154,15 +154,6 @@ def test_half_a_key_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OSError, match="No space left"):
         write_private(tmp_path / "key", b"secret")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_was_there_before_stays(tmp_path: Path) -> None:
-    (tmp_path / "old").write_text("old")
-    with pytest.raises(OSError, match="No space left"), new_here(tmp_path / "old", tmp_path / "new"):
-        (tmp_path / "new").mkdir()
-        (tmp_path / "new" / "file").write_text("new")
-        full(0)
-    assert names(tmp_path) == ["old"]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ PARTY, COORDINATOR, STUDENT = "site/ward-a", "site/coordinator", "site/universit
 PLAN, FOLDER = "site/federation.toml", "site/out/federation"
 EPSILON = "accounting epsilon --mechanism gnmax --votes votes.npz --delta 1e-5"
 CALIBRATE = "accounting calibrate --mechanism gnmax --sigma 1 --epsilon 1 --delta 1e-5 --queries 1000"
-ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
+ASK = f"student run {STUDENT} --wait 0.1 --out new"
 CHECK = f"party dry-run {PARTY} --data-only"
 
 ROWS = [
@@ -144,8 +144,8 @@ ROWS = [
     Wrong("provision revoke site/out ward-a", 2, "ca.key", change=cut("site/out/operator/ca.key")),
     Wrong("provision revoke site/out nobody", 2, "no party, student or second aggregator 'nobody'"),
     # students
-    Wrong("student run --out new", 2, "who is to be asked is not given, or twice"),
-    Wrong("student run --coordinator foo --public public.npz --out new", 2, "--coordinator 'foo' is not HOST:PORT"),
+    Wrong("student run --out new", 2, "missing argument 'DIR'"),
+    Wrong(f"student run {PARTY} --out new", 2, "is the folder of a party, not of a student"),
     Wrong(f"{ASK} --public absent.npz", 2, "cannot read absent.npz: No such file"),
     Wrong(f"{ASK} --public public.npz", 3, "cannot read public rows public.npz", change=cut("public.npz")),
     Wrong(f"{ASK} --public public.npz --config s.toml", 2, "trainr: unknown", "trainer", put("s.toml", "trainr = 1")),
@@ -153,8 +153,12 @@ ROWS = [
     Wrong(f"{ASK} --public public.npz --out home", 6, "output folder home exists already"),
     Wrong(f"{ASK} --public public.npz --resume", 2, "there is no folder new: nothing to resume"),
     Wrong(f"{ASK} --public public.npz --out home --resume", 2, "finished", change=put("home/student/student.json", "")),
-    Wrong(f"{ASK} --public public.npz", 9, "127.0.0.1:9"),
-    Wrong(f"student run {STUDENT} --public public.npz --out new", 2, "not as", change=cut(f"{STUDENT}/client.crt")),
+    Wrong(f"{ASK} --public public.npz", 9, "no label service at"),
+    Wrong(f"{ASK} --public public.npz", 2, "not a PEM certificate", change=cut(f"{STUDENT}/keys/client.crt")),
+    Wrong(
+        f"{ASK} --public public.npz", 2, "is not as the federation's authority signed it",
+        change=cut(f"{STUDENT}/federation/federation.json"),
+    ),
     Wrong("predict absent rows.csv", 2, "absent is not there"),
     Wrong("predict student absent.csv", 2, "cannot read absent.csv: No such file"),
     Wrong("predict student rows.csv", 3, "is no safetensors file", change=cut("student/model.safetensors")),

@@ -145,7 +145,8 @@ class Gateway:
         sender = self._keys.sender(request.headers)
         if isinstance(sender, NodeStanding):
             # to 401 a SuperNode ends; one whose clock is wrong goes on trying until it is set
-            return await self._refuse(request, 503 if sender.state == standing.CLOCK else 401, sender.words)
+            status = 503 if sender.state == standing.CLOCK else 401
+            return await self._refuse(request, status, sender.state, sender.words)
         return await self._pass_on(request, sender, length, send)
 
     async def _tell_standing(self, request: Request) -> Response:
@@ -160,8 +161,8 @@ class Gateway:
             said = None
         return Response(status_code=503, headers=CLOSE) if said is None else JSONResponse(said.model_dump(), 200, CLOSE)
 
-    async def _refuse(self, request: Request, status: int, why: str) -> Response:
-        """Answer without the body, and close."""
+    async def _refuse(self, request: Request, status: int, why: str, words: str = "") -> Response:
+        """Answer without the body, and close. words: for whoever asked."""
         address = request.client.host if request.client else "?"
         log.warning("refused %r from %s: %s", request.url.path[:80], address, why)
         with contextlib.suppress(Slow):
@@ -171,7 +172,7 @@ class Gateway:
         if status == 401 and request.url.path == PREFIX + "activate-node":
             # as the SuperLink says it to a node that it does not know: the program says so, and ends
             return JSONResponse({"code": 2004, "detail": "Failed to activate SuperNode."}, 412, CLOSE)
-        return Response(why, status, CLOSE)
+        return Response(words or why, status, CLOSE)
 
     async def _pass_on(self, request: Request, node: str, length: int, send: Send) -> Response | None:
         try:

@@ -59,17 +59,15 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         room.wait(stop)
         hold([*own_checks(folder), *set_up(folder)], tell)
         federation = JoinedFederation(folder)
-        run = run_of(folder, federation.file)
+        file = federation.file
+        run, served = run_of(folder, file), _identity(file)
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
         _await_ports(folder, tell, stop)
-        _tell_promise(federation.file, tell)
+        _tell_promise(file, tell)
         (run.path / FAILURE).unlink(missing_ok=True)
-        tell(
-            THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {federation.file.coordinator.nodes}"
-        )
-        served = _identity(federation.file)
+        tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
 
         def look() -> None:
             room.look()

@@ -39,34 +39,28 @@ def make(
         made = provision(federation, out)
     file, config = made.file, made.file.config
     guarantee, least = promised(config), least_parties(config, file.sum_roster())
-    authority = authority_fingerprint(made.authority.certificate)
     nodes = towards_nodes(config) + "; a party charges itself the larger" * config.noise_in_sums
     words, warnings = promise_in_words(config), listed(before_run(expected(config, len(file.parties))))
-    fingerprints = {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
-    _tell(
-        made,
-        [
-            f"federation  {config.name}, {config.digest()[:12]}, until {file.ends}",
-            f"epsilon     {epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}",
-            f"nodes       {nodes}",
-            f"parties     {least} of {len(file.parties)} are needed: with fewer no query is answered",
-            f"secret      {out / OPERATOR}: keep it offline, and a backup of it",
-            f"authority   {authority}: all nodes hear it by telephone",
-            *(f"{name:<10}  {fingerprint}: compare it by telephone" for name, fingerprint in fingerprints.items()),
-        ],
-        {
-            "federation_digest": config.federation_digest(),
-            "ends": file.ends,
-            "guarantee": guarantee.to_json(),
-            "in_plain_words": words,
-            "towards_nodes": nodes,
-            "least_parties": least,
-            "authority": authority,
-            "fingerprints": fingerprints,
-            "warnings": warnings,
-        },
-        output,
-    )
+    authority = authority_fingerprint(made.authority.certificate)
+    lines = [
+        ("federation", f"{config.name}, {config.digest()[:12]}, until {file.ends}"),
+        ("epsilon", f"{epsilon_text(guarantee.epsilon)} at delta {guarantee.delta:g}. {words}"),
+        ("nodes", nodes),
+        ("parties", f"{least} of {len(file.parties)} are needed: with fewer no query is answered"),
+        ("secret", f"{out / OPERATOR}: keep it offline, and a backup of it"),
+        ("authority", f"{authority}: compare by telephone"),
+    ]
+    values = {
+        "federation_digest": config.federation_digest(),
+        "ends": file.ends,
+        "guarantee": guarantee.to_json(),
+        "in_plain_words": words,
+        "towards_nodes": nodes,
+        "least_parties": least,
+        "authority": authority,
+        "warnings": warnings,
+    }
+    _tell(made, lines, [*file.nodes], values, output)
     tell_warnings(warnings, output)
 
 
@@ -86,14 +80,11 @@ def add(
     with writing(out):
         made = folder.add(out, enrolment, succeeds)
     name = next(reversed(made.file.nodes))
-    keys, former = made.file.nodes[name], ", ".join(made.file.former)
-    fingerprint, lines = keys.fingerprint(name), []
-    if keys.kind == "party" and former and succeeds is None:
-        lines.append(
-            f"patients    has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
-        )
-    lines.append(f"{name:<10}  {fingerprint}: compare it by telephone")
-    _tell(made, lines, {"added": name, "fingerprints": {name: fingerprint}}, output)
+    former, lines = ", ".join(made.file.former), []
+    if former and succeeds is None and name in made.file.parties:
+        asked = f"has {name} any of {former}, which left? Then revoke it, and add it anew with --succeeds"
+        lines.append(("patients", asked))
+    _tell(made, lines, [name], {"added": name}, output)
 
 
 @app.command()
@@ -103,17 +94,25 @@ def revoke(out: Out, name: str, output: FormatOption = Format.text) -> None:
 
     with writing(out):
         made = folder.revoke(out, name)
-    _tell(made, [], {"revoked": name}, output)
+    _tell(made, [], [], {"revoked": name}, output)
 
 
-def _tell(made: Made, lines: list[str], values: dict[str, Any], output: Format) -> None:
-    """What to do next, first; then the rest."""
-    digest = made.file.terms.federation
-    whom = made.who_joins
-    first = [f"next        send {made.path} to {whom}; there: consilium node join {made.path.name}"]
+def _tell(made: Made, lines: list[tuple[str, str]], nodes: list[str], values: dict[str, Any], output: Format) -> None:
+    """What to do next, first; last the fingerprints of these nodes, and of the roster where it is a new one."""
+    from consilium.node.keys import grouped
+
+    file, folder = made.file, str(made.path)
+    digest, roster = file.terms.federation, file.sum_roster()
+    fingerprints = {name: file.nodes[name].fingerprint(name) for name in nodes}
+    shown = [("next", f"send {folder} to {made.who_joins}; there: consilium node join {made.path.name}")]
     if made.note:
-        first.append(f"note        {made.note}")
+        shown.append(("note", made.note))
     if made.before is not None and not made.same_federation:
-        first.append(f"federation  a new one, {digest[:12]}: what the one before spent stays spent")
-    folder = {"folder": str(made.path), "version": made.file.version, "federation": digest, "join": whom}
-    show(output, {**folder, **values, "note": made.note}, [*first, *lines])
+        shown.append(("federation", f"a new one, {digest[:12]}: what the one before spent stays spent"))
+    shown += lines
+    if roster is not None and not made.same_federation:
+        shown.append(("roster", f"{grouped(roster.digest)}: compare by telephone"))
+    shown += [(name, f"{fingerprint}: compare by telephone") for name, fingerprint in fingerprints.items()]
+    values = {"folder": folder, "version": file.version, "federation": digest, "join": made.who_joins, **values}
+    values |= {"note": made.note, "roster": roster and grouped(roster.digest), "fingerprints": fingerprints}
+    show(output, values, [f"{what:<11} {text}" for what, text in shown])

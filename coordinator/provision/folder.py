@@ -1,6 +1,6 @@
 """The operator's folder, OUT: how it is made, and how it changes.
 
-OUT/operator/     ca.key and ca.crt, which stay with the operator
+OUT/operator/     ca.key and ca.crt, which stay with the operator; a lock
 OUT/federation/   the signed folder for all nodes (`node.signed`), in which all else stands that is known of them
 
 A change makes the signed folder anew, with version + 1, beside the old one. A crash leaves the old or the new.
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,9 @@ from consilium.protocol.schema import Schema
 from consilium.protocol.versions import program_versions
 from consilium.report.words import many
 from consilium.sums.modes import MODES, WITH_SECOND
-from consilium.sums.roster import AggregatorEntry, SumRoster
+from consilium.sums.roster import AggregatorEntry
 
-OPERATOR, FEDERATION, BEFORE = "operator", "federation", "federation.before"
+OPERATOR, FEDERATION, BEFORE, LOCK = "operator", "federation", "federation.before", "lock"
 POLICY = "# Empty: what a node allows, its own people say.\n"
 Nodes = Mapping[str, PublicKeys]
 
@@ -54,7 +54,7 @@ class Made:
 
     path: Path
     file: ServedFederation
-    authority: Authority
+    authority: Authority = field(repr=False)
     before: ServedFederation | None
     note: str
 
@@ -88,7 +88,7 @@ def provision(plan_file: Path, out: Path) -> Made:
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder for --out")
     _check_nodes(nodes, {}, plan.federation)
-    config, roster = _formed(plan.federation, _added(plan, rows, public), nodes, set())
+    formed = _formed(plan.federation, _added(rows, public), nodes)
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -96,6 +96,7 @@ def provision(plan_file: Path, out: Path) -> Made:
         now = datetime.now(UTC)
         authority = Authority.create(plan.federation.name, plan.ends, now)
         authority.save(part / OPERATOR)
+        (part / OPERATOR / LOCK).touch()
         students = {name: keys for name, keys in nodes.items() if keys.kind == "student"}
         file = ServedFederation(
             version=1,
@@ -108,11 +109,10 @@ def provision(plan_file: Path, out: Path) -> Made:
                 THE_COORDINATOR: authority.certify_server(nodes[THE_COORDINATOR].key, plan.coordinator.hosts),
                 **{name: authority.certify_student(name, keys.key) for name, keys in students.items()},
             },
-            **_terms(config, roster),
+            **formed,
         )
         private_folder(part / FEDERATION)
-        if public.askable is not None:
-            public.save(part / FEDERATION / PUBLIC_FILE)
+        public.save(part / FEDERATION / PUBLIC_FILE)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
     except BaseException:
@@ -122,7 +122,8 @@ def provision(plan_file: Path, out: Path) -> Made:
 
 
 def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes) -> Made:
-    with _opened(out) as (before, authority):
+    with _opened(out) as opened:
+        before, authority = opened.before, opened.authority
         known = {**before.nodes, **before.revoked}
         for name, keys in nodes.items():
             if known.get(name) != keys:
@@ -131,7 +132,7 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
                     f"Add it: consilium provision add {out} NAME.enrol.json. Another coordinator needs a new --out",
                 )
         kept = {key: getattr(before.config, key) for key in ("roster", "noise_shares", "edition")}
-        config = _config(plan.federation, {**_added(plan, rows, public), **kept})
+        config = _config(plan.federation, {**_added(rows, public), **kept})
         if (config.digest(), f"{plan.ends}") != (before.config.digest(), before.ends):
             raise ConfigError(
                 f"{out} holds another federation than this file says: only [coordinator] and time limits can change",
@@ -139,8 +140,7 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
             )
         certificate = authority.certify_server(before.nodes[THE_COORDINATOR].key, plan.coordinator.hosts)
         certificates = {**before.certificates, THE_COORDINATOR: certificate}
-        changes = {"coordinator": plan.coordinator, "config": config, "certificates": certificates}
-        return _changed(out, before, authority, changes, "")
+        return opened.change({"coordinator": plan.coordinator, "config": config, "certificates": certificates})
 
 
 def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
@@ -153,9 +153,9 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
     ------
     ConfigError, PathError : no sound enrolment, its name or a key is taken, or no safe roster of these parties exists.
     """
-    with _opened(out) as (before, authority):
-        enrolment = read_enrolment(enrolment_file)
-        name, keys = enrolment.name, enrolment.keys
+    with _opened(out) as opened:
+        before, enrolment = opened.before, read_enrolment(enrolment_file)
+        name, keys, note = enrolment.name, enrolment.keys, ""
         if name in {**before.nodes, **before.revoked}:
             raise ConfigError(
                 f"the name {name!r} is taken, or was by a revoked node",
@@ -173,12 +173,12 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
             succession[name] = (succeeds,)
         changes: dict[str, Any] = {"nodes": nodes, "succeeds": succession}
         if keys.kind == "student":
-            certificate = authority.certify_student(name, keys.key)
-            return _changed(
-                out, before, authority, {**changes, "certificates": {**before.certificates, name: certificate}}, ""
-            )
-        formed, note = _form(before, nodes, must=_is_formed(before))
-        return _changed(out, before, authority, {**changes, **formed}, note)
+            certificate = opened.authority.certify_student(name, keys.key)
+            changes["certificates"] = {**before.certificates, name: certificate}
+        else:
+            formed, note = _changed_members(before, nodes)
+            changes |= formed
+        return opened.change(changes, note)
 
 
 def revoke(out: Path, name: str) -> Made:
@@ -189,60 +189,61 @@ def revoke(out: Path, name: str) -> Made:
 
     Raises ConfigError if there is no such node, or it is the coordinator.
     """
-    with _opened(out) as (before, authority):
+    with _opened(out) as opened:
+        before = opened.before
         others = [other for other in before.nodes if other != THE_COORDINATOR]
         if name not in others:
             raise ConfigError(f"no party, student or second aggregator {name!r}", f"There are: {', '.join(others)}")
         nodes = {other: keys for other, keys in before.nodes.items() if other != name}
-        changes: dict[str, Any] = {
+        formed, note = ({}, "") if name in before.of_kind("student") else _changed_members(before, nodes)
+        changes = {
             "nodes": nodes,
             "revoked": {**before.revoked, name: before.nodes[name]},
             "certificates": {other: text for other, text in before.certificates.items() if other != name},
         }
-        if before.nodes[name].kind == "student":
-            return _changed(out, before, authority, changes, "")
-        formed, note = _form(before, nodes, must=False)
-        return _changed(out, before, authority, {**changes, **formed}, note)
+        return opened.change({**changes, **formed}, note)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An operator's folder that nobody else changes meanwhile. before: what stands in it."""
+
+    out: Path
+    before: ServedFederation
+    authority: Authority = field(repr=False)
+
+    def change(self, changes: Mapping[str, Any], note: str = "") -> Made:
+        """Put the next version in place of the one before. changes: of federation.json."""
+        now, place, part = datetime.now(UTC), self.out / FEDERATION, self.out / f"{FEDERATION}.part"
+        counted = {"version": self.before.version + 1, "made": f"{now:%Y-%m-%d}", "program": program_versions()}
+        file, old = self.before.model_copy(update={**counted, **changes}), self.out / BEFORE
+        for left in (part, old):
+            shutil.rmtree(left, ignore_errors=True)
+        try:
+            private_folder(part)
+            if (place / PUBLIC_FILE).exists():
+                shutil.copy(place / PUBLIC_FILE, part)
+            _write(part, file, self.authority)
+            place.rename(old)
+            part.rename(place)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+        return Made(place, file, self.authority, self.before, note)
 
 
 @contextmanager
-def _opened(out: Path) -> Generator[tuple[ServedFederation, Authority]]:
-    """What stands in an operator's folder, which nobody else changes meanwhile. Raises ConfigError, PathError."""
+def _opened(out: Path) -> Generator[_Opened]:
+    """Raises ConfigError, PathError: it is no such folder, was altered, or another command changes it."""
     if not (out / OPERATOR).is_dir():
         raise ConfigError(f"{out} has no folder {OPERATOR}", "Give the folder that `consilium provision` made")
-    with held(out / OPERATOR / "lock", f"consilium provision on {out}"):
-        folder, before = out / FEDERATION, out / BEFORE
-        if before.exists() and not folder.exists():
-            before.rename(folder)  # a crash came between the two steps of a change
-        authority = Authority.load(out / OPERATOR)
-        yield read_signed(folder, ServedFederation, out / OPERATOR / AUTHORITY_FILE).file, authority
-
-
-def _changed(out: Path, before: ServedFederation, authority: Authority, changes: Mapping[str, Any], note: str) -> Made:
-    """The next version, in place of the one before."""
-    file = before.model_copy(
-        update={
-            "version": before.version + 1,
-            "made": f"{datetime.now(UTC):%Y-%m-%d}",
-            "program": program_versions(),
-            **changes,
-        }
-    )
-    place, part, old = out / FEDERATION, out / f"{FEDERATION}.part", out / BEFORE
-    for left in (part, old):
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        private_folder(part)
-        if (place / PUBLIC_FILE).exists():
-            shutil.copy(place / PUBLIC_FILE, part)
-        _write(part, file, authority)
-        place.rename(old)
-        part.rename(place)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-    return Made(place, file, authority, before, note)
+    with held(out / OPERATOR / LOCK, f"consilium provision on {out}"):
+        folder = out / FEDERATION
+        if not folder.exists() and (out / BEFORE).exists():
+            (out / BEFORE).rename(folder)  # a crash came between the two steps of a change
+        signed = read_signed(folder, ServedFederation, out / OPERATOR / AUTHORITY_FILE)
+        yield _Opened(out, signed.file, Authority.load(out / OPERATOR))
 
 
 def _write(folder: Path, file: ServedFederation, authority: Authority) -> None:
@@ -266,12 +267,13 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
         raise ConfigError(
             "enrolments name no coordinator", "Add its coordinator.enrol.json: `consilium node keys coordinator` there"
         )
-    second = [name for name, keys in nodes.items() if keys.kind == "aggregator"]
-    if len(second) > (federation.collection in WITH_SECOND):
+    second, most = [name for name, keys in nodes.items() if keys.kind == "aggregator"], "none"
+    if federation.collection in WITH_SECOND:
+        second, most = second[1:], "one"
+    if second:
         raise ConfigError(
-            f"{second[-1]} is {'another' if len(second) > 1 else 'a'} second aggregator: {federation.collection} votes"
-            f" have {'one' if len(second) > 1 else 'none'}",
-            "Revoke the other first, or leave it out" if len(second) > 1 else "Leave it out",
+            f"{second[0]} is a second aggregator too many: {federation.collection} votes have {most}",
+            "Leave it out, or revoke the other first",
         )
     owners: dict[str, str] = {}
     for name, keys in [*revoked.items(), *nodes.items()]:
@@ -284,7 +286,7 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
             owners[key] = name
 
 
-def _added(plan: Plan, rows: Schema, public: PublicRows) -> dict[str, Any]:
+def _added(rows: Schema, public: PublicRows) -> dict[str, Any]:
     """What a federation's configuration takes from the rest of the plan."""
     return {"rows": rows, "public": public.terms, "reference": reference_text(public.reference)}
 
@@ -294,10 +296,12 @@ def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfi
 
 
 def _formed(
-    federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: set[str]
-) -> tuple[FederationConfig, SumRoster | None]:
-    """Configuration and roster with these nodes; none of the federations `earlier`, which may be closed, though parties
-    may be the same again. Raises ConfigError where there is no safe one."""
+    federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: Collection[str] = ()
+) -> dict[str, Any]:
+    """Configuration, terms and roster of federation.json with these nodes. Raises ConfigError where these are not safe.
+
+    earlier: digests that it must not have, though parties may be the same again: of federations that may be closed.
+    """
     parties = {name: keys.identity for name, keys in nodes.items() if keys.kind == "party"}
     if len(parties) < federation.minimum_parties:
         raise ConfigError(
@@ -316,53 +320,37 @@ def _formed(
             sealing=coordinator.sealing,
             second=None if helper is None else AggregatorEntry(ed25519_pk=helper.identity, x25519_pk=helper.sealing),
         )
-    shares = federation.sure_givers(roster.least if roster else 0)
-    digest = roster.digest if roster else ""
+    shares, digest = federation.sure_givers(roster.least if roster else 0), roster.digest if roster else ""
     config = _config(federation, {**added, "roster": digest, "noise_shares": shares, "edition": 0})
     check_sums(config, roster)
     while config.digest() in earlier:
         config = config.model_copy(update={"edition": config.edition + 1})
-    return config, roster
+    return {"config": config, "terms": config.terms(), "roster": roster and roster.model_dump(mode="json")}
 
 
-def _terms(config: FederationConfig, roster: SumRoster | None) -> dict[str, Any]:
-    """All of federation.json that a configuration gives."""
-    return {
-        "config": config,
-        "terms": config.terms(),
-        "roster": None if roster is None else roster.model_dump(mode="json"),
-    }
-
-
-def _form(before: ServedFederation, nodes: Nodes, must: bool) -> tuple[dict[str, Any], str]:
-    """What of federation.json changes with the members, and a note where they form no federation: then the one before
-    stays, whose sums are too small to be served. must: raise ConfigError instead."""
-    earlier = {federation.digest for federation in before.earlier}
+def _changed_members(before: ServedFederation, nodes: Nodes) -> tuple[dict[str, Any], str]:
+    """What of federation.json changes with parties and second aggregator; and a note where they form no federation:
+    then the one before stays, whose sums are too small to be served. Raises ConfigError where they did form one, and do
+    not with one more."""
+    roster, terms = before.sum_roster(), before.terms
     try:
-        config, roster = _formed(before.config, {}, nodes, earlier)
+        changes = _formed(before.config, {}, nodes, {each.digest for each in before.earlier})
     except ConfigError as error:
-        if must:
+        if nodes.keys() > before.nodes.keys() and _is_formed(before):
             raise
         return {}, f"nothing is answered now: {error}"
-    changes = _terms(config, roster)
-    if config.digest() != before.terms.federation:
-        changes["earlier"] = (*before.earlier, _left(before))
-    return changes, ""
+    if changes["terms"] == terms or roster is None:
+        return changes, ""
+    queries = before.config.query_budget.queries
+    left = EarlierFederation(
+        digest=terms.federation, promise=terms.promise, queries=queries, parties=tuple(roster.places)
+    )
+    return {**changes, "earlier": (*before.earlier, left)}, ""
 
 
 def _is_formed(before: ServedFederation) -> bool:
     try:
-        _formed(before.config, {}, before.nodes, set())
+        _formed(before.config, {}, before.nodes)
     except ConfigError:
         return False
     return True
-
-
-def _left(before: ServedFederation) -> EarlierFederation:
-    roster, terms = before.sum_roster(), before.terms
-    return EarlierFederation(
-        digest=terms.federation,
-        promise=terms.promise,
-        queries=before.config.query_budget.queries,
-        parties=tuple(roster.places) if roster else tuple(before.parties),
-    )

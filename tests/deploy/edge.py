@@ -10,73 +10,77 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import uvicorn
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.supercore.protobuf.client import ProtobufRequestContext
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-from google.protobuf.empty_pb2 import Empty
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota, tls_server
-from consilium.coordinator.rosters import NodeKeys
-from consilium.node.kit import Kit, open_kit
-from tests.deploy.kits import free_ports
+from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
+from consilium.node.keys import NODE_KEY, NodeKey
+from consilium.node.standing import signed_headers
+from tests.node.folders import Made
 
 WAIT = 250.0
 
 
 class SuperLink:
-    """Reads a whole body, as Flower's does, unless it is told to `hold`; counts what arrived."""
+    """Reads a whole body, as Flower's does, unless it is told to `hold`; counts what arrived. An ASGI application."""
 
     def __init__(self) -> None:
-        self.bytes = 0
-        self.requests = 0
+        self.bodies: list[bytes] = []
+        self.paths: list[str] = []
         self.hold = threading.Event()
 
-    def app(self) -> Starlette:
-        """As an ASGI application."""
+    @property
+    def bytes(self) -> int:
+        """Of all bodies."""
+        return sum(map(len, self.bodies))
 
-        async def answer(request: Request) -> Response:
-            self.requests += 1
-            while self.hold.is_set():
-                await asyncio.sleep(0.02)
-            async for part in request.stream():
-                self.bytes += len(part)
-            return Response(b"done")
-
-        return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while scope["type"] == "lifespan":
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+        self.paths.append(scope["path"])
+        while self.hold.is_set():
+            await asyncio.sleep(0.02)
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.bodies.append(body)
+        answer = body[::-1] if len(body) < 100 else b"done"
+        length = (b"content-length", str(len(answer)).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length, (b"x-flwr", b"kept")]})
+        await send({"type": "http.response.body", "body": answer})
 
 
 class Site:
-    """Kits of the three wards, a SuperLink, and a gateway."""
+    """The nodes of a small federation, a SuperLink, and a gateway."""
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self.kit: Kit = open_kit(self.out / "coordinator")
+    def __init__(self, made: Made) -> None:
+        self.made = made
+        self.folder = made.nodes["coordinator"]
         self.superlink = SuperLink()
-        self.context = ssl.create_default_context(cafile=str(self.kit.authority))
+        self.context = ssl.create_default_context(cafile=str(self.folder.authority))
+
+    def gateway(self, quota: Quota = QUOTA) -> Gateway:
+        """Before the SuperLink."""
+        return Gateway(self.superlink, NodeKeys(JoinedFederation(self.folder)), quota=quota)
 
     @contextlib.contextmanager
     def serving(self, quota: Quota = QUOTA) -> Iterator[tuple[str, int]]:
-        """Run both; yields the gateway's host and port."""
-        place, files = self.kit.coordinator, self.kit.server_tls
-        tls = {"ssl_certfile": str(files.certificate), "ssl_keyfile": str(files.key), "log_level": "error"}
-        (port,) = free_ports(1)
-        inner = uvicorn.Server(uvicorn.Config(self.superlink.app(), port=place.internal_port, **tls))
-        keys = NodeKeys(self.kit / "nodes.json")
-        outer = tls_server(Gateway(place.internal, self.kit.authority, keys, quota).app(), "127.0.0.1", port, files)
-        with running(inner), running(outer):
-            yield "127.0.0.1", port
+        """Run it; yields its host and port."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = tls_server(self.gateway(quota), self.folder.tls)
+            with running(server, listener):
+                yield listener.getsockname()
 
     def signed(self, node: str) -> dict[str, str]:
         """Headers of a request of this node, signed now."""
-        return signed(self.out / f"party-{node}" / "node.key")
+        return signed_headers(NodeKey.load(self.made.nodes[node].keys / NODE_KEY))
 
     def ask(
         self, address: tuple[str, int], node: str | None, body: bytes = b"x", path: str = "push-object"
@@ -97,20 +101,11 @@ class Site:
         return connection
 
 
-def signed(key_file: Path) -> dict[str, str]:
-    """Headers that Flower's own code puts on a request of a SuperNode with this key, now."""
-    key = load_ssh_private_key(key_file.read_bytes(), None)
-    request = httpx.Request("POST", "https://somewhere")
-    context = ProtobufRequestContext("", Empty(), request)
-    NodeAuthHttpInterceptor(key, key.public_key()).intercept(context, lambda _: httpx.Response(200))  # type: ignore
-    return {name: value for name, value in request.headers.items() if name.startswith("flwr-")}
-
-
 @contextlib.contextmanager
-def running(server: uvicorn.Server) -> Iterator[None]:
+def running(server: uvicorn.Server, listener: socket.socket) -> Iterator[None]:
     """Run a server in a thread."""
     server.config.timeout_graceful_shutdown = 1
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         until(lambda: server.started or not thread.is_alive())

@@ -25,7 +25,7 @@ ANSWERS = 10.0
 """Seconds within which `status` and `doctor` have said what is so."""
 SERVES = "students may ask"
 """What the coordinator says then."""
-LONG = 240.0
+LONG = 120.0
 """No machine needs so long for one step."""
 
 

@@ -32,6 +32,7 @@ NOISY: dict[str, Any] = {
 """Sums with noise in them: they go on with whoever is left."""
 LIMITS: dict[str, Any] = {
     "allowed_classes": list(CLASSES),
+    "allowed_columns": list(FEATURES),
     "least_rows_per_teacher": 5,
     "most_teachers": 10,
     "most_queries": 10_000,
@@ -40,7 +41,7 @@ LIMITS: dict[str, Any] = {
     "most_epsilon": 1e6,
     "delta": 1e-5,
     "collection": "plaintext",
-    "least_parties": 1,
+    "least_parties": 2,
 }
 """A policy.toml within which all lies that these federations ask: no yes is needed."""
 OF_AGGREGATOR = ("most_queries", "unit", "neighbouring", "most_epsilon", "delta", "least_parties")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import http.client
+import os
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,26 +49,31 @@ def test_every_node_finds_itself_in_order(federation: Federation) -> None:
     for name in ("coordinator", *PARTIES, STUDENT):
         command("doctor", federation.site / name)
     said = federation.status()
-    assert {name: state for name, state in said["parties"].items()} == dict.fromkeys(PARTIES, "takes part, connected")
+    assert said["parties"] == dict.fromkeys(PARTIES, "takes part, connected, answered 8 queries")
     again = consilium("node", "start", federation.site / "coordinator")
     assert again.exit_code == 2 and "already started" in again.stderr
 
 
+def greeted(port: int, context: ssl.SSLContext) -> bytes:
+    """What a label service says first to whoever connects so: nothing, where it does not let him in."""
+    try:
+        plain = socket.create_connection(("127.0.0.1", port))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            return connection.recv(9)
+    except ssl.SSLError:
+        return b""
+
+
 def test_whoever_has_no_certificate_of_the_authority_gets_no_label(federation: Federation, tmp_path: Path) -> None:
     _, port = addresses(federation)
-    with (
-        context(federation).wrap_socket(
-            socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1"
-        ) as bare,
-        pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED|certificate required"),
-    ):
-        bare.recv(1)
-    stranger = make_site(tmp_path, parties=PARTIES[:2])  # a student in another authority's federation of the same shape
-    tls, shown = open_folder(stranger / STUDENT).tls, context(federation)
-    shown.load_cert_chain(tls.certificate, tls.key)
-    with shown.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as other:
-        with pytest.raises(ssl.SSLError, match="UNKNOWN_CA|unknown ca|CERTIFICATE"):
-            other.recv(1)
+    own = open_folder(federation.site / STUDENT).tls
+    stranger = open_folder(make_site(tmp_path, PARTIES[:2]) / STUDENT).tls  # of another authority's federation
+    contexts = [context(federation) for _ in range(3)]
+    for shown, tls in zip(contexts[1:], (stranger, own), strict=True):
+        shown.load_cert_chain(tls.certificate, tls.key)
+    for shown in contexts:
+        shown.set_alpn_protocols(["h2"])
+    assert [greeted(port, shown)[3:4] for shown in contexts] == [b"", b"", b"\x04"]  # SETTINGS of HTTP/2
 
 
 def test_the_control_api_is_not_on_the_public_port(federation: Federation) -> None:
@@ -76,9 +81,6 @@ def test_the_control_api_is_not_on_the_public_port(federation: Federation) -> No
     with httpx.Client(verify=context(federation), trust_env=False) as client:
         for call in CONTROL:
             assert client.post(f"https://127.0.0.1:{port}/v1/control/{call}").status_code in (403, 404)
-
-
-ASK = "import sys, httpx; print(httpx.post(sys.argv[1], verify=False, trust_env=False, timeout=20).status_code)"
 
 
 def loopback_ports(pid: int) -> list[int]:
@@ -94,29 +96,37 @@ def loopback_ports(pid: int) -> list[int]:
     ]
 
 
-@pytest.mark.skipif(
-    not hasattr(__import__("os"), "geteuid") or __import__("os").geteuid() != 0, reason="only root can be another user"
-)
-def test_another_user_of_the_machine_reaches_no_port_of_flower(federation: Federation) -> None:
-    public = set(addresses(federation))
+def test_no_other_user_of_the_machine_reaches_a_port_behind_the_public_ones(federation: Federation) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    ports = {}
     for name in ("coordinator", PARTIES[0]):
         process = federation[name].process
         assert process is not None
-        ports = [port for port in loopback_ports(process.pid) if port not in public]
-        assert ports
-        for port in ports:
-            for call in ("/v1/control/list-nodes", "/v1/clientappio/pull-message", "/v1/serverappio/get-nodes"):
-                answers = {
-                    user: {asked(f"{scheme}://127.0.0.1:{port}{call}", user) for scheme in ("http", "https")} - {""}
-                    for user in (0, 65534)
-                }
-                assert answers[65534] <= {"403"}, (name, port, call, answers)
+        ports[name] = set(loopback_ports(process.pid)) - set(addresses(federation))
+    assert ports["coordinator"] == set()
+    assert len(ports[PARTIES[0]]) >= 1
+    for port in ports[PARTIES[0]]:
+        answers = [asked(port, user) for user in (0, 65534)]
+        assert answers[1] == "403" != answers[0], answers
 
 
-def asked(url: str, user: int) -> str:
+def asked(port: int, user: int) -> str:
     """Status of the answer that a user of this machine gets; empty for none."""
-    done = subprocess.run([sys.executable, "-c", ASK, url], user=user, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    reader, writer = os.pipe()
+    child = os.fork()  # a program of another user's may not be there: the tests' own environment can be closed to him
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.setuid(user)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("POST", "/v1/clientappio/pull-message")
+            os.write(writer, str(connection.getresponse().status).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        answer = said.read()
+    os.waitpid(child, 0)
+    return answer
 
 
 def test_no_code_came_with_the_run_and_no_key_left_its_folder(federation: Federation) -> None:
@@ -139,7 +149,7 @@ def test_a_late_party_a_revoked_one_and_a_reboot_need_nobody(federation: Federat
     command("provision", "revoke", site / "out", PARTIES[0])
     join_all(site, ["coordinator"])
     federation.wait(lambda: "revoked" in federation[PARTIES[0]].said, "it hears that it was revoked")
-    assert federation.status()["parties"][PARTIES[0]] == "revoked"
+    assert federation.status()["parties"][PARTIES[0]].startswith("revoked")
     assert federation.asked("student-3", 16)["asked"] == 8
 
     for service in federation.services.values():
@@ -149,12 +159,7 @@ def test_a_late_party_a_revoked_one_and_a_reboot_need_nobody(federation: Federat
     federation.start("coordinator", *left)
     federation.serving(times + 1)
     assert federation.asked("student-4", 24)["asked"] == 8
-    before = (
-        json.loads((federation.run_folder() / "coordinator.json").read_text())
-        if (federation.run_folder() / "coordinator.json").exists()
-        else {}
-    )
     assert federation.asked("student-5", 0)["asked"] == 8  # those of the first student: from the ledger
     federation.close("student-1", "student-2", "student-3", "student-4", "student-5")
     labels = federation.labels()
-    assert len(labels) == len(set(labels)) == 32, before
+    assert len(labels) == len(set(labels)) == 32

@@ -29,7 +29,6 @@ from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
 from tests.docs.pages import ROOT, Block, blocks
-from tests.federation import open_home
 
 
 def of(language: str) -> list[Any]:

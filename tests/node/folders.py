@@ -91,7 +91,7 @@ def sign(file: ServedFederation, authority: Authority, out: Path, public: np.nda
     (out / AUTHORITY_FILE).write_text(pem(authority.certificate))
     (out / POLICY_FILE).write_text("# empty: what a node allows, its own people say\n")
     if public is not None:
-        np.savez(out / PUBLIC_FILE, x=public, features=np.array(FEATURES))
+        np.savez(out / PUBLIC_FILE, queries=public, features=np.array(FEATURES))
     sign_files(authority, out)
     return out
 

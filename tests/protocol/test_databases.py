@@ -6,14 +6,13 @@ The others are real: a second process with SQLite's own lock, and a small file s
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 
@@ -27,29 +26,10 @@ from consilium.protocol import databases
 from consilium.protocol.databases import Database, Trouble, check_usable, committed, trouble_of
 from consilium.protocol.errors import ConsiliumError, LedgerError, LedgerLocked, StorageError
 from consilium.protocol.files import replace_private, writing
+from tests.disks import full, locked, mounted
 
 FEDERATION = "f" * 64
-HOLDER = """
-import sqlite3, sys
-with sqlite3.connect(sys.argv[1], isolation_level=None) as file:
-    file.execute(sys.argv[2])
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 CURE = "Stop that program"
-
-
-@contextmanager
-def held(path: Path, how: str = "BEGIN EXCLUSIVE") -> Iterator[None]:
-    """Another process has this lock."""
-    command = [sys.executable, "-c", HOLDER, str(path), how]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdin is not None
-        assert holder.stdout.readline() == "held\n"
-        try:
-            yield
-        finally:
-            holder.stdin.close()
 
 
 @pytest.fixture
@@ -99,7 +79,7 @@ def test_every_read_and_write_says_that_another_program_holds_the_file(tmp_path:
     kept = opened(path)
     for use in uses:
         use(kept)
-    with held(path):
+    with locked(path):
         for use in uses:
             with pytest.raises(LedgerLocked, match=rf"{path.name}: it is locked: another program holds it\. {CURE}"):
                 use(kept)
@@ -112,7 +92,7 @@ def test_every_read_and_write_says_that_another_program_holds_the_file(tmp_path:
 def test_so_does_whoever_opens_it(tmp_path: Path, what: str) -> None:
     path = place(tmp_path, what.partition(":")[0])
     (ledger(path) if what.startswith("ledger") else Store(path)).close()
-    with held(path), pytest.raises(LedgerLocked, match=CURE):
+    with locked(path), pytest.raises(LedgerLocked, match=CURE):
         USES[what](path)
     USES[what](path)
 
@@ -120,7 +100,7 @@ def test_so_does_whoever_opens_it(tmp_path: Path, what: str) -> None:
 def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with closing(ledger(path)) as file:
-        lock = held(path)
+        lock = locked(path)
         lock.__enter__()
         ended = threading.Timer(0.5, lambda: lock.__exit__(None, None, None))
         ended.start()
@@ -140,7 +120,7 @@ def test_whoever_looks_finds_the_lock_of_either_kind_and_leaves_no_trace(tmp_pat
     ledger(path).close()
     content = path.read_bytes()
     check_usable(path)
-    with held(path, how), pytest.raises(LedgerLocked, match=CURE):
+    with locked(path, how), pytest.raises(LedgerLocked, match=CURE):
         check_usable(path)
     check_usable(path)
     assert path.read_bytes() == content and [found.name for found in tmp_path.iterdir()] == [path.name]
@@ -148,23 +128,9 @@ def test_whoever_looks_finds_the_lock_of_either_kind_and_leaves_no_trace(tmp_pat
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path) -> None:
-    with pytest.raises(OSError, match="No space left"), open(folder / "else", "wb") as file:
-        while True:
-            file.write(bytes(4096))
-            file.flush()
+    (tmp_path / "disk").mkdir()
+    with mounted(tmp_path / "disk"):
+        yield tmp_path / "disk"
 
 
 @pytest.mark.parametrize("what", KEPT)
@@ -175,13 +141,12 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk: Path, what: str) ->
     uses[0](kept)
     check_usable(path)
     before = path.read_bytes()
-    fill(small_disk)
-    with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
-        check_usable(path)
-    with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
-        fill_with(kept, uses[-1])
-    assert path.read_bytes() == before
-    (small_disk / "else").unlink()
+    with full(small_disk):
+        with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
+            check_usable(path)
+        with pytest.raises(LedgerError, match=r"the disk is full\. Make room"):
+            fill_with(kept, uses[-1])
+        assert path.read_bytes() == before
     for use in uses:
         use(kept)
     check_usable(path)
@@ -194,9 +159,9 @@ def fill_with(kept: object, write: Callable) -> None:
 
 
 def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:
-    fill(small_disk)
-    with pytest.raises(StorageError, match=r"No space left on device\. Make room"), writing(small_disk / "x"):
-        replace_private(small_disk / "x", bytes(9000))
+    with full(small_disk):
+        with pytest.raises(StorageError, match=r"No space left on device\. Make room"), writing(small_disk / "x"):
+            replace_private(small_disk / "x", bytes(9000))
     assert not (small_disk / "x").exists()
 
 

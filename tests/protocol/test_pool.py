@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consilium.data.distances import near_pairs, thin
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import DataError
 from consilium.protocol.pool import PoolTerms, PoolTree, proves
 from consilium.protocol.queries import canonical_queries, query_ids
 from tests.marks import some
@@ -88,27 +88,10 @@ def test_proofs_of_a_wrong_form_are_none(places, proof):
     assert not proves(PoolTree.of_rows(pool).terms(0.0), query_ids(pool[:1]), places, proof)
 
 
-def test_the_root_does_not_depend_on_order_or_repetition(tmp_path):
+def test_the_root_does_not_depend_on_order_or_repetition():
     pool = rows(20)
     tree = PoolTree.of_rows(pool)
     assert PoolTree.of_rows(np.concatenate([pool[::-1], pool[:5]])).terms(0.1) == tree.terms(0.1)
-    tree.save(tmp_path / "public.npy")
-    assert PoolTree.load(tmp_path / "public.npy").terms(0.1) == tree.terms(0.1)
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", None])
-def test_an_unreadable_pool_is_a_typed_error(tmp_path, content):
-    path = tmp_path / "public.npy"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match="public rows"):
-        PoolTree.load(path)
-
-
-def test_a_pool_of_other_numbers_is_refused(tmp_path):
-    np.save(tmp_path / "public.npy", np.zeros((3, 5)))
-    with pytest.raises(ConfigError, match="no ids"):
-        PoolTree.load(tmp_path / "public.npy")
 
 
 def test_terms_have_bounds():

@@ -111,10 +111,6 @@ MISTAKES = {
     ),
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "show of nothing": (["show", "absent"], 2, "is no folder"),
-    "student without coordinator": (
-        ["student", "run", "--coordinator", "127.0.0.1:9", "--public", "absent.npz", "--out", "x"],
-        2, "cannot read absent",
-    ),
 }  # fmt: skip
 
 

@@ -1,53 +1,43 @@
-"""The gateway: what a registered node needs passes, and nothing else of the SuperLink does."""
+"""The gateway: what a listed node needs passes, and nothing else of the SuperLink does."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import time
+from datetime import timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from consilium.coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, Gateway
-from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.deploy import nodes as listed
+from consilium.coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, REFUSED_BYTES
+from consilium.node import standing
+from consilium.node.join import join
+from consilium.node.keys import NODE_KEY, NodeKey
+from consilium.node.standing import NodeStanding
+from tests.deploy.edge import WAIT, Site, connected
+from tests.node.folders import PARTIES, make_nodes, make_small
 
-
-class Anybody:
-    """Keys that take every request for one of a registered node."""
-
-    def name(self, _) -> str:
-        return "ward-a"
+FIRST, SECOND = PARTIES[:2]
 
 
 @pytest.fixture
-def passing(tmp_path: Path):
-    """A gateway before a SuperLink that repeats what it gets, and what the SuperLink got."""
-    Authority.create("here").save(tmp_path)
-    seen: list[httpx.Request] = []
-
-    async def answer(request: httpx.Request) -> httpx.Response:
-        await request.aread()
-        seen.append(request)
-        if request.url.path.endswith("get-run"):
-            raise httpx.ConnectError("down")
-        return httpx.Response(
-            412, stream=httpx.ByteStream(request.content[::-1]), headers={"x-flwr": "kept", "connection": "close"}
-        )
-
-    found = Gateway("127.0.0.1:1", tmp_path / "ca.crt", Anybody())
-    asyncio.run(found._client.aclose())
-    found._client = httpx.AsyncClient(base_url="https://127.0.0.1:1", transport=httpx.MockTransport(answer))
-    with TestClient(found.app()) as client:
-        yield client, seen
+def site(tmp_path: Path) -> Site:
+    return Site(make_small(tmp_path))
 
 
-def test_a_node_s_request_passes_unchanged(passing) -> None:
-    client, seen = passing
-    reply = client.post(PREFIX + "pull-messages", content=b"abc", headers={"x-signature": "s", "content-type": "x/y"})
-    assert (reply.status_code, reply.content, reply.headers["x-flwr"]) == (412, b"cba", "kept")
-    assert (seen[0].content, seen[0].headers["x-signature"], seen[0].headers["content-type"]) == (b"abc", "s", "x/y")
+@pytest.fixture
+def client(site: Site):
+    with TestClient(site.gateway()) as client:
+        yield client
+
+
+def test_a_node_s_request_passes_unchanged(site: Site, client: TestClient) -> None:
+    reply = client.post(PREFIX + "pull-messages", content=b"abc", headers=site.signed(FIRST))
+    assert (reply.status_code, reply.content, reply.headers["x-flwr"]) == (200, b"cba", "kept")
+    assert (site.superlink.paths, site.superlink.bodies) == ([PREFIX + "pull-messages"], [b"abc"])
 
 
 @pytest.mark.parametrize(
@@ -68,26 +58,23 @@ def test_a_node_s_request_passes_unchanged(passing) -> None:
         "/v1/fleet/pull-messages?x=1",
         "//v1/fleet/pull-messages",
         "/health",
+        "/docs",
         "/",
     ],
 )
-def test_everything_else_is_refused(passing, path: str) -> None:
-    client, seen = passing
-    assert client.post(path, content=b"x").status_code == 403
-    assert client.get(path).status_code in (403, 405)
-    assert seen == []
+def test_everything_else_is_refused(site: Site, client: TestClient, path: str) -> None:
+    """Also to a node that is listed."""
+    for method in ("POST", "GET", "PUT", "DELETE"):
+        assert client.request(method, path, content=b"x", headers=site.signed(FIRST)).status_code == 403
+    assert client.get(PREFIX + "pull-messages", headers=site.signed(FIRST)).status_code == 403
+    assert site.superlink.paths == []
 
 
-def test_what_is_too_large_is_refused(passing) -> None:
-    client, seen = passing
-    assert client.post(PREFIX + "get-run", content=b"x" * (MOST_CALL_BYTES + 1)).status_code == 413
-    assert client.post(PREFIX + "get-run", content=iter([b"x"])).status_code == 411
-    assert seen == []
-
-
-def test_a_superlink_that_is_away_is_told(passing) -> None:
-    client, _ = passing
-    assert client.post(PREFIX + "get-run", content=b"x").status_code == 503
+def test_what_is_too_large_or_without_a_length_is_refused(site: Site, client: TestClient) -> None:
+    signed = site.signed(FIRST)
+    assert client.post(PREFIX + "get-run", content=b"x" * (MOST_CALL_BYTES + 1), headers=signed).status_code == 413
+    assert client.post(PREFIX + "get-run", content=iter([b"x"]), headers=signed).status_code == 411
+    assert site.superlink.paths == []
 
 
 def test_all_that_a_supernode_calls_passes() -> None:
@@ -108,3 +95,103 @@ def test_all_that_a_supernode_calls_passes() -> None:
         PREFIX + "register-node",
         PREFIX + "unregister-node",
     }
+
+
+def test_who_may_not_connect_is_told_why(site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Revoked, unknown and a wrong clock are three answers, to a request and to whoever asks how it stands."""
+    revoked = {FIRST: site.made.file.nodes[FIRST]}
+    others = {name: keys for name, keys in site.made.file.nodes.items() if name != FIRST}
+    join(site.made.again(nodes=others, revoked=revoked).out, site.folder)
+    stranger = make_nodes(site.made.out.parent / "elsewhere", ("x",))["x"]
+    strange = standing.signed_headers(NodeKey.load(stranger.keys / NODE_KEY))
+    for headers, state, status in (
+        (site.signed(FIRST), "revoked", 401),
+        (strange, "unknown", 401),
+        ({}, "unknown", 401),
+    ):
+        said = NodeStanding.model_validate_json(client.post(standing.PATH, headers=headers).content)
+        assert said.state == state and said.words.startswith(state)
+        reply = client.post(PREFIX + "pull-messages", content=b"x", headers=headers)
+        assert (reply.status_code, reply.text) == (status, said.words)
+        activate = client.post(PREFIX + "activate-node", content=b"x", headers=headers)  # as the SuperLink says it
+        assert (activate.status_code, activate.json()["code"]) == (412, 2004)
+    late = site.signed(SECOND)
+    real, hours = listed.datetime, timedelta(hours=2)
+    for shift, words in ((hours, "7200 s behind"), (-hours, "7200 s ahead of")):
+
+        class Clock(real):
+            @classmethod
+            def now(cls, zone, shift=shift):
+                return real.now(zone) + shift
+
+        with monkeypatch.context() as patch:
+            patch.setattr(listed, "datetime", Clock)
+            said = NodeStanding.model_validate_json(client.post(standing.PATH, headers=late).content)
+            assert said.state == "wrong clock" and words in said.words and "NTP" in said.words
+            reply = client.post(PREFIX + "pull-messages", content=b"x", headers=late)
+            assert (reply.status_code, words in reply.text) == (503, True)  # to 401 a SuperNode ends
+    assert site.superlink.paths == []
+    assert client.post(PREFIX + "pull-messages", content=b"x", headers=site.signed(SECOND)).status_code == 200
+
+
+def test_a_node_is_in_and_out_at_the_next_request_whatever_becomes_of_the_files(site: Site, client: TestClient) -> None:
+    def status(node: str) -> int:
+        return client.post(PREFIX + "pull-messages", content=b"x", headers=site.signed(node)).status_code
+
+    assert (status(FIRST), status(SECOND)) == (200, 200)
+    joined_file = site.folder.federation / "federation.json"
+    whole = joined_file.read_text()
+    joined_file.write_text(whole[:100])  # a folder that is being copied ends nobody
+    (site.folder.federation / "signed.json").touch()
+    assert status(FIRST) == 200
+    joined_file.write_text(whole)
+    others = {name: keys for name, keys in site.made.file.nodes.items() if name != FIRST}
+    join(site.made.again(nodes=others).out, site.folder)
+    assert (status(FIRST), status(SECOND)) == (401, 200)
+
+
+def test_a_refused_request_is_answered_before_it_is_closed(site: Site) -> None:
+    """An honest node with a wrong clock must learn that, and not meet a reset."""
+    with site.serving() as address:
+        for size in (0, 1, REFUSED_BYTES):
+            assert site.ask(address, None, bytes(size)).status_code == 401
+
+
+TWO_LENGTHS = [
+    ["content-length: 1", "transfer-encoding: chunked"],
+    ["Transfer-Encoding: chunked", "Content-Length: 1"],
+    ["content-length: 1", "content-length: 1"],
+    ["content-length: 1", "Content-Length: 6"],
+    ["content-length: 1, 1"],
+    ["content-length: 1", "transfer-encoding:", " chunked"],  # on two lines
+    ["transfer-encoding: chunked", "transfer-encoding: identity"],
+]
+SMUGGLED = b"1\r\nx\r\n0\r\n\r\n"
+"""One byte in chunks; read by a length of 1, what follows it begins the next request."""
+
+
+def reply_to(site: Site, address: tuple[str, int], lines: list[str]) -> bytes:
+    """All that comes back to a signed head with those lines, in two pieces, and a body."""
+    head = [f"POST {PREFIX}push-object HTTP/1.1", "host: x", *(f"{n}: {v}" for n, v in site.signed(FIRST).items())]
+    whole = "\r\n".join([*head, *lines, "", ""]).encode() + SMUGGLED
+    with contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1")) as node:
+        node.sendall(whole[:-30])
+        time.sleep(0.05)
+        node.sendall(whole[-30:])
+        node.settimeout(WAIT)
+        received = b""
+        with contextlib.suppress(OSError):
+            while b"HTTP/1.1 " not in received.removeprefix(b"HTTP/1.1 200") and (part := node.recv(65536)):
+                received += part
+    return received
+
+
+def test_a_request_of_two_lengths_brings_no_second_one(site: Site) -> None:
+    """It is refused, or is one request of its first byte: what follows is never taken for a request of a node's."""
+    with site.serving() as address:
+        for lines in TWO_LENGTHS:
+            answer = reply_to(site, address, lines)
+            if answer.split()[1] == b"200":
+                assert "transfer-encoding" not in "".join(lines).lower()
+        assert len(site.superlink.paths) == site.superlink.bytes <= 2
+        assert site.ask(address, FIRST).status_code == 200

@@ -1,193 +1,144 @@
-"""Slow peers and greedy nodes at the gateway, and requests that are none of a registered node's."""
+"""Slow peers, greedy nodes and crowds of connections at the gateway."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import time
-from base64 import b64encode
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+import resource
 
 import pytest
 
-from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, REFUSED_BYTES, Quota
-from consilium.coordinator.rosters import NodeKeys
-from consilium.protocol.errors import ConfigError
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, Quota
+from consilium.protocol.files import more_descriptors
 from tests.deploy.edge import WAIT, Site, connected, is_closed, sent_until_stopped, until
-from tests.deploy.kits import edit, make_kits
+from tests.node.folders import PARTIES, make_small
 
 MB = 1024 * 1024
+FIRST, SECOND = PARTIES[:2]
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_kits(tmp_path_factory.mktemp("sound"))
+def sound(tmp_path_factory: pytest.TempPathFactory):
+    return make_small(tmp_path_factory.mktemp("sound"))
 
 
 @pytest.fixture
-def site(sound: Path, tmp_path: Path) -> Site:
-    return Site(Path(shutil.copytree(sound, tmp_path / "kits")))
+def site(sound) -> Site:
+    return Site(sound)
 
 
 def test_a_body_without_a_signature_reaches_nobody(site: Site) -> None:
     with site.serving() as address:
         with contextlib.closing(site.begin(address, 24 * MB, {})) as stranger:
             sent_until_stopped(stranger, 24 * MB, WAIT)
-        assert site.ask(address, "ward-a").status_code == 200
+        assert site.ask(address, FIRST).status_code == 200
     assert site.superlink.bytes == 1
 
 
-@pytest.mark.slow
-def test_a_body_is_passed_on_and_not_held(site: Site) -> None:
-    """Of an object of 32 MB of a registered node while the SuperLink reads nothing."""
-    with site.serving() as address:
+def test_a_node_has_no_more_under_way_than_its_quota(site: Site) -> None:
+    """While the SuperLink reads nothing: two objects of 32 MB, and none of another's."""
+    with site.serving(quota=Quota(wait=0.2)) as address, contextlib.ExitStack() as open_:
         site.superlink.hold.set()
         try:
-            with contextlib.closing(site.begin(address, MOST_OBJECT_BYTES, site.signed("ward-a"))) as node:
-                taken = sent_until_stopped(node, MOST_OBJECT_BYTES, 2)
+            for _ in range(2):
+                node = open_.enter_context(
+                    contextlib.closing(site.begin(address, MOST_OBJECT_BYTES, site.signed(FIRST)))
+                )
+                assert sent_until_stopped(node, MOST_OBJECT_BYTES, WAIT) == MOST_OBJECT_BYTES
+            until(lambda: len(site.superlink.paths) == 2)
+            assert site.ask(address, FIRST).status_code == 503
         finally:
             site.superlink.hold.clear()
-    assert taken < 26 * MB  # the kernel's buffers on two connections, and none of the gateway's
+        assert site.ask(address, SECOND).status_code == 200
 
 
 def test_a_body_that_stalls_is_not_waited_for(site: Site) -> None:
     with (
         site.serving(quota=Quota(stall=0.3)) as address,
-        contextlib.closing(site.begin(address, 100, site.signed("ward-a"))) as body,
+        contextlib.closing(site.begin(address, 100, site.signed(FIRST))) as body,
     ):
         body.sendall(b"x")
         body.settimeout(WAIT)
         assert b"408" in body.recv(4096)
         until(lambda: is_closed(body))
+    assert site.superlink.paths == []
+
+
+def test_an_answer_that_is_not_taken_is_broken_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own length, however slowly the node reads; another node is answered meanwhile."""
+
+    async def large(scope, receive, send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"20000000")]})
+        for _ in range(200):
+            await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+
+    quota = Quota(requests=1, wait=0.2, stall=1.0, rate=1e9)
+    monkeypatch.setattr(type(site.superlink), "__call__", staticmethod(large))
+    with site.serving(quota=quota) as address:
+        with contextlib.closing(site.begin(address, 1, site.signed(FIRST))) as node:
+            node.sendall(b"x")
+            until(lambda: site.ask(address, FIRST).status_code == 503)  # its place is taken
+            monkeypatch.undo()
+            until(lambda: site.ask(address, FIRST).status_code == 200)  # until it is broken off
+            received = sum(map(len, iter(lambda: node.recv(65536), b"")))
+        assert received < 20_000_000
 
 
 def test_a_node_that_stalls_takes_only_its_own_places(site: Site) -> None:
     with site.serving(quota=Quota(requests=2, wait=0.2)) as address:
-        stalled = [site.begin(address, 100, site.signed("ward-a")) for _ in range(2)]
-        until(lambda: site.superlink.requests == 2)
-        assert site.ask(address, "ward-a").status_code == 503  # its third request waits in vain
-        assert site.ask(address, "ward-b").status_code == 200
+        stalled = [site.begin(address, 100, site.signed(FIRST)) for _ in range(2)]
+        until(lambda: site.ask(address, FIRST).status_code == 503)  # its third request waits in vain
+        assert site.ask(address, SECOND).status_code == 200
         for connection in stalled:
             connection.close()
-        until(lambda: site.ask(address, "ward-a").status_code == 200)  # as soon as they are gone
+        until(lambda: site.ask(address, FIRST).status_code == 200)  # as soon as they are gone
 
 
 def test_a_whole_object_arrives_unchanged_in_length(site: Site) -> None:
     with site.serving() as address:
-        assert site.ask(address, "ward-a", bytes(20 * MB)).content == b"done"
-        assert site.superlink.bytes == 20 * MB
-        assert site.ask(address, "ward-a", bytes(MOST_CALL_BYTES), "pull-messages").content == b"done"
-        passed = site.superlink.bytes
-        signed = site.signed("ward-a")
+        assert site.ask(address, FIRST, bytes(20 * MB)).content == b"done"
+        assert site.ask(address, FIRST, bytes(MOST_CALL_BYTES), "pull-messages").content == b"done"
+        signed = site.signed(FIRST)
         for path, length, status in [
             ("push-object", MOST_OBJECT_BYTES + 1, b"413"),
+            ("push-object", 500 * MB, b"413"),
             ("pull-messages", MOST_CALL_BYTES + 1, b"413"),
             ("push-object", 10**20, b"4"),  # no number that could be meant
         ]:
             with contextlib.closing(site.begin(address, length, signed, path)) as refused:
                 refused.settimeout(WAIT)
                 assert refused.recv(4096).split()[1].startswith(status)
-    assert passed == site.superlink.bytes == 21 * MB
+    assert site.superlink.bytes == 21 * MB
 
 
-TWO_LENGTHS = [
-    ["content-length: 1", "transfer-encoding: chunked"],
-    ["Transfer-Encoding: chunked", "Content-Length: 1"],
-    ["content-length: 1", "content-length: 1"],
-    ["content-length: 1", "Content-Length: 6"],
-    ["content-length: 1, 1"],
-    ["content-length: 1", "transfer-encoding:", " chunked"],  # on two lines
-    ["transfer-encoding: chunked", "transfer-encoding: identity"],
-]
-SMUGGLED = b"1\r\nx\r\n0\r\n\r\n"
-"""One byte in chunks; read by a length of 1, what follows it begins the next request."""
+def test_idle_connections_and_endless_heads_keep_nobody_out(site: Site) -> None:
+    more_descriptors()
+    crowd = min(600, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3)
+    with site.serving() as address, contextlib.ExitStack() as open_:
+        for number in range(crowd):
+            idle = open_.enter_context(contextlib.closing(connected(address, f"127.0.0.{2 + number % 200}")))
+            assert idle.fileno() >= 0
+        slow = open_.enter_context(
+            contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1"))
+        )
+        slow.sendall(f"POST {PREFIX}push-object HTTP/1.1\r\nhost: x\r\n".encode())
+        endless = open_.enter_context(
+            contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1"))
+        )
+        endless.sendall(b"POST / HTTP/1.1\r\nx: " + b"y" * (2 * HEAD_BYTES))
+        endless.settimeout(WAIT)
+        assert endless.recv(4096).startswith(b"HTTP/1.1 400")
+        assert site.ask(address, FIRST).status_code == 200
 
 
-def reply_to(site: Site, address: tuple[str, int], lines: list[str], before: bytes = b"") -> bytes:
-    """All that comes back to a signed head with those lines, in two pieces, and a body, after `before`."""
-    head = [f"POST {PREFIX}push-object HTTP/1.1", "host: x", *(f"{n}: {v}" for n, v in site.signed("ward-a").items())]
-    whole = before + "\r\n".join([*head, *lines, "", ""]).encode() + SMUGGLED
-    with contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1")) as node:
-        node.sendall(whole[:-30])
-        time.sleep(0.05)
-        node.sendall(whole[-30:])
-        node.settimeout(WAIT)
-        received = b""
-        with contextlib.suppress(OSError):
-            while b"HTTP/1.1 " not in received.removeprefix(b"HTTP/1.1 200") and (part := node.recv(65536)):
-                received += part
-    return received
+def test_connections_are_used_again(site: Site) -> None:
+    """A handshake for each call costs more than the call."""
+    import httpx
 
-
-def test_a_request_of_two_lengths_brings_no_second_one(site: Site) -> None:
-    """It is refused, or is one request of its first byte: what follows is never taken for a request of a node's."""
-    with site.serving() as address:
-        for lines in TWO_LENGTHS:
-            answer = reply_to(site, address, lines)
-            if answer.split()[1] == b"200":
-                assert "transfer-encoding" not in "".join(lines).lower()
-        assert site.superlink.requests == site.superlink.bytes <= 2
-        assert site.ask(address, "ward-a").status_code == 200
-
-
-def test_a_node_that_is_taken_from_the_list_is_out_at_the_next_request(site: Site) -> None:
-    nodes = site.kit / "nodes.json"
-    with site.serving() as address:
-        assert site.ask(address, "ward-a").status_code == 200
-        nodes.write_text("half an upda")
-        assert site.ask(address, "ward-a").status_code == 200  # an update on its way ends nobody
-        nodes.write_text('{"nodes": {}}')
-        assert site.ask(address, "ward-a").status_code == 401
-        answer = site.ask(address, "ward-a", path="activate-node")  # as the SuperLink says it; SuperNodes tell it
-        assert (answer.status_code, answer.json()["detail"]) == (412, "Failed to activate SuperNode.")
-    assert site.superlink.requests == 2
-
-
-def test_what_a_wrong_signature_is(site: Site) -> None:
-    keys = NodeKeys(site.kit / "nodes.json")
-    good = site.signed("ward-a")
-    assert keys.name(good) == "ward-a"
-    assert keys.name(site.signed("ward-b")) == "ward-b"
-    other = site.signed("ward-b")
-
-    def at(seconds: float) -> str:
-        return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-
-    for wrong in [
-        {},
-        {name: value for name, value in good.items() if "timestamp" not in name},
-        {**good, "flwr-public-key": other["flwr-public-key"]},
-        {**good, "flwr-signature": other["flwr-signature"]},
-        {**good, "flwr-timestamp": at(0)},
-        {**good, "flwr-timestamp": at(0)[:19]},  # without a zone
-        {**good, "flwr-timestamp": "yesterday"},
-        {**good, "flwr-timestamp": "9999-12-31T23:59:59-23:59"},
-        {**good, "flwr-signature": "%%%"},
-        {**good, "flwr-signature": ""},
-        {**good, "flwr-public-key": b64encode(b"x" * 200).decode()},
-        {**good, "flwr-public-key": "\u00e9"},
-    ]:
-        assert keys.name(wrong) is None, wrong
-
-
-@pytest.mark.parametrize(("seconds", "passes"), [(0, True), (-280, True), (-400, False), (30, False)])
-def test_signatures_hold_in_flowers_window(site: Site, monkeypatch: pytest.MonkeyPatch, seconds, passes) -> None:
-    from flwr.supernode import node_auth_http_interceptor as flower
-
-    now = flower.now
-    monkeypatch.setattr(flower, "now", lambda: now() + timedelta(seconds=seconds))
-    assert (NodeKeys(site.kit / "nodes.json").name(site.signed("ward-a")) == "ward-a") is passes
-
-
-def test_a_list_that_cannot_be_read_at_the_start_stops_the_gateway(site: Site) -> None:
-    edit(site.kit / "nodes.json", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp999")
-    with pytest.raises(ConfigError, match="is no OpenSSH key"):
-        NodeKeys(site.kit / "nodes.json")
-
-
-def test_a_refused_request_is_answered_before_it_is_closed(site: Site) -> None:
-    """An honest node with a wrong clock must learn that, and not meet a reset."""
-    with site.serving() as address:
-        for size in (0, 1, REFUSED_BYTES):
-            assert site.ask(address, None, bytes(size)).status_code == 401
+    with site.serving() as (host, port), httpx.Client(verify=site.context, trust_env=False) as client:
+        url = f"https://{host}:{port}{PREFIX}pull-messages"
+        streams = []
+        for _ in range(3):
+            reply = client.post(url, content=b"x", headers=site.signed(FIRST))
+            streams.append(reply.extensions["network_stream"].get_extra_info("client_addr"))
+        assert len(set(streams)) == 1

@@ -115,7 +115,11 @@ def test_who_was_away_when_a_question_failed_is_shown_with_what_to_do() -> None:
 
 def test_a_party_that_comes_back_while_it_takes_part_goes_on_with_it() -> None:
     parties = {"parties": ["bern"]}
-    back = [{"event": "takes-part", **parties}, {"event": "voted", **parties}, {"event": "enrolled", **parties}]
-    assert after(*back).roll.entries["bern"].words == "takes part, not connected now, in sums"
+    back = [
+        {"event": "takes-part", **parties},
+        {"event": "voted", "queries": 1, **parties},
+        {"event": "enrolled", **parties},
+    ]
+    assert after(*back).roll.entries["bern"].words == "takes part, not connected now, answered 1 query"
     # a coordinator that starts again awaits everybody anew
     assert after(*back, {"event": "awaiting", **parties}, back[-1]).roll.entries["bern"].words.startswith("enrolled")

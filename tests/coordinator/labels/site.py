@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from consilium.coordinator.label_server import LIMITS, Limits, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.folder import provision, revoke
+from consilium.node.flower import free_port
 from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
@@ -29,13 +30,16 @@ WAIT = 250.0
 
 @dataclass(frozen=True)
 class Site:
-    """root: where the folders are. students: by name."""
+    """root: where the folders are. students: by name. port: whether the federation says one that is free."""
 
     root: Path
     students: Sequence[str] = ("anna",)
+    port: bool = False
 
     def __post_init__(self) -> None:
         table = plan_table(coordinator={"hosts": ["127.0.0.1"]})
+        if self.port:
+            table["coordinator"]["label_port"] = free_port()
         self.root.mkdir(parents=True, exist_ok=True)
         for name in self.students:
             enrol(self.root, name, "student")
@@ -68,11 +72,10 @@ class Site:
         folder.tls.certificate.write_text(authority.certify_student(name, OwnKeys.load(folder).public.key))
         return TlsFiles(folder.tls.certificate, folder.tls.key, self.tls().authority)
 
-    def expired(self) -> Authority:
-        """The same, as it was years ago."""
-        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-        old = Authority.create("three wards", long_ago.date(), long_ago)
-        return Authority(old.certificate, self.authority.key)
+    def authority_at(self, moment: datetime) -> Authority:
+        """The same as if it had been made at another time, for less than two years."""
+        other = Authority.create("three wards", moment.date(), moment)
+        return Authority(other.certificate, self.authority.key)
 
     def revoke(self, name: str) -> None:
         """And the coordinator joins the folder without it."""

@@ -58,7 +58,7 @@ def test_whoever_has_no_good_certificate_is_refused(tmp_path: Path, service: Lab
         ),
         "not in the list": (site.certified("unlisted", site.authority), "does not accept this student's certificate"),
         "a server's": (coordinator, REFUSED),
-        "expired": (site.certified("old", site.expired()), REFUSED),
+        "expired": (site.certified("old", site.authority_at(datetime(2020, 1, 1, tzinfo=UTC))), REFUSED),
     }
     with site.serving(service, 100) as address:
         for case, (files, said) in cases.items():

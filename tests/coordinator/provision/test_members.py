@@ -97,7 +97,7 @@ def test_a_party_can_be_shut_out_although_too_few_are_left(votes: str, request: 
 
 def test_a_second_aggregator_is_shut_out_and_another_takes_its_place(tmp_path: Path) -> None:
     out = verified(tmp_path)
-    with pytest.raises(ConfigError, match="is another second aggregator"):
+    with pytest.raises(ConfigError, match="is a second aggregator too many"):
         add(out, enrol(tmp_path, "registry", "aggregator"), None)
     first = read(out)
     assert "no second aggregator" in revoke(out, SECOND).note
@@ -120,7 +120,7 @@ def test_the_account_of_a_party_that_left_goes_with_its_patients(hidden: Path) -
     second = read(hidden)
     taken = second.inheritance("ward-a2")
     assert (taken.succeeds, taken.others, second.former) == (("ward-a",), (), ())
-    assert [(each.federation, each.promise, each.queries) for each in taken.federations] == [
+    assert [(each.digest, each.promise, each.queries) for each in taken.federations] == [
         (first.terms.federation, first.terms.promise, 40)
     ]
     assert second.inheritance("ward-b").federations == ()
@@ -128,7 +128,7 @@ def test_the_account_of_a_party_that_left_goes_with_its_patients(hidden: Path) -
     add(hidden, enrol(hidden.parent, "ward-a3"), "ward-a2")
     third = read(hidden).inheritance("ward-a3")
     assert third.succeeds == ("ward-a2", "ward-a")
-    assert [each.federation for each in third.federations] == [first.terms.federation, second.terms.federation]
+    assert [each.digest for each in third.federations] == [first.terms.federation, second.terms.federation]
 
 
 def test_plaintext_votes_are_charged_once_for_both_names(plain: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,9 +26,11 @@ from consilium.coordinator.collection.verified import (
     AggregatorWentBack,
     SecondAggregator,
 )
+from consilium.coordinator.events import EventLog
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
-from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.errors import ConfigError, LedgerError, NotEnoughParties
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.queries import query_ids, query_set_hash
@@ -301,6 +304,39 @@ def test_a_second_aggregator_whose_state_went_back_is_asked_for_nothing(small: V
     small.ask(LATER)
 
 
+def test_backups_of_all_that_coordinator_and_second_aggregator_remember_are_noticed_by_the_parties(
+    small: VerifiedSmall,
+) -> None:
+    """They agree with each other. The control: their newest states are answered."""
+    places = {"run": small.run, "second": small.root / "second" / "state"}
+    config = small.config.model_copy(update={"edition": 1})  # another one than the parties were made for
+
+    def ask(rows: np.ndarray) -> None:
+        log = EventLog(small.run / "events.jsonl")
+        with closing(log):
+            ask_all = partial(LabelService.ask, queries=rows)
+            FederationRun(small.transport, config, small.run, log, ask_all, small.keys).run()
+
+    def copied(name: str) -> None:
+        for each, folder in places.items():
+            shutil.copytree(folder, small.root / name / each)
+
+    def restored(name: str) -> None:
+        for each, folder in places.items():
+            shutil.rmtree(folder)
+            shutil.copytree(small.root / name / each, folder)
+
+    ask(QUERIES)
+    copied("older")
+    ask(LATER)
+    copied("newest")
+    restored("older")
+    with pytest.raises(NotEnoughParties, match="it was asked at position 2 of the ledger, and this one does not know"):
+        ask(queries_of(5, seed=52))
+    restored("newest")
+    ask(queries_of(5, seed=52))
+
+
 def test_a_damaged_file_of_what_was_signed_does_not_forget_the_open_session(small: VerifiedSmall) -> None:
     path = small.run / SUMS
     small.transport.faults[(SECOND, GIVE)] = drop
@@ -334,7 +370,7 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small, monkeypatch
     with pytest.raises(AggregatorAway):
         small.ask(QUERIES)
     with second_node(small.root).store.transaction() as sums:
-        ((key,),) = sums._run("SELECT key FROM sessions")
+        ((key,),) = sums.execute("SELECT key FROM sessions")
     with sqlite3.connect(small.run / "sessions" / kept_sums.SESSIONS) as file:
         ((fresh,),) = file.execute("SELECT fresh FROM sessions").fetchall()
     held = everywhere(small)

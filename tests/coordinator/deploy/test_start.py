@@ -1,0 +1,233 @@
+"""The coordinator around the process that serves: what is closed, what it ends of, room on its disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.coordinator.deploy import start as module
+from consilium.coordinator.deploy.start import LEAST_BYTES, Room, close, start
+from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
+from consilium.coordinator.server_app import FAILURE
+from consilium.coordinator.verify.run import verify_run
+from consilium.node.folder import NodeFolder
+from consilium.node.join import join
+from consilium.protocol.errors import (
+    ConfigError,
+    ConsiliumError,
+    EngineError,
+    LedgerError,
+    NotEnoughParties,
+    StorageError,
+)
+from consilium.protocol.files import held, replace_text
+from tests.coordinator.deploy.charged import asked
+from tests.node.folders import PARTIES, Made, make_small
+
+FULL, ROOM = 1_000_000, 10 * LEAST_BYTES
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return make_small(tmp_path)
+
+
+@pytest.fixture
+def folder(made: Made) -> NodeFolder:
+    return made.nodes["coordinator"]
+
+
+@pytest.fixture(autouse=True)
+def ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ports", lambda folder: [])
+
+
+def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str, looks: int = 1) -> list[str]:
+    """In place of the process that serves: it looks, and then ends for this error, closed, or without a word."""
+    told: list[str] = []
+
+    def run_together(programs: Any, tell: Any, stop: threading.Event, look: Callable[[], None]) -> None:
+        told.extend(programs[0].command[3:])
+        for _ in range(looks):
+            look()
+        run.path.mkdir(parents=True, exist_ok=True)
+        if isinstance(end, ConsiliumError):
+            failure = {"error": type(end).__name__, "what": end.what, "action": end.action}
+            (run.path / FAILURE).write_text(json.dumps(failure))
+        elif end == "closed":
+            (run.path / "coordinator.json").write_text('{"asked": 3}')
+        elif end == "stopped":
+            return
+        raise EngineError("serving ended (exit code 1)", "Its last words stand above")
+
+    patch.setattr(module, "run_together", run_together)
+    return told
+
+
+def started(folder: NodeFolder) -> tuple[Any, list[str]]:
+    told: list[str] = []
+    return start(folder, lambda name, what: told.append(f"{name}: {what}"), threading.Event()), told
+
+
+def test_a_close_is_a_clean_end_and_so_is_a_stop(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = serving(monkeypatch, run_of(folder), "stopped")
+    assert started(folder)[0] is None
+    assert ran == ["consilium.coordinator.deploy.serving", str(folder.path)]
+    serving(monkeypatch, run_of(folder), "closed")
+    assert started(folder)[0] == {"asked": 3}
+    serving(monkeypatch, run_of(folder), EngineError("not reached"))
+    assert started(folder)[0] == close(folder, 1) == {"asked": 3}
+
+
+@pytest.mark.parametrize(
+    "end", [NotEnoughParties("1 of 3", "Wait"), LedgerError("x", "y"), ConfigError("a", "b"), "without a word"]
+)
+def test_a_run_that_failed_ends_the_node_with_why(
+    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, end: ConsiliumError | str
+) -> None:
+    replace_text(folder.state / "old", "")
+    serving(monkeypatch, run_of(folder), end)
+    kind = type(end) if isinstance(end, ConsiliumError) else EngineError
+    with pytest.raises(kind, match=str(end) if isinstance(end, ConsiliumError) else "ended"):
+        started(folder)
+    serving(monkeypatch, run_of(folder), "stopped")
+    assert started(folder)[0] is None  # what an earlier start failed of is no failure of this one
+    assert not (run_of(folder).path / FAILURE).exists()
+
+
+def test_it_is_refused_in_the_doctors_words(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving(monkeypatch, run_of(folder), EngineError("not reached"))
+    (folder.keys / "server.key").chmod(0o644)
+    with pytest.raises(ConfigError, match=r"server\.key"):
+        started(folder)
+    (folder.keys / "server.key").chmod(0o600)
+    run = run_of(folder)
+    asked(run, 3)
+    run.ledger.write_bytes(b"not a database" * 100)
+    with pytest.raises(LedgerError, match=r"ledger\.db: it is damaged"):
+        started(folder)
+    with held(folder.lock, "the coordinator"), pytest.raises(ConsiliumError, match="already started"):
+        started(folder)
+
+
+def test_another_federation_that_is_joined_ends_it_and_the_next_start_closes_the_earlier_one(
+    made: Made, folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run_of(folder)
+    asked(first, 7)
+    config = made.file.config.model_copy(update={"edition": 1})
+    newer = made.again(config=config, terms=config.terms())
+
+    monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
+    serving(monkeypatch, first, EngineError("not reached"))
+    with pytest.raises(EngineError, match="another federation"):
+        started(folder)
+    assert not first.closed
+    second = run_of(folder)
+    assert second.path != first.path
+    assert [run.path for run in earlier_runs(folder, second)] == [first.path]
+    serving(monkeypatch, second, "stopped")
+    _, told = started(folder)
+    assert first.closed and not second.closed
+    said = f"the earlier federation {first.short} is closed: 7 queries asked, 7 answered, plaintext votes of p00, p01"
+    assert sum(said in line for line in told) == 1
+    assert first.summary()["federation"] == first.config.digest()
+    assert (first.summary()["parties"], first.summary()["roll"]["p00"]["queries"]) == (list(PARTIES), 7)
+    found = {each.check: each for each in verify_run(first.path).findings}
+    assert found["coordinator.json: counts and epsilon"].holds  # the rest is of a ledger that is made up here
+    serving(monkeypatch, second, "stopped")
+    assert not any("earlier" in line for line in started(folder)[1])
+
+
+def test_another_address_of_the_coordinator_is_served_by_a_new_start(
+    made: Made, folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = made.file.coordinator.model_copy(update={"node_port": 9443})
+    newer = made.again(coordinator=moved)
+    monkeypatch.setattr(module, "_tell_promise", lambda *_: join(newer.out, folder))
+    serving(monkeypatch, run_of(folder), EngineError("not reached"))
+    with pytest.raises(EngineError, match="another address"):
+        started(folder)
+
+
+def test_rows_that_a_second_aggregator_gave_are_known_to_the_next(tmp_path: Path) -> None:
+    """Where there is none, parties charge the same rows again."""
+    for collection, spent in (("secure", 0), ("verified", 7)):
+        made = make_small(tmp_path / collection, collection)
+        folder = made.nodes["coordinator"]
+        ids = asked(run_of(folder), 7)
+        config = made.file.config.model_copy(update={"edition": 1})
+        join(made.again(config=config, terms=config.terms()).out, folder)
+        assert asked_before(folder, run_of(folder)) == frozenset(ids[:spent])
+
+
+def test_close_needs_neither_a_party_nor_a_process(folder: NodeFolder) -> None:
+    with pytest.raises(ConfigError, match="was never started"):
+        close(folder, 1)
+    run = run_of(folder)
+    asked(run, 7)
+    summary = close(folder, 1)
+    assert (summary["asked"], summary["parties"]) == (7, list(PARTIES))
+    assert run.closed and close(folder, 1) == summary
+
+
+def test_closing_a_coordinator_that_runs_waits_and_says_so(folder: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(folder)
+    asked(run, 7)
+    with held(folder.state / "lock", "the coordinator"), pytest.raises(EngineError, match="not closed after 1 s"):
+        close(folder, 1, sleep=lambda _: None)
+    assert run.close_file.exists()
+    serving(monkeypatch, run, EngineError("not reached"))
+    assert started(folder)[0]["asked"] == 7  # its process was killed before it heard: the next start closes
+
+
+def free(monkeypatch: pytest.MonkeyPatch, *amounts: int) -> None:
+    """Bytes that are free, at one look after another; the last for ever. Looks are not waited for."""
+    left = list(amounts)
+
+    def usage(_: object) -> Any:
+        return shutil._ntuple_diskusage(10**12, 1, left.pop(0) if len(left) > 1 else left[0])
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    monkeypatch.setattr(module, "ROOM_SECONDS", 0)
+
+
+@pytest.fixture
+def quick() -> Iterator[threading.Event]:
+    """Its wait takes no time."""
+    stop = threading.Event()
+    stop.wait = lambda timeout=None: stop.is_set()  # type: ignore[method-assign]
+    yield stop
+
+
+def test_want_of_room_is_told_once_and_so_is_its_end(
+    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, quick: threading.Event
+) -> None:
+    told: list[str] = []
+    room = Room(folder, lambda _, what: told.append(what))
+    free(monkeypatch, *[FULL] * 9, ROOM)
+    room.wait(quick)
+    room.wait(quick)
+    assert len(told) == 2
+    assert "1 MB free at" in told[0] and "Make room" in told[0] and "nothing is lost" in told[0]
+    assert told[1] == "there is room again"
+    free(monkeypatch, FULL)
+    Room(folder, lambda *_: quick.set()).wait(quick)  # whoever stops the coordinator need not make room
+
+
+def test_a_disk_that_fills_while_it_serves_is_told_and_is_why_it_ended(
+    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the run had no room to write why."""
+    told: list[str] = []
+    serving(monkeypatch, run_of(folder), "without a word", looks=3)
+    free(monkeypatch, ROOM, FULL)
+    with pytest.raises(StorageError, match="MB free at"):
+        start(folder, lambda name, what: told.append(f"{name}: {what}"), threading.Event())
+    assert sum(line.startswith("disk: ") for line in told) == 1

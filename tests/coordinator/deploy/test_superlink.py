@@ -1,0 +1,145 @@
+"""Flower's SuperLink in the coordinator's process, asked as a SuperNode asks it, over the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, ActivateNodeResponse, PullMessagesRequest, PullMessagesResponse
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.task_identity import TaskIdentity
+from starlette.testclient import TestClient
+
+from consilium.coordinator.deploy import superlink as module
+from consilium.coordinator.deploy.gateway import PREFIX, Gateway
+from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys, number_of, pem_of
+from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.node.join import join
+from consilium.node.keys import NODE_KEY, NodeKey
+from consilium.node.standing import signed_headers
+from consilium.protocol.errors import EngineError
+from tests.node.folders import PARTIES, Made, make_small
+
+FIRST, SECOND = PARTIES[:2]
+
+
+@pytest.fixture(autouse=True)
+def task() -> Iterator[None]:
+    """Of the process, which other tests use too."""
+    before = TaskIdentity._run_id, TaskIdentity._task_id, TaskIdentity._node_id
+    yield
+    TaskIdentity._run_id, TaskIdentity._task_id, TaskIdentity._node_id = before
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return make_small(tmp_path)
+
+
+class SuperNode:
+    """One SuperNode's calls."""
+
+    def __init__(self, client: TestClient, made: Made, name: str) -> None:
+        self._client, self._key = client, NodeKey.load(made.nodes[name].keys / NODE_KEY)
+        self.public = made.file.nodes[name].key
+        self.number = number_of(self.public)
+
+    def call(self, path: str, request: Any, reply: type) -> Any:
+        headers = {**signed_headers(self._key), "content-type": "application/protobuf"}
+        answer = self._client.post(PREFIX + path, content=request.SerializeToString(), headers=headers)
+        return reply.FromString(answer.content) if answer.status_code == 200 else answer.status_code
+
+    def activate(self) -> Any:
+        request = ActivateNodeRequest(public_key=pem_of(self.public), heartbeat_interval=30)
+        return self.call("activate-node", request, ActivateNodeResponse)
+
+    def beat(self) -> Any:
+        node = Node(node_id=self.number)
+        request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=30)
+        return self.call("send-node-heartbeat", request, SendNodeHeartbeatResponse)
+
+    def pull(self) -> Any:
+        return self.call("pull-messages", PullMessagesRequest(node=Node(node_id=self.number)), PullMessagesResponse)
+
+
+def served(made: Made) -> tuple[SuperLink, TestClient, JoinedFederation]:
+    federation, superlink = JoinedFederation(made.nodes["coordinator"]), SuperLink()
+    superlink.let_in(federation.file.members)
+    return superlink, TestClient(Gateway(superlink.app, NodeKeys(federation))), federation
+
+
+def test_a_listed_node_gets_the_messages_of_the_serverapp(made: Made) -> None:
+    superlink, client, _ = served(made)
+    with client:
+        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
+        grid, context = superlink.begin("a federation", {"folder": "here"})
+        assert context.run_config == {"folder": "here"}
+        assert list(grid.get_node_ids()) == []
+        assert (node.activate().node_id, other.activate().node_id) == (node.number, other.number)
+        assert sorted(grid.get_node_ids()) == sorted([node.number, other.number])
+        content = RecordDict({"asked": ConfigRecord({"x": 1})})
+        sent = list(grid.push_messages([Message(content, dst_node_id=node.number, message_type="query.vote")]))
+        assert len(other.pull().messages_list) == 0
+        (message,) = node.pull().messages_list
+        assert (message.metadata.message_id, message.metadata.run_id) == (sent[0], context.run_id)
+        assert list(grid.pull_messages(sent)) == []
+
+
+def test_a_coordinator_that_starts_again_knows_who_is_still_connected(made: Made) -> None:
+    """A SuperNode that was told another number would end itself."""
+    first, client, _ = served(made)
+    with client:
+        run = first.begin("a federation", {})[1].run_id
+        assert SuperNode(client, made, FIRST).activate().node_id == SuperNode(client, made, FIRST).number
+    again, client, _ = served(made)
+    with client:
+        node = SuperNode(client, made, FIRST)
+        grid, context = again.begin("a federation", {})
+        assert context.run_id == run
+        assert node.beat().success
+        assert list(grid.get_node_ids()) == [node.number]
+        assert len(node.pull().messages_list) == 0
+
+
+def test_a_node_that_is_revoked_or_added_is_out_or_in_at_once(made: Made) -> None:
+    superlink, client, federation = served(made)
+    with client:
+        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
+        grid, _ = superlink.begin("a federation", {})
+        node.activate()
+        everybody = made.file.nodes
+        fewer = {name: keys for name, keys in everybody.items() if name not in PARTIES[:2]}
+        newer = made.again(nodes=fewer)
+        join(newer.out, made.nodes["coordinator"])
+        superlink.let_in(federation.file.members)  # one was connected, the other was never there
+        assert (node.pull(), node.activate(), other.activate()) == (401, 412, 412)
+        assert list(grid.get_node_ids()) == []
+        third = SuperNode(client, made, PARTIES[2])
+        assert third.activate().node_id == third.number
+
+
+def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
+    """Flower's other APIs are there, in the process, and behind the gateway: the control is the application itself."""
+    superlink, client, _ = served(made)
+    with client:
+        node = SuperNode(client, made, FIRST)
+        superlink.begin("a federation", {})
+        node.activate()
+        node.number = number_of(made.file.nodes[SECOND].key)
+        assert node.pull() == 401  # Flower's own check
+        headers = signed_headers(NodeKey.load(made.nodes[FIRST].keys / NODE_KEY))
+        for path in ("/v1/control/list-nodes", "/v1/runtime/acquire-task"):
+            assert client.post(path, content=b"", headers=headers).status_code == 403
+    with TestClient(superlink.app) as bare:
+        protobuf = {"content-type": "application/protobuf"}
+        assert bare.post("/v1/control/list-nodes", content=b"", headers=protobuf).status_code == 200
+
+
+def test_another_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module.NAMES, module.STATE, ("gone",))
+    with pytest.raises(EngineError, match=r"in_memory_linkstate\.gone"):
+        SuperLink()
