@@ -45,8 +45,8 @@ MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor` and `consilium status`"
 UNKNOWN = "Run `consilium doctor` at both ends; the run's events.jsonl has what the coordinator saw."
 AWAY_CURE = (
-    "The student can ask again once they are connected. Where one is gone for good, close the federation and provision"
-    " one without it."
+    "The student can ask again once they are connected. Where one is gone for good: consilium provision revoke NAME, by"
+    " the operator."
 )
 MENDED = "Once that is mended it goes on by itself: students ask again."
 NOT_STARTED = "not started"

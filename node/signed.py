@@ -19,8 +19,9 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -267,10 +268,10 @@ def read_signed(path: Path, model: type[F] = FederationFile, authority: Path | N
             if found.hexdigest() != expected:
                 raise ConfigError(f"{path / name} is not as the federation's authority signed it", AGAIN)
     file = validate(json.loads(content), model, str(path / FEDERATION_FILE))
-    return SignedFolder(path, file, authority_fingerprint(certificate), signed.files)
+    return SignedFolder(path, file, authority_fingerprint(certificate), {**signed.files})
 
 
-def open_plain(path: Path, most: int) -> BinaryIO:
+def open_plain(path: Path, most: int) -> BufferedReader:
     """A regular file of at most so many bytes, to read; no link is followed. Raises PathError, ConfigError."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
@@ -288,7 +289,7 @@ def _signed_by(certificate: x509.Certificate, signed: Signed) -> bool:
     try:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise InvalidSignature
-        key.verify(bytes.fromhex(signed.signature), signed_bytes(signed.files), ALGORITHM)
+        key.verify(bytes.fromhex(signed.signature), signed_bytes({**signed.files}), ALGORITHM)
     except InvalidSignature:
         return False
     return True

@@ -58,7 +58,7 @@ class FederationOpen(ConfigError):
 
 
 class NotAccepted(ConfigError):
-    """The people of a node have not allowed what its kit asks."""
+    """The people of a node have not allowed what its federation asks."""
 
 
 class DataError(ConsiliumError):

@@ -65,8 +65,8 @@ class AggregatorWentBack(AggregatorAway):
             self,
             f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
             f" {known}",
-            "Have the newest backup of its state/ restored; if that is lost, close this federation and make another"
-            " with a new second aggregator (consilium provision add --kind aggregator)",
+            "Have the newest backup of its state/ restored; if that is lost, put another in its place: consilium"
+            " provision revoke and add",
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ from consilium.protocol.schema import Schema
 from consilium.protocol.versions import program_versions
 from consilium.report.words import many
 from consilium.sums.modes import MODES, WITH_SECOND
-from consilium.sums.roster import AggregatorEntry, SumRoster
+from consilium.sums.roster import AggregatorEntry
 
 OPERATOR, FEDERATION, BEFORE, LOCK = "operator", "federation", "federation.before", "lock"
 POLICY = "# Empty: what a node allows, its own people say.\n"
@@ -88,7 +88,7 @@ def provision(plan_file: Path, out: Path) -> Made:
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another folder for --out")
     _check_nodes(nodes, {}, plan.federation)
-    config, roster = _formed(plan.federation, _added(plan, rows, public), nodes, set())
+    formed = _formed(plan.federation, _added(rows, public), nodes)
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -109,11 +109,10 @@ def provision(plan_file: Path, out: Path) -> Made:
                 THE_COORDINATOR: authority.certify_server(nodes[THE_COORDINATOR].key, plan.coordinator.hosts),
                 **{name: authority.certify_student(name, keys.key) for name, keys in students.items()},
             },
-            **_terms(config, roster),
+            **formed,
         )
         private_folder(part / FEDERATION)
-        if public.askable is not None:
-            public.save(part / FEDERATION / PUBLIC_FILE)
+        public.save(part / FEDERATION / PUBLIC_FILE)
         _write(part / FEDERATION, file, authority)
         part.rename(out)
     except BaseException:
@@ -133,7 +132,7 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
                     f"Add it: consilium provision add {out} NAME.enrol.json. Another coordinator needs a new --out",
                 )
         kept = {key: getattr(before.config, key) for key in ("roster", "noise_shares", "edition")}
-        config = _config(plan.federation, {**_added(plan, rows, public), **kept})
+        config = _config(plan.federation, {**_added(rows, public), **kept})
         if (config.digest(), f"{plan.ends}") != (before.config.digest(), before.ends):
             raise ConfigError(
                 f"{out} holds another federation than this file says: only [coordinator] and time limits can change",
@@ -177,7 +176,7 @@ def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:
             certificate = opened.authority.certify_student(name, keys.key)
             changes["certificates"] = {**before.certificates, name: certificate}
         else:
-            formed, note = _form(before, nodes, must=_is_formed(before))
+            formed, note = _changed_members(before, nodes)
             changes |= formed
         return opened.change(changes, note)
 
@@ -196,7 +195,7 @@ def revoke(out: Path, name: str) -> Made:
         if name not in others:
             raise ConfigError(f"no party, student or second aggregator {name!r}", f"There are: {', '.join(others)}")
         nodes = {other: keys for other, keys in before.nodes.items() if other != name}
-        formed, note = ({}, "") if name in before.of_kind("student") else _form(before, nodes, must=False)
+        formed, note = ({}, "") if name in before.of_kind("student") else _changed_members(before, nodes)
         changes = {
             "nodes": nodes,
             "revoked": {**before.revoked, name: before.nodes[name]},
@@ -287,7 +286,7 @@ def _check_nodes(nodes: Nodes, revoked: Nodes, federation: Federation) -> None:
             owners[key] = name
 
 
-def _added(plan: Plan, rows: Schema, public: PublicRows) -> dict[str, Any]:
+def _added(rows: Schema, public: PublicRows) -> dict[str, Any]:
     """What a federation's configuration takes from the rest of the plan."""
     return {"rows": rows, "public": public.terms, "reference": reference_text(public.reference)}
 
@@ -297,10 +296,12 @@ def _config(federation: Federation, added: Mapping[str, Any]) -> FederationConfi
 
 
 def _formed(
-    federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: set[str]
-) -> tuple[FederationConfig, SumRoster | None]:
-    """Configuration and roster with these nodes; none of the federations `earlier`, which may be closed, though parties
-    may be the same again. Raises ConfigError where there is no safe one."""
+    federation: Federation, added: Mapping[str, Any], nodes: Nodes, earlier: Collection[str] = ()
+) -> dict[str, Any]:
+    """Configuration, terms and roster of federation.json with these nodes. Raises ConfigError where these are not safe.
+
+    earlier: digests that it must not have, though parties may be the same again: of federations that may be closed.
+    """
     parties = {name: keys.identity for name, keys in nodes.items() if keys.kind == "party"}
     if len(parties) < federation.minimum_parties:
         raise ConfigError(
@@ -319,53 +320,37 @@ def _formed(
             sealing=coordinator.sealing,
             second=None if helper is None else AggregatorEntry(ed25519_pk=helper.identity, x25519_pk=helper.sealing),
         )
-    shares = federation.sure_givers(roster.least if roster else 0)
-    digest = roster.digest if roster else ""
+    shares, digest = federation.sure_givers(roster.least if roster else 0), roster.digest if roster else ""
     config = _config(federation, {**added, "roster": digest, "noise_shares": shares, "edition": 0})
     check_sums(config, roster)
     while config.digest() in earlier:
         config = config.model_copy(update={"edition": config.edition + 1})
-    return config, roster
+    return {"config": config, "terms": config.terms(), "roster": roster and roster.model_dump(mode="json")}
 
 
-def _terms(config: FederationConfig, roster: SumRoster | None) -> dict[str, Any]:
-    """All of federation.json that a configuration gives."""
-    return {
-        "config": config,
-        "terms": config.terms(),
-        "roster": None if roster is None else roster.model_dump(mode="json"),
-    }
-
-
-def _form(before: ServedFederation, nodes: Nodes, must: bool) -> tuple[dict[str, Any], str]:
-    """What of federation.json changes with the members, and a note where they form no federation: then the one before
-    stays, whose sums are too small to be served. must: raise ConfigError instead."""
-    earlier = {federation.digest for federation in before.earlier}
+def _changed_members(before: ServedFederation, nodes: Nodes) -> tuple[dict[str, Any], str]:
+    """What of federation.json changes with parties and second aggregator; and a note where they form no federation:
+    then the one before stays, whose sums are too small to be served. Raises ConfigError where they did form one, and do
+    not with one more."""
+    roster, terms = before.sum_roster(), before.terms
     try:
-        config, roster = _formed(before.config, {}, nodes, earlier)
+        changes = _formed(before.config, {}, nodes, {each.digest for each in before.earlier})
     except ConfigError as error:
-        if must:
+        if nodes.keys() > before.nodes.keys() and _is_formed(before):
             raise
         return {}, f"nothing is answered now: {error}"
-    changes = _terms(config, roster)
-    if config.digest() != before.terms.federation:
-        changes["earlier"] = (*before.earlier, _left(before))
-    return changes, ""
+    if changes["terms"] == terms or roster is None:
+        return changes, ""
+    queries = before.config.query_budget.queries
+    left = EarlierFederation(
+        digest=terms.federation, promise=terms.promise, queries=queries, parties=tuple(roster.places)
+    )
+    return {**changes, "earlier": (*before.earlier, left)}, ""
 
 
 def _is_formed(before: ServedFederation) -> bool:
     try:
-        _formed(before.config, {}, before.nodes, set())
+        _formed(before.config, {}, before.nodes)
     except ConfigError:
         return False
     return True
-
-
-def _left(before: ServedFederation) -> EarlierFederation:
-    roster, terms = before.sum_roster(), before.terms
-    return EarlierFederation(
-        digest=terms.federation,
-        promise=terms.promise,
-        queries=before.config.query_budget.queries,
-        parties=tuple(roster.places) if roster else tuple(before.parties),
-    )

@@ -234,8 +234,9 @@ class PublicRows:
     note: str
 
     def save(self, path: Path) -> None:
-        """Write the rows that may be asked."""
-        np.savez(path, features=np.array(self.features), queries=self.askable)
+        """Write the rows that may be asked; nothing where any may."""
+        if self.askable is not None:
+            np.savez(path, features=np.array(self.features), queries=self.askable)
 
 
 def read_public(path: Path, plan: Plan, schema: Schema) -> PublicRows:

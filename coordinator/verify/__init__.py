@@ -4,7 +4,7 @@ findings    a verdict for each check; files of somebody who may have damaged or 
 ledger      its structure, hash chain and counts
 charges     what each release was charged, closing, and what is claimed of them
 aggregator  sums that the second aggregator signed
-run         a run folder, whoever made it: simulation or kit, closed, crashed or serving; and students' labels
+run         a run folder, whoever made it: simulation or deployment, closed, crashed or serving; and students' labels
 """
 
 from consilium.coordinator.verify.findings import Finding, Verdict, holds
