@@ -319,6 +319,8 @@ class RunState:
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
 
     def _begin(self, stage: str, words: str) -> None:
+        if (stage, words) == (self.stage, self.stage_words):
+            return  # who is waited for is said every minute
         self.stage, self.stage_words, self.since = stage, words, self.last
 
     def _trouble(self, event: Event, message: str, cure: str) -> None:

@@ -53,10 +53,6 @@ class PathError(ConfigError):
     """A path that was given is not there, is of another kind than it must be, or may not be read or written."""
 
 
-class FederationOpen(ConfigError):
-    """What was asked for has to wait until the federation that is open is closed."""
-
-
 class NotAccepted(ConfigError):
     """The people of a node have not allowed what its federation asks."""
 

@@ -16,7 +16,6 @@ from consilium.coordinator.collection.plaintext import PLAINTEXT
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.label_server import Door
 from consilium.coordinator.parts import Timeouts
 from consilium.coordinator.rosters import least_parties
 from consilium.protocol.label_source import LabelSource
@@ -63,14 +62,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
         FederationRun(
-            hall,
-            config,
-            tmp_path,
-            log,
-            lambda source: student(source, hall, log),
-            keys or PLAINTEXT,
-            nodes=hall,
-            door=Door(),
+            hall, config, tmp_path, log, lambda source: student(source, hall, log), keys or PLAINTEXT, nodes=hall
         ).run()
         log.close()
         return json.loads((tmp_path / "coordinator.json").read_text())
@@ -91,7 +83,8 @@ def test_a_party_that_comes_late_is_in_the_next_sum(run) -> None:
     assert summary["teachers"] == 4
     words = {name: entry["words"] for name, entry in summary["roll"].items()}
     assert words == {
-        **dict.fromkeys(("p00", "p01", "p02", "p03"), "takes part, connected, in sums"),
+        **dict.fromkeys(("p00", "p01", "p02"), "takes part, connected, answered 10 queries"),
+        "p03": "takes part, connected, answered 5 queries",
         "p04": "awaited, not connected",
     }
 
@@ -171,7 +164,7 @@ def test_masked_sums_with_noise_in_them_take_a_late_party_at_once(run) -> None:
     summary = run({0, 1, 2, 3}, student, masked=True)
     assert summary["parties_counted"] == [4, 5]
     assert summary["parties"] == list(NAMES)
-    assert summary["roll"]["p04"]["words"] == "takes part, connected, in sums"
+    assert summary["roll"]["p04"]["words"] == "takes part, connected, answered 5 queries"
 
 
 def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
@@ -196,10 +189,10 @@ def test_fewer_are_waited_for_than_which_nothing_could_be_answered(changes: dict
 
 def test_closing_while_parties_are_awaited_closes(tmp_path: Path) -> None:
     hall = Hall(make_homes(tmp_path / "homes", 5))
-    door = Door(close_file=tmp_path / "close")
-    (tmp_path / "close").touch()
+    close = tmp_path / "close"
+    close.touch()
     log = EventLog(tmp_path / "events.jsonl")
-    FederationRun(hall, make_config(), tmp_path, log, door=door, nodes=hall).run()
+    FederationRun(hall, make_config(), tmp_path, log, lambda _: None, closing=close.exists, nodes=hall).run()
     log.close()
     summary = json.loads((tmp_path / "coordinator.json").read_text())
     assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])

@@ -80,7 +80,7 @@ def test_a_party_with_an_old_state_is_left_out_by_name(homes: list[Path], run: P
     newest = copied(homes[1] / "state", tmp_path / "newest")
     assert json.loads((run / SEEN_FILE).read_text()) == {"p0": 2, "p1": 2, "p2": 2}
     restored(backup, homes[1] / "state")
-    with pytest.raises(NotEnoughParties, match=r"2 parties after .*Restore the newest backup of its kit"):
+    with pytest.raises(NotEnoughParties, match=r"2 parties after .*Restore the newest backup of its folder"):
         federation(homes, run, 6)
     told = left_out(run)
     assert list(told) == ["p1"]

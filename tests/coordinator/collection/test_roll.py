@@ -28,7 +28,10 @@ CASES = {
     "connected": ([CONNECTED], "awaited, connected"),
     "enrolled": ([CONNECTED, ENROLLED], "enrolled, connected"),
     "trained": ([CONNECTED, ENROLLED, PART], "takes part, connected, in no sum yet"),
-    "in a sum": ([CONNECTED, ENROLLED, PART, event("voted", "a")], "takes part, connected, in sums"),
+    "in a sum": (
+        [CONNECTED, ENROLLED, PART, event("voted", "a", queries=4)],
+        "takes part, connected, answered 4 queries",
+    ),
     "gone": ([CONNECTED, ENROLLED, PART, event("lost", "a")], "takes part, not connected now, in no sum yet"),
     "back": ([CONNECTED, PART, event("lost", "a"), CONNECTED], "takes part, connected, in no sum yet"),
     "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
@@ -48,8 +51,8 @@ CASES = {
     "corrected": ([left_out("enrol", "refused: storage"), CONNECTED, ENROLLED], "enrolled, connected"),
     "silent": ([CONNECTED, left_out("train", "no answer within 60 s")], "left out: no answer within 60 s"),
     "missed one sum": (
-        [CONNECTED, PART, event("voted", "a"), left_out("secure sum: masked", "no answer within 9 s")],
-        "takes part, connected, in sums, last left out: secure sum: masked: no answer within 9 s",
+        [CONNECTED, PART, event("voted", "a", queries=4), left_out("secure sum: masked", "no answer within 9 s")],
+        "takes part, connected, last left out: secure sum: masked: no answer within 9 s, answered 4 queries",
     ),
     "at fault": (
         [CONNECTED, PART, event("excluded", party="a", reason="BadShare")],
@@ -66,10 +69,10 @@ def test_what_is_said_of_a_party(case: str) -> None:
 
 
 def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
-    first = [event("takes-part", "a", "b"), event("voted", "a")]
+    first = [event("takes-part", "a", "b"), event("voted", "a", queries=4)]
     roll = RunState.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"]).roll
     assert roll.took_part == ["a", "b", "c"]
-    assert roll.entries["a"].voted
+    assert roll.entries["a"].queries == 4
     assert roll.entries["d"] == RollEntry()
 
 

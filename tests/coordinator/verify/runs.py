@@ -1,4 +1,4 @@
-"""A run of three wards from their kits, in one process; and what a crash or a liar makes of that or a simulated one."""
+"""A run of three wards in a coordinator's folder, in one process; and what a crash or a liar makes of it."""
 
 from __future__ import annotations
 
@@ -13,38 +13,49 @@ from typing import Any
 import polars as pl
 
 from consilium.coordinator.collection.plaintext import PLAINTEXT
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.ledger import GENESIS, batch_hash
+from consilium.coordinator.run_folders import run_of as place_of
 from consilium.coordinator.verify import Finding, verify_run
-from consilium.protocol.config_files import load
+from consilium.protocol.files import private_folder
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
 from consilium.student.run import run_student
-from tests.deploy.kits import PARTIES, make_kits, write_pool
-from tests.federation import FakeTransport
+from tests.deploy.site import write_public
+from tests.federation import FakeTransport, make_home
+from tests.node.folders import PARTIES, make_small
 
 Tamper = Callable[[Path], object]
 SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
 
 
-def kit_run(folder: Path, **changes: Any) -> Path:
-    """A closed run in a coordinator's kit, of plaintext votes: returns `folder`, with kits/coordinator and student in
+WARDS: dict[str, Any] = {
+    "teachers_per_party": 4,
+    "minimum_parties": 2,
+    "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 3.0},
+    "privacy": {"unit": "record", "delta": 1e-5},
+    "query_budget": {"queries": 40, "answers": 30},
+}
+
+
+def node_run(folder: Path, **changes: Any) -> Path:
+    """A closed run in a coordinator's folder, of plaintext votes: returns `folder`, with coordinator and student in
     it."""
-    kits = make_kits(folder, **changes)
-    config = load(kits / "coordinator" / "federation.json", FederationConfig)
-    run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
-    run.mkdir(parents=True)
-    pool = load_pool(write_pool(folder / "public.npz", count=20))
-    log = EventLog(run / "events.jsonl")
+    made = make_small(folder, **{**WARDS, **changes})
+    run = place_of(made.nodes["coordinator"])
+    pool = load_pool(write_public(folder / "public.npz", count=20))
+    log = EventLog(private_folder(run.path) / "events.jsonl")
 
     def student(source) -> None:
         run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
 
+    homes = [
+        make_home(folder / "homes" / name, name, 240, seed, most_teachers=4, unit="record")
+        for seed, name in enumerate(PARTIES)
+    ]
     try:
-        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
-        FederationRun(transport, config, run, log, student, PLAINTEXT).run()
+        FederationRun(FakeTransport(homes), run.config, run.path, log, student, PLAINTEXT).run()
     finally:
         log.close()
     return folder
@@ -52,13 +63,13 @@ def kit_run(folder: Path, **changes: Any) -> Path:
 
 def run_of(folder: Path) -> Path:
     """The run in it, or that it is."""
-    return next((folder / "kits" / "coordinator" / "state").glob("run-*"), folder)
+    return next((folder / "coordinator" / "state").glob("run-*"), folder)
 
 
 def findings(folder: Path) -> list[Finding]:
-    """Of the run in the kit, and of its student."""
+    """Of the run in the coordinator's folder, and of its student."""
     student = folder / "student"
-    found = verify_run(folder / "kits" / "coordinator", [student]).findings
+    found = verify_run(folder / "coordinator", [student]).findings
     return [replace(finding, check=finding.check.removeprefix(f"{student}/")) for finding in found]
 
 

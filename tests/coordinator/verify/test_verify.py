@@ -23,7 +23,7 @@ from tests.coordinator.verify.runs import (
     findings,
     flip_label,
     hot_journal,
-    kit_run,
+    node_run,
     rechained,
     run_of,
     sql,
@@ -40,7 +40,7 @@ LABELS, CARD = "labels.parquet: those of the ledger", "student/student.json: fed
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    return kit_run(tmp_path_factory.mktemp("verify"))
+    return node_run(tmp_path_factory.mktemp("verify"))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def sanitised(tmp_path_factory) -> Path:
     """A run that released a sanitised epsilon, so that its ledger keeps histograms."""
     privacy = {"unit": "record", "delta": 1e-5, "sanitised": SANITISED}
     mechanism = {"name": "confident", "threshold": 7, "sigma1": 12.0, "sigma2": 8.0}
-    return kit_run(tmp_path_factory.mktemp("verify"), privacy=privacy, mechanism=mechanism)
+    return node_run(tmp_path_factory.mktemp("verify"), privacy=privacy, mechanism=mechanism)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def copied(sound: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_a_sound_run_from_kits_holds_and_is_not_changed(sound: Path) -> None:
+def test_a_sound_run_holds_and_is_not_changed(sound: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in sound.rglob("*")}
     found = findings(sound)
     assert wrong(found) == []
@@ -213,7 +213,7 @@ class TestCrashes:
         assert CHARGES in wrong(findings(crashed))  # a lie before the close is one
 
     def test_while_it_serves(self, crashed: Path) -> None:
-        with held(crashed / "kits" / "coordinator" / "state" / "lock", "the coordinator"):
+        with held(crashed / "coordinator" / "state" / "lock", "the coordinator"):
             told = {finding.check: finding.found for finding in findings(crashed)}
         assert told["run: finished"] == "its coordinator is serving"
 
@@ -254,28 +254,28 @@ class TestCrashes:
 
 
 class TestPlaces:
-    def test_kit_state_and_bare_folder_are_one_run(self, copied: Path) -> None:
+    def test_node_s_folder_its_state_and_bare_folder_are_one_run(self, copied: Path) -> None:
         shutil.copytree(run_of(copied), copied / "bare")
-        for path in (copied / "kits" / "coordinator", run_of(copied), copied / "bare"):
+        for path in (copied / "coordinator", run_of(copied), copied / "bare"):
             run = verify_run(path)
-            assert holds(run.findings) and (run.place.kit is None) == (path.name == "bare")
+            assert holds(run.findings) and (run.place.node is None) == (path.name == "bare")
 
-    def test_another_federation_in_the_kit(self, copied: Path) -> None:
+    def test_another_federation_was_joined(self, copied: Path) -> None:
         """After a new roster the old run is still one, and can be given by its folder."""
-        kit, run = copied / "kits" / "coordinator", run_of(copied)
+        folder, run = copied / "coordinator", run_of(copied)
         run.rename(run.with_name("run-000000000000"))
         with pytest.raises(DataError, match="its state holds run-000000000000"):
-            verify_run(kit)
+            verify_run(folder)
         assert holds(verify_run(run.with_name("run-000000000000")).findings)
 
-    @pytest.mark.parametrize("path", ["absent", "empty", "kits/coordinator"])
+    @pytest.mark.parametrize("path", ["absent", "empty", "coordinator"])
     def test_where_there_is_none(self, copied: Path, path: str) -> None:
-        shutil.rmtree(copied / "kits" / "coordinator" / "state")
+        shutil.rmtree(copied / "coordinator" / "state")
         (copied / "empty").mkdir()
         with pytest.raises(PathError if path == "absent" else DataError, match="no run here"):
             verify_run(copied / path)
-        assert not (copied / "kits" / "coordinator" / "state").exists()
+        assert not (copied / "coordinator" / "state").exists()
 
     def test_a_party_has_none(self, copied: Path) -> None:
-        with pytest.raises(ConfigError, match="kit of a party"):
-            verify_run(copied / "kits" / "party-ward-a")
+        with pytest.raises(ConfigError, match="folder of a party"):
+            verify_run(copied / "p00")
