@@ -9,7 +9,16 @@ from pathlib import Path
 
 from consilium.node.folder import FEDERATION_FILE, NODE_FILE, POLICY_FILE, SIGNED_FILE, NodeFolder, a_node, open_folder
 from consilium.node.keys import NOT_OURS, OwnKeys
-from consilium.node.signed import ASK, MOST_BYTES, MOST_SMALL_BYTES, F, FederationFile, SignedFolder, open_plain, read_signed
+from consilium.node.signed import (
+    ASK,
+    MOST_BYTES,
+    MOST_SMALL_BYTES,
+    F,
+    FederationFile,
+    SignedFolder,
+    open_plain,
+    read_signed,
+)
 from consilium.protocol.config_files import load, read_table
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.files import private_folder, replace_text, replacing
