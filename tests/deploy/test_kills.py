@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from consilium.party.store import Store
-from tests.deploy.processes import Federation, running
+from tests.deploy.processes import LAST, Federation, running
 from tests.deploy.site import NOISY, PARTIES, make_site
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.proofs, pytest.mark.timeout(3000)]
 WARDS = (*PARTIES, "ward-d")
 KILLS = [
     ("coordinator", ""),
-    ("coordinator", "superlink"),
-    ("coordinator", "gateway"),
-    ("coordinator", "serverapp"),
+    ("coordinator", "deploy.serving"),
     ("ward-a", ""),
-    ("ward-b", "supernode"),
-    ("ward-c", "client"),
-    ("ward-d", "client"),
-    ("ward-a", "supernode"),
+    ("ward-b", "flower-supernode"),
+    ("ward-c", "node.apps"),
+    ("ward-d", LAST),
     ("student", ""),
+    ("coordinator", "deploy.serving"),
+    ("coordinator", ""),
+    ("ward-a", "flower-supernode"),
 ]
 """Whom, and what is in the command line of the process; none: the one that systemd watches."""
 BACK = 60.0
