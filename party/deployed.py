@@ -83,7 +83,9 @@ def name_data(folder: NodeFolder, data: Path) -> None:
     """Write into party.toml where the rows are; what else stands there stays. Raises PathError: no such file."""
     if not data.exists():
         raise PathError(f"{data} is not there", "Correct --data")
-    path, line = folder / SETTINGS, tomli_w.dumps({"data": str(data.resolve())})
+    place, path = data.resolve(), folder / SETTINGS
+    inside = place.is_relative_to(folder.path)  # then it stays right where the folder moves
+    line = tomli_w.dumps({"data": str(place.relative_to(folder.path) if inside else place)})
     text = path.read_text(encoding="utf-8") if path.exists() else NEW_SETTINGS
     top = re.split(r"(?m)^(?=\s*\[)", text, maxsplit=1)[0]  # a key below a table's head would be that table's
     others = re.sub(r"(?m)^\s*data\s*=.*\n?", "", top).rstrip()
