@@ -19,7 +19,7 @@ from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
-from consilium.protocol.errors import ConsiliumError, DataError, PathError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
 
 NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
@@ -59,6 +59,13 @@ class Party(MemberKind):
         ]
 
     def allowed(self, home: PartyHome) -> str:
+        roster = home.federation.sum_roster()
+        if roster is not None and home.name not in roster.places:
+            raise ConfigError(
+                "this federation's roster does not list this party, which joined later",
+                "Join the folder of the next one, when the operator sends it",
+            )
+
         def refuse() -> None:
             check_terms(home.policy, home.terms)
             check_promised_unit(home.terms, home.file.rules)
