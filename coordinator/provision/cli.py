@@ -48,8 +48,7 @@ def make(
         ("nodes", nodes),
         ("parties", f"{least} of {len(file.parties)} are needed: with fewer no query is answered"),
         ("secret", f"{out / OPERATOR}: keep it offline, and a backup of it"),
-        ("compare", "each line below with the node's people over the telephone; the authority with all of them"),
-        ("authority", authority),
+        ("authority", f"{authority}: compare by telephone"),
     ]
     values = {
         "federation_digest": config.federation_digest(),
@@ -112,7 +111,8 @@ def _tell(made: Made, lines: list[tuple[str, str]], nodes: list[str], values: di
         shown.append(("federation", f"a new one, {digest[:12]}: what the one before spent stays spent"))
     shown += lines
     if roster is not None and not made.same_federation:
-        shown.append(("roster", grouped(roster.digest)))
+        shown.append(("roster", f"{grouped(roster.digest)}: compare by telephone"))
+    shown += [(name, f"{fingerprint}: compare by telephone") for name, fingerprint in fingerprints.items()]
     values = {"folder": folder, "version": file.version, "federation": digest, "join": made.who_joins, **values}
     values |= {"note": made.note, "roster": roster and grouped(roster.digest), "fingerprints": fingerprints}
-    show(output, values, [f"{what:<11} {text}" for what, text in [*shown, *fingerprints.items()]])
+    show(output, values, [f"{what:<11} {text}" for what, text in shown])

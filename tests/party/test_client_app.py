@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.party import client_app
 from consilium.party.client_app import app
-from consilium.party.home import PartyHome, open_home
+from consilium.party.home import open_home
 from consilium.party.store import Store
 from consilium.protocol.databases import unusable
 from consilium.protocol.messages import HelloReply, HelloRequest
@@ -142,26 +143,17 @@ def test_other_errors_of_files_are_not_called_a_full_disk(tmp_path: Path, monkey
     assert refusal == Refusal(rule=Rule.INTERNAL)
 
 
-def test_a_folder_is_opened_once_and_anew_when_one_of_its_files_is_another(tmp_path: Path, monkeypatch) -> None:
-    opened: list[NodeFolder] = []
-
-    def watched(folder: NodeFolder) -> PartyHome:
-        opened.append(folder)
-        return open_home(folder)
-
+def test_a_message_is_answered_by_the_files_as_they_are(tmp_path: Path) -> None:
     folder = party_at(tmp_path)
     asked = partial(call, greeting(folder), context({"folder": str(folder.path)}))
-    monkeypatch.setattr(client_app, "open_home", watched)
-    for _ in range(2):
-        assert refusal_from_record(asked().content) is None
-    assert len(opened) == 1
+    assert refusal_from_record(asked().content) is None
     allow(folder, **{**asked_of(folder), "collection": "secure"})
     assert refusal_from_record(asked().content) == Refusal(rule=Rule.NOT_ACCEPTED)
     allow(folder, **asked_of(folder))
-    (folder / "state" / "party.db").unlink()  # what is put in its place is written to, and nothing else
+    (folder / "state" / "party.db").unlink()  # what is put in its place is written to
     assert refusal_from_record(asked().content) is None
-    assert Store(folder / "state" / "party.db").federation(open_home(folder).terms.federation).terms
-    assert len(opened) == 3
+    with closing(Store(folder / "state" / "party.db")) as store:
+        assert store.federation(open_home(folder).terms.federation).terms
 
 
 def test_after_a_newer_folder_was_joined_what_is_beyond_the_policy_is_refused(tmp_path: Path) -> None:

@@ -33,11 +33,10 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import to_record
 from consilium.sums.terms import NO_LEDGER
-from tests.deploy.site import LIMITS
-from tests.federation import FEATURES, FakeTransport, hello_of, make_config, make_rows, standing
-from tests.node.folders import Made, allow, make_small
+from tests.federation import FakeTransport, hello_of, make_config, make_rows, standing
+from tests.node.folders import Made, allow, asked_of, make_small
 
-HEAVY = ("scipy", "polars", "sklearn", "torch", "pandas", "opendp", "matplotlib")
+HEAVY = ("scipy", "polars", "sklearn", "torch", "pandas", "matplotlib")
 ANSWER = f"""
 import sys
 from flwr.app import Context, Message, RecordDict
@@ -81,7 +80,7 @@ def made(tmp_path: Path) -> Made:
     """Three parties whose people allow what is asked."""
     made = make_small(tmp_path, "secure", mechanism=GNMax(sigma=60.0))
     for name in made.file.parties:
-        allow(made.nodes[name], **LIMITS, allowed_columns=list(FEATURES))
+        allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
 
 
