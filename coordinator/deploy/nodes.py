@@ -69,6 +69,8 @@ class RegisteredNodes:
 
     def __init__(self, federation: JoinedFederation) -> None:
         self._federation = federation
+        self._of: ServedFederation | None = None
+        self._by_number: dict[int, str] = {}
 
     def names(self) -> Collection[str]:
         """See `KnownNodes`."""
@@ -76,8 +78,10 @@ class RegisteredNodes:
 
     def name(self, node: int) -> str | None:
         """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
-        members = self._federation.file.members.items()
-        return next((called(name, keys) for name, keys in members if number_of(keys.key) == node), None)
+        if (file := self._federation.file) is not self._of:
+            self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
+            self._of = file
+        return self._by_number.get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
