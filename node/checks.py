@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import errno
 import shutil
 import socket
 import ssl
@@ -124,45 +123,31 @@ def _keys(folder: NodeFolder) -> str:
     return "readable by their owner only, and those that the federation lists"
 
 
-def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime | None = None) -> str:
+def check_certificate(files: TlsFiles, hosts: Sequence[str] = ()) -> str:
     """A node's own certificate: its dates, that its key is the right one, that the authority made it, its names."""
     files.read()
     certificate = load_certificate(files.certificate)
-    end = _validity(certificate, files.certificate, now)
-    if not _issued_by(load_certificate(files.authority), certificate):
-        raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", JOIN)
-    missing = [host for host in hosts if host not in alternative_names(certificate)]
-    if missing:
-        raise ConfigError(
-            f"{files.certificate}: made for {sorted(alternative_names(certificate))}, not for {missing[0]}",
-            "The operator puts the host into federation.toml, and runs consilium provision again; join that folder",
-        )
-    return end
-
-
-def alternative_names(certificate: x509.Certificate) -> set[str]:
-    """DNS names and addresses that a certificate is for."""
+    end = _validity(certificate, files.certificate)
     try:
+        certificate.verify_directly_issued_by(load_certificate(files.authority))
+    except (ValueError, TypeError, InvalidSignature):
+        raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", JOIN) from None
+    if hosts:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return set()
-    addresses = names.get_values_for_type(x509.IPAddress)
-    return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
+        known = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+        if missing := [host for host in hosts if host not in known]:
+            raise ConfigError(f"{files.certificate}: made for {sorted(known)}, not for {missing[0]}", NEW_CERTIFICATE)
+    return end
 
 
 def check_tls_server(address: str, files: TlsFiles) -> str:
     """A server that asks for this node's certificate, as the label service does."""
     if by_proxy(host_of(address)):
         return f"{address} is reached by way of the proxy that https_proxy names: see terms"
-    check_reachable(address)
+    try:
+        socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=3).close()
+    except OSError as error:
+        raise unreachable(address, error) from None
     why = why_no_connection(address, files)
     if why:
         raise ServiceError(f"{address}: {why}", JOIN)
@@ -242,14 +227,6 @@ def _of_system(error: BaseException) -> OSError | None:
     return found
 
 
-def check_reachable(address: str) -> None:
-    """Raise ServiceError or Advice unless somebody listens at host:port."""
-    try:
-        socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=3).close()
-    except OSError as error:
-        raise unreachable(address, error) from None
-
-
 def unreachable(address: str, error: OSError) -> ConsiliumError:
     """Why nobody answers at host:port, and what to do: advice where the other may just not have been started yet."""
     if isinstance(error, socket.gaierror):
@@ -308,21 +285,16 @@ def check_port(port: int, host: str, key: str) -> str:
         try:
             probe.bind((host, port))
         except OSError as error:
-            change = f"have the operator change {key} in federation.toml, and provision again"
-            known = {
-                errno.EADDRNOTAVAIL: f"This machine has no address {host}: {change}",
-                errno.EACCES: f"Allow the node's service ports below 1024, or {change}",
-            }
             raise EngineError(
                 f"port {port} on {host} cannot be used: {error.strerror}",
-                known.get(error.errno or 0, f"Stop what uses it, or {change}"),
+                f"Stop what uses it; or have the operator change {key} in federation.toml, and provision again",
             ) from None
     return f"port {port} is free"
 
 
-def _validity(certificate: x509.Certificate, path: Path, now: datetime | None = None) -> str:
+def _validity(certificate: x509.Certificate, path: Path) -> str:
     """The age and end of a certificate that is valid now."""
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < start:
         raise ConfigError(

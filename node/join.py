@@ -9,7 +9,16 @@ from pathlib import Path
 
 from consilium.node.folder import FEDERATION_FILE, NODE_FILE, POLICY_FILE, SIGNED_FILE, NodeFolder, a_node, open_folder
 from consilium.node.keys import NOT_OURS, OwnKeys
-from consilium.node.signed import ASK, MOST_BYTES, F, FederationFile, SignedFolder, open_plain, read_signed
+from consilium.node.signed import (
+    ASK,
+    MOST_BYTES,
+    MOST_SMALL_BYTES,
+    F,
+    FederationFile,
+    SignedFolder,
+    open_plain,
+    read_signed,
+)
 from consilium.protocol.config_files import load, read_table
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.files import private_folder, replace_text, replacing
@@ -17,7 +26,6 @@ from consilium.protocol.files import private_folder, replace_text, replacing
 POLICY = """# What {node} {name} allows, in its own people's words: nothing beyond these lines is ever done.
 # `consilium node start` asks for each that is missing, and writes it here after a yes. See docs/deploy.md.
 """
-MOST_POLICY_BYTES = 64_000
 
 
 JOIN = "Join the folder that the operator sent: consilium node join FOLDER"
@@ -77,7 +85,7 @@ def join(sent: Path, folder: NodeFolder) -> Joined:
     _check_empty(sent / POLICY_FILE)
     private_folder(folder.federation)
     for name in (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE):
-        most = MOST_BYTES.get(name, 1_000_000)
+        most = MOST_BYTES.get(name, MOST_SMALL_BYTES)
         with open_plain(sent / name, most) as source, replacing(folder.federation / name) as file:
             shutil.copyfileobj(source, file)
     joined = read_signed(folder.federation)  # what was copied is what was checked
@@ -125,6 +133,6 @@ def check_listed(file: FederationFile, folder: NodeFolder) -> None:
 def _check_empty(path: Path) -> None:
     """Raise ConfigError where the operator says what this node allows."""
     if path.exists():
-        open_plain(path, MOST_POLICY_BYTES).close()
+        open_plain(path, MOST_SMALL_BYTES).close()
         if read_table(path):
             raise ConfigError(f"{path} holds limits: what a node allows, its own people say", ASK)

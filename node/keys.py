@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -35,7 +35,9 @@ _ALGORITHM = ec.ECDSA(hashes.SHA384())
 
 
 class NodeKey:
-    """The key under which a party's SuperNode connects. Its repr shows the public half only."""
+    """The key under which a node connects, or is reached. Its repr shows the public half only."""
+
+    _read, _format, _form = staticmethod(load_ssh_private_key), PrivateFormat.OpenSSH, "OpenSSH"
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
         self._key = key
@@ -47,32 +49,32 @@ class NodeKey:
         return self._key
 
     @classmethod
-    def generate(cls) -> NodeKey:
+    def generate(cls) -> Self:
         """A new key from the operating system's entropy."""
         return cls(ec.generate_private_key(ec.SECP384R1()))
 
     @classmethod
-    def load(cls, path: Path) -> NodeKey:
+    def load(cls, path: Path) -> Self:
         """Read a private key file.
 
         Raises
         ------
-        ConfigError : no such file, others may read it, or it holds no P-384 key in OpenSSH form.
+        PathError, ConfigError : no such file, others may read it, or it holds no P-384 key in the form of its kind.
         """
         content = read_private(path)
         try:
-            key = load_ssh_private_key(content, password=None)
+            key = cls._read(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
             raise ConfigError(
-                f"{path}: not an unencrypted P-384 key in OpenSSH form", "Create keys with: consilium node keys"
+                f"{path}: not an unencrypted P-384 key in {cls._form} form", "Restore it from the folder's backup"
             )
         return cls(key)
 
     def save(self, path: Path) -> None:
         """Write the private key, mode 0600. Raises OutputExists: a key is never overwritten."""
-        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+        write_private(path, self._key.private_bytes(Encoding.PEM, self._format, NoEncryption()))
 
     def sign(self, label: str, *parts: bytes) -> bytes:
         """ECDSA signature with SHA-384, DER, of the framing of label and parts."""
@@ -88,30 +90,7 @@ class NodeKey:
 class TlsKey(NodeKey):
     """The key of a certificate, the coordinator's or a student's: as PEM, which TLS reads."""
 
-    @classmethod
-    def load(cls, path: Path) -> TlsKey:
-        """Read a private key file.
-
-        Raises
-        ------
-        ConfigError : no such file, others may read it, or it holds no EC key in PEM form.
-        """
-        try:
-            key = load_pem_private_key(read_private(path), password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            key = None
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ConfigError(f"{path}: not an unencrypted EC key in PEM form", "Restore it from the folder's backup")
-        return cls(key)
-
-    def save(self, path: Path) -> None:
-        """Write the private key, mode 0600. Raises OutputExists: a key is never overwritten."""
-        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-
-
-def is_node_key(line: str) -> bool:
-    """Whether a text is the one OpenSSH line of a public key on P-384: no comment, no other encoding of the point."""
-    return public_key(line) is not None
+    _read, _format, _form = staticmethod(load_pem_private_key), PrivateFormat.PKCS8, "PEM"
 
 
 def node_verify(line: str, signature: bytes, label: str, *parts: bytes) -> bool:
@@ -191,7 +170,7 @@ class PublicKeys(Frozen):
         wanted = KEYS[self.kind]
         if (IDENTITY in wanted, SEALING in wanted) != (bool(self.identity), bool(self.sealing)):
             raise ConfigError(f"{where}: not the keys of {a_node(self.kind)}", AGAIN)
-        if not is_node_key(self.key):
+        if public_key(self.key) is None:
             raise ConfigError(f"{where}: key is not the OpenSSH line of a key on P-384", AGAIN)
         if self.identity and not is_sound_key(self.identity):
             raise ConfigError(

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ConfigDict, Field, ValidationError
 
-from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, PUBLIC_FILE, SIGNED_FILE
+from consilium.node.folder import AUTHORITY_FILE, FEDERATION_FILE, PUBLIC_FILE, SIGNED_FILE, THE_COORDINATOR
 from consilium.node.keys import PublicKeys, grouped
 from consilium.protocol.config_files import load, validate
 from consilium.protocol.digests import Hash, canonical_digest
@@ -46,7 +46,8 @@ from consilium.sums.roster import SumRoster
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
 ALGORITHM = ec.ECDSA(hashes.SHA256())
-MOST_BYTES = {FEDERATION_FILE: 256_000_000, AUTHORITY_FILE: 64_000, PUBLIC_FILE: 4_000_000_000}
+MOST_SMALL_BYTES = 64_000
+MOST_BYTES = {FEDERATION_FILE: 256_000_000, AUTHORITY_FILE: MOST_SMALL_BYTES, PUBLIC_FILE: 4_000_000_000}
 """Of each file that may be signed: there are no others."""
 AGAIN = "Join the folder that the operator sent once more: consilium node join FOLDER"
 ASK = "Do not use it, and ask the operator, by telephone, what was sent"
@@ -178,7 +179,8 @@ class FederationFile(Frozen):
         return {**self.parties, **self.of_kind("aggregator")}
 
     def sum_roster(self) -> SumRoster | None:
-        """The roster of hidden sums; None for plaintext votes. Raises ConfigError: it is not the one of the terms."""
+        """The roster of hidden sums; None for plaintext votes. Raises ConfigError: it is not the one of the terms, or
+        has other keys than these nodes."""
         mode = MODES.get(self.terms.collection)
         if mode is None:
             return None
@@ -191,6 +193,15 @@ class FederationFile(Frozen):
                 f"{FEDERATION_FILE}: its roster has hash {roster.digest[:12]}, its terms say {self.terms.roster[:12]}",
                 ASK,
             )
+        known = {**self.revoked, **self.nodes}  # revoked ones, while too few are left for another federation
+        identities = {name: keys.identity for name, keys in known.items()}
+        entries = {**roster.keys, THE_COORDINATOR: roster.coordinator_key.hex()}
+        foreign = [name for name, key in entries.items() if identities.get(name) != key]
+        second, pairs = roster.second, [(keys.identity, keys.sealing) for keys in known.values()]
+        if second is not None and (second.ed25519_pk, second.x25519_pk) not in pairs:
+            foreign.append("the second aggregator")
+        if foreign:
+            raise ConfigError(f"{FEDERATION_FILE}: its roster has other keys for {', '.join(foreign[:8])}", ASK)
         return roster
 
     @property
@@ -246,16 +257,17 @@ def read_signed(path: Path, model: type[F] = FederationFile, authority: Path | N
     ------
     PathError, ConfigError : no such folder, a file is missing, a link, too large or altered, or another signed it.
     """
-    if not (path / SIGNED_FILE).is_file():
+    if not (path / SIGNED_FILE).exists():
         raise ConfigError(
             f"{path} is no signed folder: it has no {SIGNED_FILE}", "Give the folder that the operator sent"
         )
-    trusted = authority or path / AUTHORITY_FILE
+    for name in (AUTHORITY_FILE, SIGNED_FILE):  # before they are read: of a pipe nothing may ever come
+        open_plain(path / name, MOST_SMALL_BYTES).close()
     if authority is not None and authority.read_bytes() != (path / AUTHORITY_FILE).read_bytes():
         raise ConfigError(f"{path} is of another authority than the federation that was joined here", ASK)
-    certificate, signed = load_certificate(trusted), load(path / SIGNED_FILE, Signed)
+    certificate, signed = load_certificate(path / AUTHORITY_FILE), load(path / SIGNED_FILE, Signed)
     if not _signed_by(certificate, signed):
-        raise ConfigError(f"{path / SIGNED_FILE} is not signed by the authority in {trusted}", ASK)
+        raise ConfigError(f"{path / SIGNED_FILE} is not signed by the authority in {AUTHORITY_FILE}", ASK)
     for name in (FEDERATION_FILE, AUTHORITY_FILE):
         if name not in signed.files:
             raise ConfigError(f"{path / SIGNED_FILE} lists no {name}", ASK)

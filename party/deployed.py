@@ -19,7 +19,7 @@ from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
-from consilium.protocol.errors import ConsiliumError, DataError, PathError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
 
 NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
@@ -59,6 +59,13 @@ class Party(MemberKind):
         ]
 
     def allowed(self, home: PartyHome) -> str:
+        roster = home.federation.sum_roster()
+        if roster is not None and home.name not in roster.places:
+            raise ConfigError(
+                "this federation's roster does not list this party, which joined later",
+                "Join the folder of the next one, when the operator sends it",
+            )
+
         def refuse() -> None:
             check_terms(home.policy, home.terms)
             check_promised_unit(home.terms, home.file.rules)
@@ -83,7 +90,9 @@ def name_data(folder: NodeFolder, data: Path) -> None:
     """Write into party.toml where the rows are; what else stands there stays. Raises PathError: no such file."""
     if not data.exists():
         raise PathError(f"{data} is not there", "Correct --data")
-    path, line = folder / SETTINGS, tomli_w.dumps({"data": str(data.resolve())})
+    place, path = data.resolve(), folder / SETTINGS
+    inside = place.is_relative_to(folder.path)  # then it stays right where the folder moves
+    line = tomli_w.dumps({"data": str(place.relative_to(folder.path) if inside else place)})
     text = path.read_text(encoding="utf-8") if path.exists() else NEW_SETTINGS
     top = re.split(r"(?m)^(?=\s*\[)", text, maxsplit=1)[0]  # a key below a table's head would be that table's
     others = re.sub(r"(?m)^\s*data\s*=.*\n?", "", top).rstrip()

@@ -23,11 +23,10 @@ LOOK_SECONDS: Final = 2.0
 """The same, where somebody only looks how a node stands."""
 LEAST_BYTES: Final = 2_000_000
 """Of room on a disk below which a database's next transaction may fail."""
-NOTHING_LEAVES = "Until then nothing leaves this node"
 
 
 class Trouble(Enum):
-    """Why a file cannot be used: what is so, and what to do."""
+    """Why a file cannot be used. sentence: what is so. cure: what to do."""
 
     FULL = "the disk is full", "Make room on it"
     BROKEN = "the disk takes no more, or fails", "Make room on it; else see its quota, and the system's log"
@@ -41,15 +40,8 @@ class Trouble(Enum):
     )
     DAMAGED = "it is damaged, or no database of this program", "Restore its newest backup"
 
-    @property
-    def sentence(self) -> str:
-        """What is so, of a file that was named."""
-        return self.value[0]
-
-    @property
-    def cure(self) -> str:
-        """What to do."""
-        return self.value[1]
+    def __init__(self, sentence: str, cure: str) -> None:
+        self.sentence, self.cure = sentence, cure
 
 
 _ERRNOS = {
@@ -92,13 +84,10 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
 
 def unusable(path: Path | None, error: Exception) -> LedgerError:
     """The error for a database that cannot be used."""
-    trouble = trouble_of(error)
-    if trouble is None and isinstance(error, OSError):
-        trouble = Trouble.READ_ONLY
-    if trouble is None:
-        return LedgerError(f"cannot use {path or 'a database in memory'}: {error}", NOTHING_LEAVES)
+    trouble = trouble_of(error) or (Trouble.READ_ONLY if isinstance(error, OSError) else None)
     kind = LedgerLocked if trouble is Trouble.LOCKED else LedgerError
-    return kind(f"cannot use {path or 'a database in memory'}: {trouble.sentence}", f"{trouble.cure}. {NOTHING_LEAVES}")
+    what, cure = (trouble.sentence, f"{trouble.cure}. ") if trouble else (str(error), "")
+    return kind(f"cannot use {path or 'a database in memory'}: {what}", f"{cure}Until then nothing leaves this node")
 
 
 class Database:

@@ -23,7 +23,7 @@ from consilium.party.store import Store
 from consilium.protocol.files import private_folder, write_private
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import SECOND, identity_of, own_teachers, sealing_of
-from consilium.sums.roster import SumRoster
+from consilium.sums.roster import SumRoster, VerifiedRoster
 
 FILE = "population.pickle"
 
@@ -123,7 +123,7 @@ class Population:
 
     def second_aggregator(self) -> AggregatorNode:
         """The node after the last party, which gives what the parties give."""
-        if self.aggregator is None or self.roster is None:
+        if self.aggregator is None or not isinstance(self.roster, VerifiedRoster):
             raise LookupError("no second aggregator is among these nodes")
         policy = NodePolicy(
             most_queries=self.policy.most_queries,

@@ -160,7 +160,7 @@ def test_half_a_key_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ("error", "kind", "told"),
     [
         (OSError(28, "No space left on device"), StorageError, "cannot write out: No space left on device"),
-        (OSError("4096 requested and 0 written"), StorageError, "cannot write out: the disk takes no more"),
+        (OSError("4096 requested and 0 written"), StorageError, "cannot write out: the disk is full"),
         (PermissionError(13, "Permission denied", "out/a"), PathError, "cannot write out/a: Permission denied"),
         (FileExistsError(17, "File exists", "out/a"), OutputExists, "out/a is already there"),
     ],

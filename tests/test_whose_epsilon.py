@@ -209,5 +209,5 @@ class TestNodes:
         for node in ["ward-a", *([SECOND] if config.collection == "verified" else [])]:
             self.check(" ".join(consilium("status", folder / node).stdout.split()), config)
             findings = consilium("doctor", folder / node, "--format", "json").json()["findings"]
-            (promise,) = [found["what"] for found in findings if found["name"] == "promise"]
+            (promise,) = [found["what"] for found in findings if found["name"] == "policy"]
             self.check(promise, config)

@@ -1,4 +1,4 @@
-"""What must not leave a node, in any form in which it could stand in a file or on the wire; and where it is looked for."""
+"""What must not leave a node, in any form in which it could stand in a file or on the wire, and the search for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`kill -9` of each process of a masked federation while each stage of a sum is on: every label is given once and charged
-by every party, `status` is right within seconds, and nobody's hand is needed."""
+"""`kill -9` of each process of a masked federation while each stage of a sum is on: every label is given once and
+charged by every party, `status` is right within seconds, and nobody's hand is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILLS = [
 ]
 """Whom, and what is in the command line of the process; none: the one that systemd watches."""
 BACK = 60.0
-"""Seconds from a kill until all take part again: those of a restart, and those that Flower holds a dead node for alive."""
+"""Seconds from a kill until all take part again: a restart, and the time that Flower holds a dead node for alive."""
 
 
 def all_take_part(federation: Federation) -> bool:

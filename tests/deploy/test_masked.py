@@ -28,8 +28,8 @@ ASKED = 12
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Federation, Recorder]]:
-    """It serves, a student has its labels, and all that the nodes said to the coordinator was written down: the recorder
-    stands at the public address, and the coordinator listens at another."""
+    """It serves, a student has its labels, and all that the nodes said to the coordinator was written down: the
+    recorder stands at the public address, and the coordinator listens at another."""
     site = make_site(tmp_path_factory.mktemp("masked"), WARDS, listen="127.0.0.2", minimum_parties=3, **NOISY)
     with Recorder(site, "127.0.0.2") as recorder, running(site, ["coordinator", *WARDS]) as federation:
         federation.serving()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,9 +57,9 @@ def test_every_node_finds_itself_in_order(federation: Federation) -> None:
 def greeted(port: int, context: ssl.SSLContext) -> bytes:
     """What a label service says first to whoever connects so: nothing, where it does not let him in."""
     try:
-        with socket.create_connection(("127.0.0.1", port)) as plain:
-            with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
-                return connection.recv(9)
+        plain = socket.create_connection(("127.0.0.1", port))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            return connection.recv(9)
     except ssl.SSLError:
         return b""
 
@@ -81,9 +81,6 @@ def test_the_control_api_is_not_on_the_public_port(federation: Federation) -> No
     with httpx.Client(verify=context(federation), trust_env=False) as client:
         for call in CONTROL:
             assert client.post(f"https://127.0.0.1:{port}/v1/control/{call}").status_code in (403, 404)
-
-
-ASK = "import sys, httpx; print(httpx.post(sys.argv[1], verify=False, trust_env=False, timeout=20).status_code)"
 
 
 def loopback_ports(pid: int) -> list[int]:
@@ -110,14 +107,26 @@ def test_no_other_user_of_the_machine_reaches_a_port_behind_the_public_ones(fede
     assert ports["coordinator"] == set()
     assert len(ports[PARTIES[0]]) >= 1
     for port in ports[PARTIES[0]]:
-        answers = [asked(f"http://127.0.0.1:{port}/v1/clientappio/pull-message", user) for user in (0, 65534)]
+        answers = [asked(port, user) for user in (0, 65534)]
         assert answers[1] == "403" != answers[0], answers
 
 
-def asked(url: str, user: int) -> str:
+def asked(port: int, user: int) -> str:
     """Status of the answer that a user of this machine gets; empty for none."""
-    done = subprocess.run([sys.executable, "-c", ASK, url], user=user, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    reader, writer = os.pipe()
+    child = os.fork()  # a program of another user's may not be there: the tests' own environment can be closed to him
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.setuid(user)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("POST", "/v1/clientappio/pull-message")
+            os.write(writer, str(connection.getresponse().status).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        answer = said.read()
+    os.waitpid(child, 0)
+    return answer
 
 
 def test_no_code_came_with_the_run_and_no_key_left_its_folder(federation: Federation) -> None:
@@ -140,7 +149,7 @@ def test_a_late_party_a_revoked_one_and_a_reboot_need_nobody(federation: Federat
     command("provision", "revoke", site / "out", PARTIES[0])
     join_all(site, ["coordinator"])
     federation.wait(lambda: "revoked" in federation[PARTIES[0]].said, "it hears that it was revoked")
-    assert federation.status()["parties"][PARTIES[0]] == "revoked"
+    assert federation.status()["parties"][PARTIES[0]].startswith("revoked")
     assert federation.asked("student-3", 16)["asked"] == 8
 
     for service in federation.services.values():

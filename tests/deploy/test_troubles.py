@@ -1,5 +1,5 @@
-"""What goes wrong with a machine, on processes: its clock, its disk, a lock, a restored backup. Whoever asks `status` or
-`doctor` hears it in seconds, nothing is lost, and it goes on by itself once the trouble is over."""
+"""What goes wrong with a machine, on processes: its clock, its disk, a lock, a restored backup. Whoever asks `status`
+or `doctor` hears it in seconds, nothing is lost, and it goes on by itself once the trouble is over."""
 
 from __future__ import annotations
 
@@ -103,9 +103,8 @@ def test_a_full_disk_at_the_coordinator(federation: Federation) -> None:
 
 @pytest.mark.parametrize("name", ["coordinator", PARTIES[1]])
 def test_a_lock_is_waited_for_and_told(federation: Federation, name: str) -> None:
-    database = (
-        federation.run_folder() / "ledger.db" if name == "coordinator" else federation.site / name / "state/party.db"
-    )
+    ledger, store = federation.run_folder() / "ledger.db", federation.site / name / "state" / "party.db"
+    database = ledger if name == "coordinator" else store
     first = 24 if name == "coordinator" else 32
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")

@@ -22,6 +22,7 @@ from consilium.node.join import join
 from consilium.node.keys import OwnKeys, make
 from consilium.node.signed import Coordinator, Signed
 from consilium.party.home import open_home as open_party
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.versions import program_versions
 from consilium.sums.modes import MODES
 from consilium.sums.roster import AggregatorEntry, SumRoster
@@ -34,12 +35,12 @@ HOST = "127.0.0.1"
 
 def make_nodes(root: Path, parties: Sequence[str] = PARTIES, second: bool = False) -> dict[str, NodeFolder]:
     """Folders with the keys of a coordinator, parties, a student and perhaps a second aggregator, by name."""
-    kinds = {"coordinator": "coordinator", **dict.fromkeys(parties, "party"), STUDENT: "student"}
+    kinds: dict[str, Any] = {"coordinator": "coordinator", **dict.fromkeys(parties, "party"), STUDENT: "student"}
     kinds |= {SECOND: "aggregator"} if second else {}
     return {name: make(kind, name, root / name)[0] for name, kind in kinds.items()}
 
 
-def roster_of(nodes: Mapping[str, NodeFolder], collection: str) -> SumRoster | None:
+def roster_of(nodes: Mapping[str, NodeFolder], collection: CollectionMode) -> SumRoster | None:
     """Of the parties among these nodes; None for plaintext votes."""
     if collection == "plaintext":
         return None
@@ -99,7 +100,7 @@ def sign(file: ServedFederation, authority: Authority, out: Path, public: np.nda
 def sign_files(authority: Authority, out: Path) -> None:
     """Write signed.json for what is there."""
     listed = [name for name in (FEDERATION_FILE, AUTHORITY_FILE, PUBLIC_FILE) if (out / name).exists()]
-    files = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in listed}
+    files: dict[Any, str] = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in listed}
     (out / SIGNED_FILE).write_text(Signed(files=files, signature=authority.sign(files)).model_dump_json())
 
 
@@ -123,7 +124,11 @@ class Made:
 
 
 def make_small(
-    root: Path, collection: str = "plaintext", parties: Sequence[str] = PARTIES, port: int = 8443, **changes: Any
+    root: Path,
+    collection: CollectionMode = "plaintext",
+    parties: Sequence[str] = PARTIES,
+    port: int = 8443,
+    **changes: Any,
 ) -> Made:
     """A federation without seeds, whose nodes joined it, and whose parties have rows. changes: see `make_config`."""
     nodes = make_nodes(root, parties, collection == "verified")

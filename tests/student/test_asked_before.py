@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import DataError, MalformedMessage
@@ -17,9 +16,9 @@ from consilium.protocol.label_wire import id_blocks, ids_of, standings_of
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids
-from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
+from tests.coordinator.labels.site import Site
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import student_of
@@ -106,10 +105,11 @@ def test_rows_of_an_earlier_federation_are_left_out_and_refused(serve, tmp_path:
     assert len(service.ask(ROWS[90:])) == 10  # its own are free as ever
 
 
-def test_the_socket_tells_the_same(serve) -> None:
+def test_the_socket_tells_the_same(serve, tmp_path: Path) -> None:
     service = serve(spent=tuple(IDS[:3]))
     service.ask(ROWS[3:9])
-    with serving(service, "127.0.0.1:0", 60) as address, LabelChannel(address, 60) as channel:
+    site = Site(tmp_path / "site")
+    with site.serving(service, 60) as address, site.channel(address) as channel:
         assert (channel.known(IDS) == service.known(IDS)).all()
         assert len(channel.known([])) == 0
 

@@ -14,7 +14,6 @@ from consilium.accounting.events import Mechanism
 from consilium.accounting.mechanisms import Confident, GNMax, Immutable, Interactive, LNMax
 from consilium.coordinator.collection.base import Counts, Queries
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.models.base import LEAST_STEP, NOTHING, Shares
@@ -23,8 +22,8 @@ from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
 from consilium.student.ask import Asked
-from consilium.student.channel import LabelChannel
 from consilium.student.learn import AnsweredRows
+from tests.coordinator.labels.site import Site
 from tests.coordinator.mechanisms.drawing import release
 from tests.federation import make_config, make_rows
 
@@ -116,7 +115,8 @@ def test_the_terms_say_it_in_the_process_and_over_the_socket(tmp_path: Path, log
     service = LabelService(config, ledger, Votes(), SeededNoise, 3, log)
     step = math.sqrt(math.pi) * 9 / (2 * 6)
     assert service.describe().label_step == pytest.approx(step)
-    with serving(service, "127.0.0.1:0", 100) as address, LabelChannel(address, wait=250) as channel:
+    site = Site(tmp_path / "site")
+    with site.serving(service, 100) as address, site.channel(address) as channel:
         assert channel.describe().label_step == service.describe().label_step
         answers = channel.ask(make_rows(10, 3)[0])
     record = Asked(10, step=service.describe().label_step)

@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from consilium.coordinator.privacy import promised
 from consilium.coordinator.provision import folder
 from consilium.coordinator.provision.folder import add, provision, revoke
 from consilium.node.folder import open_folder
@@ -21,6 +22,7 @@ from consilium.node.join import join
 from consilium.node.keys import OwnKeys, public_key
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.tls import load_certificate
+from tests.command_line import consilium
 from tests.coordinator.provision.desk import (
     ENDS,
     HIDDEN,
@@ -319,3 +321,25 @@ def test_verified_votes_have_both_aggregators_keys_in_their_roster(tmp_path: Pat
     for entry, name in (("leader", "coordinator"), ("helper", SECOND)):
         keys = file.nodes[name]
         assert file.roster[entry] == {"ed25519_pk": keys.identity, "x25519_pk": keys.sealing}
+
+
+def test_what_is_promised_and_warned_of_is_said(tmp_path: Path) -> None:
+    plan = write_plan(
+        tmp_path,
+        plan_table(
+            privacy={"unit": "record", "delta": 1e-5, "epsilon": 6.0}, collection="secure", mechanism={"name": "gnmax"}
+        ),
+    )
+    done = consilium("provision", plan, "--out", tmp_path / "out", "--format", "json")
+    said, file = done.json(), read(tmp_path / "out")
+    assert said["guarantee"]["epsilon"] == promised(file.config).epsilon <= 6.0
+    assert [warning["code"] for warning in said["warnings"]] == ["large-epsilon", "little-information"]
+    assert said["fingerprints"] == {name: keys.fingerprint(name) for name, keys in file.nodes.items()}
+    assert (said["federation"], said["least_parties"]) == (file.terms.federation, 3)
+    lines = consilium("provision", plan, "--out", tmp_path / "out").stdout.splitlines()
+    assert (
+        lines[0]
+        == f"next        send {tmp_path / 'out' / 'federation'} to coordinator; there: consilium node join federation"
+    )
+    assert f"authority   {said['authority']}: compare by telephone" in lines
+    assert file.roster is not None and said["roster"].replace(" ", "") == file.terms.roster

@@ -1,0 +1,254 @@
+"""`consilium node join`: a folder that is not wholly the federation's is refused by name, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.join import find_folder, join, joined
+from consilium.node.keys import OwnKeys, make
+from consilium.node.signed import read_signed
+from consilium.party.home import open_home
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.tls import load_certificate
+from tests.command_line import consilium
+from tests.federation import make_rows
+from tests.node.folders import Made, federation_of, make_authority, make_small, sign, sign_files
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Masked votes. Not to be changed."""
+    return make_small(tmp_path_factory.mktemp("once"), "secure")
+
+
+@pytest.fixture
+def made(once: Made, tmp_path: Path) -> Made:
+    """The same, to be changed."""
+    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
+    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
+
+
+def content(folder: NodeFolder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.path.rglob("*")) if path.is_file()}
+
+
+def test_every_node_takes_the_same_folder_as_often_as_it_likes(made: Made) -> None:
+    for folder in made.nodes.values():
+        before = content(folder)
+        assert join(made.out, folder).before == 1
+        assert content(folder) == before
+        assert joined(folder).terms == made.file.terms
+        assert folder.policy_file.exists() == (folder.kind == "party")
+        if folder.kind in ("coordinator", "student"):
+            key = next(iter(OwnKeys.load(folder).keys.values())).private.public_key()
+            assert load_certificate(folder.tls.certificate).public_key() == key
+
+
+def test_no_file_of_it_is_a_secret(made: Made) -> None:
+    secret = [path.read_bytes() for folder in made.nodes.values() for path in folder.keys.iterdir()]
+    sent = b"".join(path.read_bytes() for path in made.out.iterdir())
+    assert b"PRIVATE" not in sent
+    assert not [key for key in secret if b"PRIVATE" in key and key in sent]
+
+
+def test_a_newer_one_is_taken_and_an_older_one_refused(made: Made, tmp_path: Path) -> None:
+    older = shutil.copytree(made.out, tmp_path / "older")
+    folder = made.nodes["p00"]
+    made.again(made="2026-12-24")
+    assert join(made.out, folder).before == 1
+    assert joined(folder).made == "2026-12-24"
+    before = content(folder)
+    with pytest.raises(ConfigError, match="version 1, version 2 was joined"):
+        join(older, folder)
+    assert content(folder) == before
+
+
+def other_authority(made: Made) -> None:
+    sign(made.file, make_authority(), made.out)
+
+
+def other_key(made: Made) -> None:
+    """The operator lists another key in this node's name."""
+    make("party", "p00", made.out.parent / "again")
+    nodes = {**made.nodes, "p00": open_folder(made.out.parent / "again")}
+    config = made.file.config
+    made.again(nodes=federation_of(nodes, made.authority, config).nodes, roster=None, terms=plain(made))
+
+
+def plain(made: Made) -> object:
+    return made.file.terms.model_copy(update={"collection": "plaintext", "roster": ""})
+
+
+def edited(made: Made) -> None:
+    path = made.out / "federation.json"
+    path.write_text(path.read_text().replace("127.0.0.1", "127.0.0.2"))
+
+
+def unlisted(made: Made) -> None:
+    (made.out / "signed.json").write_text((made.out / "signed.json").read_text().replace('"ca.crt"', '"public.npz"', 1))
+
+
+def linked(name: str) -> Callable[[Made], None]:
+    def link(made: Made) -> None:
+        (made.out / name).rename(made.out.parent / name)
+        (made.out / name).symlink_to(made.out.parent / name)
+
+    return link
+
+
+def pipe(name: str) -> Callable[[Made], None]:
+    def put(made: Made) -> None:
+        (made.out / name).unlink()
+        os.mkfifo(made.out / name)
+
+    return put
+
+
+def huge(name: str, size: int) -> Callable[[Made], None]:
+    def grow(made: Made) -> None:
+        with open(made.out / name, "r+b") as file:
+            file.truncate(size)
+
+    return grow
+
+
+def revoked(made: Made) -> None:
+    made.again(revoked={"p00": made.file.nodes["p00"]})
+
+
+def with_limits(made: Made) -> None:
+    (made.out / "policy.toml").write_text("most_epsilon = 99.0\n")
+
+
+def nonsense(made: Made) -> None:
+    (made.out / "federation.json").write_text('{"format": 1, "key": "4711"}')
+    sign_files(made.authority, made.out)
+
+
+HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
+    "of another authority": (other_authority, "of another authority than the federation that was joined here"),
+    "a foreign key in this node's name": (other_key, "is listed with keys .*, this node's are"),
+    "this node was revoked": (revoked, "p00 was revoked"),
+    "an edited file": (edited, "not as the federation's authority signed it"),
+    "another list of files": (unlisted, "not signed by the authority"),
+    "a linked file": (linked("federation.json"), "cannot read"),
+    "a linked authority": (linked("ca.crt"), "ca.crt"),
+    "a pipe": (pipe("federation.json"), "no plain file"),
+    "a pipe in place of the authority": (pipe("ca.crt"), "ca.crt"),
+    "a pipe in place of the signature": (pipe("signed.json"), "signed.json"),
+    "a huge file": (huge("federation.json", 300_000_000), "no plain file of at most"),
+    "a huge signature": (huge("signed.json", 300_000_000), "signed.json"),
+    "limits": (with_limits, "holds limits"),
+    "a policy that is a pipe": (pipe("policy.toml"), "no plain file"),
+    "a folder": (lambda made: shutil.rmtree(made.out), "no signed folder"),
+    "nonsense that is signed": (nonsense, "federation.json"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_folder_is_refused_by_name_and_changes_nothing(made: Made, what: str) -> None:
+    harm, told = HOSTILE[what]
+    folder = made.nodes["p00"]
+    before = content(folder)
+    harm(made)
+    with pytest.raises(ConfigError, match=told) as caught:
+        join(made.out, folder)
+    assert content(folder) == before
+    assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["keys", "node.key", "state", "party.toml", "start.sh"])
+def test_what_else_lies_in_a_folder_is_left_there(made: Made, name: str) -> None:
+    folder = made.nodes["p00"]
+    before = content(folder)
+    (made.out / name).write_text("other")
+    join(made.out, folder)
+    assert content(folder) == before
+
+
+def test_a_roster_with_other_keys_than_are_listed_is_refused(made: Made) -> None:
+    swapped = {**made.file.nodes, "p01": made.file.nodes["p02"]}
+    made.again(nodes=swapped)
+    with pytest.raises(ConfigError, match="its roster has other keys for p01"):
+        read_signed(made.out).file.sum_roster()
+
+
+def test_a_copy_that_broke_off_is_said_and_mended_by_the_same_folder(made: Made) -> None:
+    folder = made.nodes["p00"]
+    (folder.federation / "federation.json").write_bytes(b"{")
+    with pytest.raises(ConfigError, match="not as the federation's authority signed it"):
+        joined(folder)
+    join(made.out, folder)
+    assert joined(folder).terms == made.file.terms
+
+
+def test_public_rows_travel_with_it(made: Made) -> None:
+    rows = make_rows(10, 1)[0]
+    sign(made.file.model_copy(update={"version": 2}), made.authority, made.out, public=rows)
+    join(made.out, made.nodes["anna"])
+    assert np.array_equal(np.load(made.nodes["anna"].federation / "public.npz")["x"], rows)
+
+
+def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with pytest.raises(ConfigError, match="no folder of a node that"):
+        find_folder(made.out, place)
+    shutil.copytree(made.nodes["p01"].path, place / "p01")
+    assert find_folder(made.out, place).name == find_folder(made.out, place / "p01").name == "p01"
+    shutil.copytree(made.nodes["p02"].path, place / "p02")
+    with pytest.raises(ConfigError, match="of several nodes: p01, p02"):
+        find_folder(made.out, place)
+
+
+# The command.
+
+
+def test_what_is_compared_over_the_telephone_is_printed(made: Made) -> None:
+    shown = [consilium("node", "join", made.out, "--node", made.nodes[name].path) for name in ("p00", "p01", "anna")]
+    tables = [consilium("node", "join", made.out, "--node", made.nodes["p00"].path, "--format", "json").json()]
+    assert [done.exit_code for done in shown] == [0, 0, 0]
+    assert len(tables[0]["roster"].split()) == 16
+    for line in ("authority", "roster", "parties"):
+        assert all(f"{line:11} {tables[0][line]}" in done.stdout for done in shown)
+    own = [OwnKeys.load(made.nodes[name]).public.fingerprint(name) for name in ("p00", "p01", "anna")]
+    assert all(f"own keys    {key}" in done.stdout for key, done in zip(own, shown, strict=True))
+    assert "parties     3: p00, p01, p02" in shown[0].stdout
+
+
+def test_a_party_names_its_file_and_all_faults_come_at_once(made: Made, tmp_path: Path) -> None:
+    folder, data = made.nodes["p00"], tmp_path / "rows.csv"
+    (folder / "party.toml").unlink()
+    done = consilium("node", "join", made.out, "--node", folder.path)
+    assert done.exit_code == 3 and "--data FILE" in done.output
+    data.write_text("age,Druck,drowsy,label\nold,120,1,well\n")
+    done = consilium("node", "join", made.out, "--node", folder.path, "--data", data)
+    assert done.exit_code == 3
+    assert done.stdout.count("PROBLEM") == 2 and "age" in done.stdout and "pressure" in done.stdout
+    assert joined(folder).version == 1  # the join itself stands
+    settings = (folder / "party.toml").read_text()
+    (folder / "party.toml").write_text(f'{settings}[columns]\npressure = "Druck"\nage = "age"\ndrowsy = "drowsy"\n')
+    lines = "".join(f"{40 + index},{100 + index},{index % 3},{('well', 'ill')[index % 2]}\n" for index in range(40))
+    data.write_text(f"age,Druck,drowsy,label\n{lines}")
+    done = consilium("node", "join", made.out, "--node", folder.path)
+    assert done.exit_code == 0, done.output
+    assert "The data fit federation 'small'" in done.stdout
+    again = shutil.copy(data, tmp_path / "again.csv")
+    assert consilium("node", "join", made.out, "--node", folder.path, "--data", again).exit_code == 0
+    assert open_home(folder).file.columns["pressure"].column == "Druck"
+    assert open_home(folder).data_file == again
+
+
+@pytest.mark.parametrize("name", ["coordinator", "anna"])
+def test_only_a_party_has_data(made: Made, tmp_path: Path, name: str) -> None:
+    (tmp_path / "rows.csv").touch()
+    done = consilium("node", "join", made.out, "--node", made.nodes[name].path, "--data", tmp_path / "rows.csv")
+    assert done.exit_code == 2 and "not of a party" in done.output

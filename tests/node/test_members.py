@@ -1,0 +1,334 @@
+"""Doctor, status and start of parties and the second aggregator: one truth, in the same words, within ten seconds."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from consilium.aggregator.deployed import AGGREGATOR
+from consilium.node import checks, members
+from consilium.node.checks import Advice, CheckResult, check_clock, examine
+from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.join import join
+from consilium.node.keys import OwnKeys
+from consilium.node.members import MemberKind, Watch
+from consilium.node.signed import Coordinator
+from consilium.party.deployed import PARTY
+from consilium.party.home import open_home
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
+from consilium.protocol.files import held, private_folder
+from tests.command_line import consilium
+from tests.node.folders import SECOND, Made, allow, asked_of, make_small
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Two aggregators; everybody allows what is asked. Not to be changed."""
+    with socket.socket() as probe:  # nobody answers there
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    made = make_small(tmp_path_factory.mktemp("once"), "verified", port=port)
+    for name in ("p00", SECOND):
+        allow(made.nodes[name], **asked_of(made.nodes[name]))
+    return made
+
+
+@pytest.fixture
+def made(once: Made, tmp_path: Path) -> Made:
+    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
+    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
+
+
+@pytest.fixture
+def folder(made: Made) -> NodeFolder:
+    return made.nodes["p00"]
+
+
+def kind_of(folder: NodeFolder) -> MemberKind:
+    return PARTY if folder.kind == "party" else AGGREGATOR
+
+
+def found(folder: NodeFolder) -> dict[str, CheckResult]:
+    """By the doctor, what is not well."""
+    results = examine(kind_of(folder).checks(folder, running=False))
+    return {result.name: result for result in results if result.level != "ok"}
+
+
+@pytest.mark.parametrize("name", ["p00", SECOND])
+def test_in_the_pages_own_order_nothing_is_wrong_before_the_coordinator_runs(made: Made, name: str) -> None:
+    results = found(made.nodes[name])
+    assert {result.level for result in results.values()} == {"advice"}
+    assert "does not answer yet" in results.pop("coordinator").what
+    assert set(results) <= {"expectation"}
+    assert consilium("doctor", made.nodes[name].path).exit_code == 0
+
+
+def rewrite(name: str, old: str, new: str) -> Callable[[NodeFolder], None]:
+    def change(folder: NodeFolder) -> None:
+        path = folder / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    return change
+
+
+def damaged_store(folder: NodeFolder) -> None:
+    (private_folder(folder / "state") / kind_of(folder).memory).write_text("4711")
+
+
+def other_format(folder: NodeFolder) -> None:
+    with sqlite3.connect(private_folder(folder / "state") / kind_of(folder).memory) as file:
+        file.execute("PRAGMA user_version = 99")
+
+
+def other_keys(folder: NodeFolder) -> None:
+    shutil.rmtree(folder.keys)
+    folder.keys.mkdir(mode=0o700)
+    for name, key in OwnKeys.generate(folder.kind).keys.items():
+        key.save(folder.keys / name)
+
+
+SPOILED: dict[str, tuple[Callable[[NodeFolder], None], str, str]] = {
+    "an edited federation": (
+        rewrite("federation/federation.json", "127.0.0.1", "127.0.0.2"),
+        "federation",
+        "signed it",
+    ),
+    "no federation": (lambda folder: shutil.rmtree(folder.federation), "federation", "has joined no federation"),
+    "keys that others read": (lambda folder: (folder.keys / "node.key").chmod(0o644), "keys", "others than its owner"),
+    "other keys": (other_keys, "keys", "is listed with keys"),
+    "a damaged account": (damaged_store, "state", "damaged"),
+    "an account of another version": (other_format, "state", "has format 99"),
+    "a line beyond which is asked": (
+        rewrite("policy.toml", "least_parties = 3", "least_parties = 9"),
+        "policy",
+        "3 is",
+    ),
+    "a line that is none": (rewrite("policy.toml", "least_parties", "least_party"), "settings", "unknown key"),
+}
+
+
+@pytest.mark.parametrize("name", ["p00", SECOND])
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_start_refuses_with_the_line_that_doctor_says(made: Made, what: str, name: str) -> None:
+    spoil, check, told = SPOILED[what]
+    folder = made.nodes[name]
+    spoil(folder)
+    result = found(folder)[check]
+    assert result.level == "wrong" and told in result.what
+    with pytest.raises(ConsiliumError) as caught:
+        kind_of(folder).start(folder, lambda *_: None, threading.Event())
+    assert (caught.value.what, caught.value.action) == (result.what, result.action)
+    assert "4711" not in str(caught.value)
+    assert consilium("doctor", folder.path).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda folder: (folder / "party.toml").unlink(), "nobody has said where this party's rows are"),
+        (rewrite("party.toml", "data", "dta"), "dta: unknown key; did you mean data"),
+    ],
+)
+def test_a_party_says_what_is_wrong_with_its_settings(folder: NodeFolder, change, told: str) -> None:
+    change(folder)
+    assert told in found(folder)["settings"].what
+    with pytest.raises(ConfigError, match=told):
+        PARTY.start(folder, lambda *_: None, threading.Event())
+
+
+def test_rows_that_do_not_fit_are_found_and_stop_no_start(folder: NodeFolder) -> None:
+    """The party refuses to train until they do."""
+    (folder / "data.npz").unlink()
+    assert "data.npz is not there" in found(folder)["data"].what
+    assert not [result for result in examine(PARTY.set_up(folder)) if result.level == "wrong"]
+
+
+# A start.
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a start would run: nothing runs, and it is stopped at once."""
+    ran: list[str] = []
+
+    def ends(programs, tell, stop, look) -> None:
+        look()
+        ran.extend(program.name for program in programs)
+        stop.set()
+
+    monkeypatch.setattr(members, "run_together", ends)
+    return ran
+
+
+@pytest.mark.parametrize("name", ["p00", SECOND])
+def test_the_first_start_asks_and_later_ones_are_silent(made: Made, monkeypatch, capsys, programs, name: str) -> None:
+    folder = made.nodes[name]
+    folder.policy_file.write_text("")
+    for typed, prompts in (("no\n", 1), ("yes\n", 1), ("", 0)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        if typed == "no\n":
+            with pytest.raises(NotAccepted):
+                kind_of(folder).start(folder, lambda *_: None, threading.Event())
+        else:
+            kind_of(folder).start(folder, lambda *_: None, threading.Event())
+        assert capsys.readouterr().out.count("Type yes to allow this: ") == prompts
+    assert programs == ["supernode"] * 2
+
+
+def test_a_yes_beside_a_node_that_runs_is_enough(folder: NodeFolder, monkeypatch, programs) -> None:
+    with held(private_folder(folder / "state") / "lock", "p00"):
+        with pytest.raises(ConfigError, match="is already started"):
+            PARTY.start(folder, lambda *_: None, threading.Event())
+        folder.policy_file.write_text("")
+        monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+        assert PARTY.start(folder, lambda *_: None, threading.Event()).values == {"allowed": True}
+    assert programs == []
+
+
+def test_a_running_node_ends_when_the_coordinator_moved(made: Made, folder: NodeFolder) -> None:
+    watch = Watch(folder, made.file.coordinator.nodes, lambda *_: None)
+    join(made.again(made="2026-12-24").out, folder)
+    watch.check_address()
+    file = replace(made, file=made.again(made="2026-12-24").file)
+    join(file.again(coordinator=Coordinator(hosts=("ward.example",))).out, folder)
+    with pytest.raises(EngineError, match=r"the coordinator is at ward\.example:8443 now"):
+        watch.check_address()
+
+
+def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
+    told: list[tuple[str, str]] = []
+    watch = Watch(folder, "", lambda *news: told.append(news))
+    seconds = iter(range(7200, 7210))
+
+    def late(*_: object) -> None:
+        raise ConfigError(f"this clock is {next(seconds)} s ahead", "Set it")
+
+    monkeypatch.setattr(members, "ask_standing", late)
+    watch.look()
+    watch.look()
+    assert told == [("coordinator", "this clock is 7200 s ahead. Set it")]
+    monkeypatch.setattr(members, "check_disk", late)
+    watch.look()
+    assert told[1:] == [("disk", "this clock is 7202 s ahead. Set it")]
+
+
+# Status.
+
+
+def test_a_status_says_what_was_given_and_that_the_coordinator_does_not_answer(made: Made) -> None:
+    for name, epsilon in (("p00", PARTY), (SECOND, AGGREGATOR)):
+        folder = made.nodes[name]
+        status = epsilon.status(folder)
+        assert "does not answer yet" in status.coordinator
+        assert (status.running, status.problems) == ("", ())
+        assert status.given is not None and status.given.queries == 0
+        assert status.given.epsilon <= status.given.most_epsilon
+        table = consilium("status", folder.path, "--format", "json").json()
+        assert table["given"]["towards"] == status.given.towards
+        with held(private_folder(folder / "state") / "lock", name):
+            assert epsilon.status(folder).running.endswith("UTC")
+
+
+def test_what_is_wrong_is_a_problem_of_the_status_and_hides_nothing_else(folder: NodeFolder) -> None:
+    damaged_store(folder)
+    status = PARTY.status(folder)
+    assert status.given is None
+    assert any(problem.startswith("state: ") and "damaged" in problem for problem in status.problems)
+    assert "4711" not in "\n".join(status.lines())
+
+
+@pytest.fixture
+def silent(made: Made) -> Iterator[Made]:
+    """A coordinator that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", made.file.coordinator.node_port)):
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["status", "doctor"])
+def test_whatever_hangs_an_answer_comes_within_ten_seconds(silent: Made, command: str) -> None:
+    folder = silent.nodes["p00"]
+    with sqlite3.connect(private_folder(folder / "state") / "party.db", isolation_level=None) as locker:
+        open_home(folder).store().close()
+        locker.execute("BEGIN EXCLUSIVE")
+        before = time.monotonic()
+        done = consilium(command, folder.path)
+        assert time.monotonic() - before < 10
+    assert "coordinator" in done.stdout
+    assert "another program holds it" in done.stdout
+
+
+# Checks by themselves.
+
+
+def test_a_check_that_hangs_or_breaks_is_said_and_keeps_nobody_waiting() -> None:
+    wait = threading.Event()
+
+    def wrong() -> str:
+        raise ConfigError("what", "action")
+
+    def advice() -> str:
+        raise Advice("what", "action")
+
+    made = [("hangs", lambda: str(wait.wait())), ("breaks", lambda: str(1 // 0)), ("wrong", wrong), ("advice", advice)]
+    results = examine([*made, ("well", lambda: "well")], seconds=0.5)
+    wait.set()
+    assert [(result.name, result.level) for result in results] == [
+        ("hangs", "advice"), ("breaks", "wrong"), ("wrong", "wrong"), ("advice", "advice"), ("well", "ok")
+    ]  # fmt: skip
+    assert results[1].what == "cannot be checked: ZeroDivisionError"
+
+
+def test_a_clock_that_went_back_is_said_as_a_clock(folder: NodeFolder) -> None:
+    (folder.state / "lock").touch()
+    os.utime(folder.state / "lock", (2e9, 2e9))
+    with pytest.raises(ConfigError, match="this clock has gone back: state/lock was written 7200 s in its future"):
+        check_clock(folder, now=2e9 - 7200)
+    assert check_clock(folder, now=2e9 + 1)
+
+
+@pytest.mark.parametrize(("ahead", "word"), [(7200, "ahead of"), (-7200, "behind")])
+def test_a_clock_that_differs_from_the_coordinators_is_said_by_how_much(
+    folder: NodeFolder, monkeypatch, ahead: int, word: str
+) -> None:
+    import email.utils
+
+    date = email.utils.formatdate(time.time() - ahead, usegmt=True)
+    monkeypatch.setattr(checks, "asked_of_coordinator", lambda *_: checks.CoordinatorAnswer(b"", date, b""))
+    with pytest.raises(ConfigError, match=f"this clock is 7(200|199|201) s {word} the coordinator's"):
+        checks.check_coordinator(folder)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (socket.gaierror(), ServiceError, "has no address"),
+        (TimeoutError(), Advice, "does not answer yet"),
+        (ConnectionRefusedError(111, "Connection refused"), Advice, "does not answer yet: Connection refused"),
+        (OSError(113, "No route to host"), ServiceError, "No route to host"),
+    ],
+)
+def test_why_nobody_answers(error: OSError, kind: type[ConsiliumError], told: str) -> None:
+    found = checks.unreachable("ward.example:8443", error)
+    assert type(found) is kind and told in found.what and found.action
+
+
+def test_another_version_of_the_operator_is_advice(made: Made, folder: NodeFolder) -> None:
+    join(made.again(program="consilium-pate 0.1").out, folder)
+    with pytest.raises(Advice, match=r"the operator has consilium-pate 0\.1"):
+        checks.check_versions(folder)
+
+
+def test_teachers_are_forgotten_by_a_command(folder: NodeFolder) -> None:
+    assert consilium("party", "forget", folder.path).stdout == "teachers of 0 federations deleted\n"
