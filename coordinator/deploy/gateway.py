@@ -8,23 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consilium.coordinator.deploy.nodes import NodeKeys
+from consilium.coordinator.nodes import NodeKeys
 from consilium.node import standing
 from consilium.node.standing import NodeStanding
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.tls import TlsFiles
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 32 * 1024 * 1024
@@ -33,16 +29,9 @@ about 1 kB for each other party."""
 MOST_CALL_BYTES = 1024 * 1024
 """Of any other call: ids of objects, 64 bytes each, and numbers."""
 ALLOWED = {
-    "activate-node": MOST_CALL_BYTES,
-    "deactivate-node": MOST_CALL_BYTES,
-    "send-node-heartbeat": MOST_CALL_BYTES,
-    "pull-messages": MOST_CALL_BYTES,
-    "push-messages": MOST_CALL_BYTES,
-    "get-run": MOST_CALL_BYTES,
-    "get-fab": MOST_CALL_BYTES,
+    **dict.fromkeys(("activate-node", "deactivate-node", "send-node-heartbeat", "get-run", "get-fab"), MOST_CALL_BYTES),
+    **dict.fromkeys(("pull-messages", "push-messages", "confirm-message-received", "pull-object"), MOST_CALL_BYTES),
     "push-object": MOST_OBJECT_BYTES,
-    "pull-object": MOST_CALL_BYTES,
-    "confirm-message-received": MOST_CALL_BYTES,
 }
 """All that a registered SuperNode calls, and how much it may send. Self-registration and removal are not among them."""
 REFUSED_BYTES = 64 * 1024
@@ -80,23 +69,6 @@ class Quota:
 QUOTA = Quota()
 FRESH_SECONDS = 2.0
 """So long the account of all nodes is given again: who asks faster costs no work."""
-Value = TypeVar("Value")
-
-
-class Lasting(Generic[Value]):
-    """Made by `make` at most every `FRESH_SECONDS`, and by one thread at a time."""
-
-    def __init__(self, make: Callable[[], Value]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._made: tuple[float, Value] | None = None
-
-    def __call__(self) -> Value:
-        with self._lock:
-            now = time.monotonic()
-            if self._made is None or now - self._made[0] >= FRESH_SECONDS:
-                self._made = (now, self._make())
-            return self._made[1]
 
 
 class Slow(Exception):
@@ -114,7 +86,7 @@ class Gateway:
         quota: Quota = QUOTA,
     ) -> None:
         self._superlink, self._keys, self._quota = superlink, keys, quota
-        self._standings = Lasting(standings)
+        self._standings, self._told, self._looking = standings, (-FRESH_SECONDS, {}), asyncio.Lock()
         self._requests: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._turn = asyncio.Condition()
@@ -154,11 +126,13 @@ class Gateway:
         sender = self._keys.sender(request.headers)
         if isinstance(sender, NodeStanding):
             return JSONResponse(sender.model_dump(), 401, CLOSE)
-        try:
-            said = (await asyncio.to_thread(self._standings)).get(sender)
-        except (ConsiliumError, OSError) as error:
-            log.warning("how nodes stand cannot be read: %s", error)
-            said = None
+        async with self._looking:
+            if time.monotonic() - self._told[0] >= FRESH_SECONDS:
+                try:
+                    self._told = time.monotonic(), await asyncio.to_thread(self._standings)
+                except (ConsiliumError, OSError) as error:
+                    log.warning("how nodes stand cannot be read: %s", error)
+        said = self._told[1].get(sender)
         return Response(status_code=503, headers=CLOSE) if said is None else JSONResponse(said.model_dump(), 200, CLOSE)
 
     async def _refuse(self, request: Request, status: int, why: str, words: str = "") -> Response:
@@ -167,8 +141,7 @@ class Gateway:
         log.warning("refused %r from %s: %s", request.url.path[:80], address, why)
         with contextlib.suppress(Slow):
             if (_length(request) or 0) <= REFUSED_BYTES:
-                async for _ in self._timed(request, _length(request) or 0):
-                    pass
+                await self._body(request, _length(request) or 0)
         if status == 401 and request.url.path == PREFIX + "activate-node":
             # as the SuperLink says it to a node that it does not know: the program says so, and ends
             return JSONResponse({"code": 2004, "detail": "Failed to activate SuperNode."}, 412, CLOSE)
@@ -177,8 +150,7 @@ class Gateway:
     async def _pass_on(self, request: Request, node: str, length: int, send: Send) -> Response | None:
         try:
             async with self._turn_of(node, length):
-                body = b"".join([part async for part in self._timed(request, length)])
-                await self._answered(request.scope, body, send)
+                await self._answered(request.scope, await self._body(request, length), send)
                 return None
         except Slow:
             log.warning("%s did not send its %d bytes for %s in time", node, length, request.url.path)
@@ -214,21 +186,18 @@ class Gateway:
         finally:
             gone.set()
 
-    async def _timed(self, request: Request, length: int) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises Slow."""
-        loop = asyncio.get_running_loop()
+    async def _body(self, request: Request, length: int) -> bytes:
+        """Raises Slow."""
+        loop, parts, stream = asyncio.get_running_loop(), [], request.stream()
         deadline = loop.time() + self._quota.seconds(length)
-        parts = request.stream()
-        while True:
-            try:
+        try:
+            while True:
                 async with asyncio.timeout_at(min(deadline, loop.time() + self._quota.stall)):
-                    part = await anext(parts)
-            except StopAsyncIteration:
-                return
-            except (TimeoutError, ClientDisconnect):
-                raise Slow from None
-            if part:
-                yield part
+                    parts.append(await anext(stream))
+        except StopAsyncIteration:
+            return b"".join(parts)
+        except (TimeoutError, ClientDisconnect):
+            raise Slow from None
 
     @contextlib.asynccontextmanager
     async def _turn_of(self, node: str, length: int) -> AsyncIterator[None]:
@@ -256,20 +225,3 @@ def _length(request: Request) -> int | None:
     """Of the body, as announced; None where it is not, is announced in another way too, or is no number."""
     text = "" if "transfer-encoding" in request.headers else request.headers.get("content-length", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
-def tls_server(app: ASGIApp, files: TlsFiles) -> uvicorn.Server:
-    """A server of an ASGI application over TLS, for sockets that are bound already."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            ssl_certfile=str(files.certificate),
-            ssl_keyfile=str(files.key),
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            access_log=False,
-            server_header=False,
-            log_config=None,
-        )
-    )

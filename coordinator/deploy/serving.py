@@ -15,16 +15,18 @@ import time
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from consilium.coordinator import server_app
-from consilium.coordinator.deploy.gateway import Gateway, tls_server
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
+from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
 from consilium.coordinator.deploy.status import Standings
 from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import more_descriptors
+from consilium.protocol.tls import TlsFiles
 
 LOOK_SECONDS = 1.0
 HEARD_SECONDS = 12
@@ -57,6 +59,23 @@ def listening(host: str, port: int) -> socket.socket:
         raise EngineError(f"port {port} on {host} cannot be used: {error.strerror}", "Stop what uses it") from None
 
 
+def tls_server(app: ASGIApp, files: TlsFiles) -> uvicorn.Server:
+    """A server of an ASGI application over TLS, for sockets that are bound already."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            ssl_certfile=str(files.certificate),
+            ssl_keyfile=str(files.key),
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            access_log=False,
+            server_header=False,
+            log_config=None,
+        )
+    )
+
+
 def _answer(server: uvicorn.Server, listener: socket.socket) -> None:
     with contextlib.suppress(BaseException):  # uvicorn logs why
         server.run(sockets=[listener])
@@ -76,7 +95,8 @@ def _follow(federation: JoinedFederation, superlink: SuperLink) -> None:
 if __name__ == "__main__":
     end_with_parent()
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
-    logging.getLogger("flwr").setLevel(logging.WARNING)
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    logging.getLogger("flwr").propagate = False  # it prints by itself
     try:
         serve(open_folder(Path(sys.argv[1]), THE_COORDINATOR))
     except ConsiliumError as failure:

@@ -3,8 +3,8 @@
 Flower's program serves three APIs on one port, without login: whoever reaches it may submit, stop and list. Here only
 the fleet API is ever called; the ServerApp calls Flower's handlers as functions, and no port is open behind the
 gateway's. What a SuperLink knows is in memory, and nothing of it outlives the process: the ledger is the record. Nodes
-and the run have the same numbers at every start (`nodes.number_of`), so that a SuperNode that is still connected goes
-on, and needs no restart when the coordinator has one.
+and the run have the same numbers at every start (`coordinator.nodes.number_of`): a SuperNode that is still connected
+goes on, and needs no restart when the coordinator has one.
 
 It rests on names inside Flower, which are asserted before anything starts.
 """
@@ -25,7 +25,7 @@ import tomli_w
 from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.coordinator.deploy.nodes import number_of, pem_of
+from consilium.coordinator.nodes import number_of, pem_of
 from consilium.node.flower import require_flower
 from consilium.node.keys import PublicKeys
 

@@ -25,7 +25,8 @@ ANSWERS = 10.0
 """Seconds within which `status` and `doctor` have said what is so."""
 SERVES = "students may ask"
 """What the coordinator says then."""
-LONG = 120.0
+LAST = "the last one"
+LONG = 240.0
 """No machine needs so long for one step."""
 
 
@@ -70,11 +71,13 @@ class Service:
         return family(self.process.pid)
 
     def kill(self, text: str = "") -> None:
-        """As the kernel does for want of memory. text: in the command lines of those that are meant; else its own
-        process, the one that systemd watches."""
+        """As the kernel does for want of memory. text: in the command lines of those that are meant; LAST: the one that
+        was begun last, of a message; none: its own process, the one that systemd watches."""
         assert self.process is not None
-        ids = [each for each, line in self.tree().items() if text in line] if text else [self.process.pid]
-        assert ids, f"no {text!r} among {list(self.tree().values())}"
+        tree = self.tree()
+        ids = [each for each, line in tree.items() if text in line] if text else [self.process.pid]
+        ids = [max(tree)] if text == LAST else ids
+        assert ids, f"no {text!r} among {list(tree.values())}"
         for each in ids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)

@@ -35,7 +35,7 @@ def test_the_second_aggregator_comes_last_is_stopped_and_is_killed(tmp_path: Pat
         federation.wait(lambda: federation.status()["aggregators"] != {SECOND: "away"}, "it is back")
         assert federation.asked("student-2b", 8)["asked"] == 8
 
-        for number, text in enumerate(("", "supernode", "client")):
+        for number, text in enumerate(("", "flower-supernode", "node.apps")):
             begun = federation.begun()
             student = federation.asks(f"student-{number + 3}", 16 + 8 * number)
             federation.wait(lambda begun=begun: federation.begun() > begun, "the question has begun")

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from consilium.coordinator.deploy import superlink as module
 from consilium.coordinator.deploy.gateway import PREFIX, Gateway
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys, number_of, pem_of
 from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys, number_of, pem_of
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers

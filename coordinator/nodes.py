@@ -21,7 +21,7 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
 from consilium.node.folder import SIGNED_FILE, NodeFolder
 from consilium.node.join import joined
-from consilium.node.keys import PublicKeys
+from consilium.node.keys import PublicKeys, public_key
 from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
 from consilium.protocol.errors import ConsiliumError
 
@@ -69,6 +69,8 @@ class RegisteredNodes:
 
     def __init__(self, federation: JoinedFederation) -> None:
         self._federation = federation
+        self._of: ServedFederation | None = None
+        self._by_number: dict[int, str] = {}
 
     def names(self) -> Collection[str]:
         """See `KnownNodes`."""
@@ -76,8 +78,10 @@ class RegisteredNodes:
 
     def name(self, node: int) -> str | None:
         """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
-        members = self._federation.file.members.items()
-        return next((called(name, keys) for name, keys in members if number_of(keys.key) == node), None)
+        if (file := self._federation.file) is not self._of:
+            self._by_number = {number_of(keys.key): called(name, keys) for name, keys in file.members.items()}
+            self._of = file
+        return self._by_number.get(node)
 
 
 def called(name: str, keys: PublicKeys) -> str:
@@ -130,10 +134,8 @@ class NodeKeys:
         if file is not self._of:
             members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
             former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
-            self._keys = {
-                pem_of(keys.key): (name, revoked, load_ssh_public_key(keys.key.encode()))  # pyright: ignore
-                for name, revoked, keys in former + members
-            }
+            keys = {pem_of(keys.key): (name, revoked, public_key(keys.key)) for name, revoked, keys in former + members}
+            self._keys = {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
             self._of = file
 
 
