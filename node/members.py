@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
 from consilium.node.checks import Advice, Check, check_disk, examine, hold
-from consilium.node.flower import program
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home
 from consilium.node.join import joined
@@ -227,7 +226,6 @@ class Watch:
 
 def _flower() -> str:
     check_flower()
-    program("flower-supernode")
     return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
 
 
