@@ -16,7 +16,7 @@ from consilium.simulations.cli import audit_run
 if TYPE_CHECKING:
     from consilium.node.folder import NodeFolder
     from consilium.node.join import Joined
-    from consilium.node.kinds import NodeKind, Outcome
+    from consilium.node.kinds import NodeKind, NodeOutcome
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -133,7 +133,7 @@ def _compared(joined: Joined) -> dict[str, str]:
     return {**own, **({"roster": grouped(roster.digest)} if roster else {}), **parties}
 
 
-def _end(output: Format, values: dict[str, Any], lines: list[str], outcome: Outcome) -> None:
+def _end(output: Format, values: dict[str, Any], lines: list[str], outcome: NodeOutcome) -> None:
     """Print, and end with the exit code of what is still to be mended."""
     error = outcome.error
     if error is not None and output is Format.json:
