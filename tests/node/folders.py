@@ -124,7 +124,11 @@ class Made:
 
 
 def make_small(
-    root: Path, collection: CollectionMode = "plaintext", parties: Sequence[str] = PARTIES, port: int = 8443, **changes: Any
+    root: Path,
+    collection: CollectionMode = "plaintext",
+    parties: Sequence[str] = PARTIES,
+    port: int = 8443,
+    **changes: Any,
 ) -> Made:
     """A federation without seeds, whose nodes joined it, and whose parties have rows. changes: see `make_config`."""
     nodes = make_nodes(root, parties, collection == "verified")
