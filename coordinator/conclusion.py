@@ -1,9 +1,10 @@
-"""The end of a federation: its sanitised epsilon, if one is planned, and the summary `coordinator.json`."""
+"""The end of a federation: its sanitised epsilon, where one is planned, and its summary; or why it failed."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.files import replace_private
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.files import replace_private, typed
+
+FAILURE = "failure.json"
 
 
 @dataclass(frozen=True)
@@ -98,3 +102,19 @@ def normal_for(config: FederationConfig) -> Normal | None:
         return None
     generator = np.random.default_rng(int(canonical_digest([config.noise_seed, "closing"]), 16))
     return lambda: float(generator.standard_normal())
+
+
+@contextlib.contextmanager
+def telling_failure(run_dir: Path, log: EventLog) -> Iterator[None]:
+    """A typed error is written to the run folder as `failure.json`, and into its event log, before it is raised."""
+    try:
+        yield
+    except (ConsiliumError, OSError) as error:
+        known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
+        if known is None:
+            raise
+        failure = {"error": type(known).__name__, "what": known.what, "action": known.action}
+        with contextlib.suppress(OSError):  # on a full disk the error itself is what matters
+            replace_private(run_dir / FAILURE, json.dumps(failure) + "\n")
+            log.write("failed", **failure)
+        raise

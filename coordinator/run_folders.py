@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.parts import QueryBudget
 from consilium.coordinator.served import ServedFederation
-from consilium.node.folder import NodeFolder
+from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.join import joined
 from consilium.protocol.databases import LOOK_SECONDS
-from consilium.protocol.errors import LedgerError
+from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.label_source import Unanswered
+from consilium.protocol.pool import PoolTree
 from consilium.sums.modes import WITH_SECOND
 
 LEDGER, SUMMARY, EVENTS, CLOSE = "ledger.db", "coordinator.json", "events.jsonl", "close"
@@ -117,6 +119,24 @@ class RunFolder:
 
     def _read(self) -> Ledger:
         return Ledger(self.ledger, self.config.digest(), "", read_only=True, wait=LOOK_SECONDS)
+
+
+NEWEST = "Join the newest folder that the operator sent: consilium node join FOLDER"
+
+
+def pool_of(folder: NodeFolder, config: FederationConfig) -> PoolTree | None:
+    """The public rows that may be asked, where they are fixed. Raises ConfigError: they are not those of the terms."""
+    if config.public is None:
+        return None
+    path = folder.federation / PUBLIC_FILE
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            tree = PoolTree.of_rows(file["queries"])
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise ConfigError(f"cannot read public rows {path}: {type(error).__name__}", NEWEST) from None
+    if tree.terms(config.public.least_distance) != config.public:
+        raise ConfigError(f"{path} holds other rows than the federation is fixed to", NEWEST)
+    return tree
 
 
 def run_of(folder: NodeFolder, file: ServedFederation | None = None) -> RunFolder:

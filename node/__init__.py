@@ -1,1 +1,1 @@
-"""A node on its own machine: kit, keys, state, start, watching, checks; a `NodeKind` for each of the four."""
+"""A node on its own machine: its folder, keys, the signed folder that it joins, policy, checks and start."""

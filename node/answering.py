@@ -34,7 +34,7 @@ from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
-DOCTOR = "Run `consilium doctor` in the kit"
+DOCTOR = "Run `consilium doctor` on its folder"
 
 
 def folder_of(context: Context) -> NodeFolder:

@@ -1,9 +1,4 @@
-"""Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know.
-
-`python -P -m consilium.node.flower flower-supernode ...` is `flower-supernode ...`, which ends with the node that
-started it and serves nobody but this user. Flower asks nobody on loopback who he is: any user of the machine could list
-nodes, stop the run or claim a task.
-"""
+"""Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know."""
 
 from __future__ import annotations
 
@@ -12,14 +7,13 @@ import shutil
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from consilium.models.devices import ONE_THREAD
-from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import EngineError
 from consilium.protocol.tls import LOOPBACK
 
@@ -133,78 +127,8 @@ def python_module(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-PROGRAMS = {
-    "flower-supernode": (
-        "flwr.supernode.cli.flower_supernode", "flower_supernode", "_start_supernode_http_api", "flwr.supernode.main",
-    ),
-    "flower-superlink": (
-        "flwr.superlink.cli.flower_superlink", "flower_superlink", "_run_superlink_http_api", "flwr.superlink.main",
-    ),
-}  # fmt: skip
-"""By name: the module and function that it is, the one in it that serves, and where that takes `create_app` from."""
-PEERS, ESTABLISHED = Path("/proc/net/tcp"), "01"
-
-
-def command(program: str) -> list[str]:
-    """How one of PROGRAMS is started; its arguments follow."""
-    return python_module("consilium.node.flower", program)
-
-
 def free_port() -> int:
     """A TCP port on loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def is_own(peer: tuple[str, int], server: tuple[str, int]) -> bool:
-    """Whether a connection over IPv4 on this machine is from a process of this user, who still holds it: the kernel
-    shows one that was let go of as root's. Both ends: address and port."""
-    ends = [f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in (peer, server)]
-    for line in PEERS.read_text(encoding="ascii").splitlines():
-        _, local, remote, state, _, _, _, uid, *_ = line.split()
-        if [local, remote, state] == [*ends, ESTABLISHED]:
-            return int(uid) == os.geteuid()
-    return False
-
-
-def for_own_user(app: Callable[..., Any]) -> Callable[..., Any]:
-    """An ASGI app that refuses every request but this user's, whatever is asked."""
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan" or is_own(scope["client"], scope["server"]):
-            return await app(scope, receive, send)
-        if scope["type"] == "http":  # whatever else there is is let go of without an answer
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b"another user's"})
-
-    return guarded
-
-
-def guard(program: str) -> Callable[[], None]:
-    """One of PROGRAMS, to be run in this process, behind `for_own_user`. Raises EngineError where that cannot be
-    ensured."""
-    module, name, serves, made_in = PROGRAMS[program]
-    require_flower({module: (name, serves), made_in: ("create_app",)})
-    found, apps = import_module(module), import_module(made_in)
-    if not {made_in, "create_app"} <= {*getattr(found, serves).__code__.co_names}:
-        raise unknown_flower(f"{program} serves something else than {made_in}.create_app")
-    create = apps.create_app
-    apps.create_app = lambda *args, **more: for_own_user(create(*args, **more))
-    os.environ["FORWARDED_ALLOW_IPS"] = ""  # no header of a request says from where it is
-    return getattr(found, name)
-
-
-def main() -> None:
-    """Entry point: sys.argv[1] is one of PROGRAMS, the rest is its own."""
-    sys.argv = sys.argv[1:]
-    end_with_parent()
-    try:
-        run = guard(sys.argv[0])
-    except EngineError as error:
-        sys.exit(f"refused: {error}")
-    run()
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilium.node.folder import FEDERATION_FILE, NODE_FILE, POLICY_FILE, SIGNED_FILE, NodeFolder, a_node, open_folder
+from consilium.node.folder import (
+    FEDERATION_FILE,
+    NODE_FILE,
+    POLICY_FILE,
+    SIGNED_FILE,
+    THE_COORDINATOR,
+    NodeFolder,
+    a_node,
+    open_folder,
+)
 from consilium.node.keys import NOT_OURS, OwnKeys
 from consilium.node.signed import (
     ASK,
@@ -109,7 +118,8 @@ def joined(folder: NodeFolder, model: type[F] = FederationFile) -> F:
     """The federation that a node joined, all of it as signed. Raises ConfigError: none yet, or altered since."""
     if not (folder.federation / SIGNED_FILE).is_file():
         raise ConfigError(f"{folder.path} has joined no federation", JOIN)
-    return read_signed(folder.federation, model).file
+    asks = folder.kind in (THE_COORDINATOR, "student")  # others never open the rows, and do this for each message
+    return read_signed(folder.federation, model, rows=asks).file
 
 
 def check_listed(file: FederationFile, folder: NodeFolder) -> None:

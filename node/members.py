@@ -13,13 +13,12 @@ from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
 from consilium.node.checks import Advice, Check, check_disk, examine, hold
-from consilium.node.flower import program
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
-from consilium.node.standing import ask_standing, check_standing
+from consilium.node.standing import WRONG, ask_standing, check_standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_together
 from consilium.protocol.databases import check_usable
@@ -153,16 +152,16 @@ class MemberKind(NodeKind):
             found.append(self.given(home))
             return ""
 
-        quick = [*self.own_checks(folder), *self.set_up(folder)[1:], ("policy", given), *self.way_checks(folder, True)]
+        own = [*self.own_checks(folder), *self.set_up(folder)[1:]]
+        quick: list[Check] = [*own, ("policy", given), ("coordinator", lambda: _says(folder))]
         results = {result.name: result for result in examine(quick)}
-        coordinator = results.pop("coordinator")
         problems = [f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"]
         since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
         return MemberStatus(
             node=f"{self.name:12} {home.name}",
             federation=f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
             running=f"{since:%Y-%m-%d %H:%M:%S} UTC" if since else "",
-            coordinator=coordinator.what,
+            coordinator=results["coordinator"].what,
             given=found[0] if found else None,
             problems=tuple(problems),
         )
@@ -229,5 +228,12 @@ class Watch:
 
 def _flower() -> str:
     check_flower()
-    program("flower-supernode")
     return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
+
+
+def _says(folder: NodeFolder) -> str:
+    """How the coordinator says that the node stands, now. Raises ConfigError where it leaves the node out."""
+    said = ask_standing(folder)
+    if said.state in WRONG:
+        raise ConfigError(f"says: {said.words}", "Talk to the federation's operator if that is news")
+    return f"says: {said.sentence}"

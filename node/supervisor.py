@@ -25,56 +25,38 @@ EVERY_SECONDS = 10.0
 """Between two signs of life; the units' WatchdogSec is much longer."""
 
 
-class ServiceManager:
-    """systemd where `address` names its socket, else nobody. address: a path, or "@" and an abstract name."""
+class StopEvent(threading.Event):
+    """Set when a node is to stop. systemd, where it started this program, hears that the node is ready when its main
+    thread waits on this for the first time, that it is alive whenever it does, and that it stops.
 
-    def __init__(self, address: str = "") -> None:
+    address: of systemd's socket, a path, or "@" and an abstract name; empty where it did not.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._told: float | None = None
-
-    @classmethod
-    def of_environment(cls) -> ServiceManager:
-        """The one that started this program. Its children are not to speak for it, so the variable is taken away."""
-        return cls(os.environ.pop(SOCKET, ""))
-
-    def alive(self) -> None:
-        """The main loop goes round: at first also that the node is ready."""
-        if self._told is None:
-            self._send("READY=1")
-        elif time.monotonic() - self._told < EVERY_SECONDS:
-            return
-        self._told = time.monotonic()
-        self._send("WATCHDOG=1")
-
-    def stopping(self) -> None:
-        """The node was asked to stop."""
-        self._send("STOPPING=1")
-
-    def _send(self, state: str) -> None:
-        if not self._address:
-            return
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-            channel.setblocking(False)  # a manager that does not listen holds nothing up
-            channel.sendto(state.encode(), self._address)
-
-
-class StopEvent(threading.Event):
-    """Set when a node is to stop. Whenever its main thread waits on it, the service manager hears that it is alive."""
-
-    def __init__(self, manager: ServiceManager) -> None:
-        super().__init__()
-        self._manager = manager
 
     def wait(self, timeout: float | None = None) -> bool:
         """As `threading.Event.wait`."""
         if threading.current_thread() is threading.main_thread():
-            self._manager.alive()
+            if self._told is None:
+                self._tell("READY=1")
+            if self._told is None or time.monotonic() - self._told >= EVERY_SECONDS:
+                self._told = time.monotonic()
+                self._tell("WATCHDOG=1")
         return super().wait(timeout)
 
     def set(self) -> None:
         """As `threading.Event.set`."""
-        self._manager.stopping()
+        self._tell("STOPPING=1")
         super().set()
+
+    def _tell(self, state: str) -> None:
+        if self._address:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+                channel.setblocking(False)  # a manager that does not listen holds nothing up
+                channel.sendto(state.encode(), self._address)
 
 
 PARENT_SECONDS, PATIENCE = 1.0, 20.0
@@ -200,7 +182,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
     lock too, for which it would wait for ever.
     """
-    stop = StopEvent(ServiceManager.of_environment())
+    stop = StopEvent(os.environ.pop(SOCKET, ""))  # its children are not to speak for it
     heard, told = os.pipe()
     os.set_blocking(told, False)
 

@@ -59,7 +59,10 @@ def check_own_roster(settings: PartySettings, agreed: Terms) -> None:
 def _own(value: object, kind: type[T], name: str) -> T:
     """What the party has of this kind. Raises ConfigError where it has none."""
     if not isinstance(value, kind):
-        raise ConfigError(f"this party has no {name} for such votes", "Unpack the kit again, or ask the operator")
+        raise ConfigError(
+            f"this party has no {name} for such votes",
+            "Join the folder that the operator sent again, or ask the operator",
+        )
     return value
 
 

@@ -31,13 +31,13 @@ EPSILONS = {
 
 
 def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
-    """All findings on the run of a path: a simulation's folder, a coordinator's kit, or the run folder of one.
+    """All findings on the run of a path: a simulation's folder, a coordinator's folder, or the run folder of one.
 
     students: folders of students that asked this run's coordinator, to be checked against its ledger.
 
     Raises
     ------
-    PathError, DataError : there is no run here, or nothing of a student. ConfigError : it is another node's kit.
+    PathError, DataError : there is no run here, or nothing of a student. ConfigError : it is another node's folder.
     """
     if not is_simulated(path):
         run = verify_run(path, students)

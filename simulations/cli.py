@@ -178,7 +178,7 @@ def show_run(
 
 
 def report(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, or a coordinator's kit.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, or a coordinator's folder.")],
     out: Annotated[
         Path | None, typer.Option(help="File to write; else report.html or report-public.html in the run's folder.")
     ] = None,

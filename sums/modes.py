@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from consilium.protocol.messages import CollectionMode, WireModel
@@ -54,9 +53,3 @@ ANSWERS: Mapping[type[WireModel], Answer] = {
 
 WITH_SECOND: tuple[CollectionMode, ...] = tuple(name for name, mode in MODES.items() if mode.second)
 """Modes with a second aggregator."""
-
-
-def load_roster(collection: CollectionMode, path: Path) -> SumRoster | None:
-    """The roster in a file, for votes that are collected so; None for plaintext votes. Raises ConfigError."""
-    mode = MODES.get(collection)
-    return None if mode is None else mode.roster.load(path)

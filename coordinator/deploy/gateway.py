@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consilium.coordinator.deploy.nodes import NodeKeys
+from consilium.coordinator.nodes import NodeKeys
 from consilium.node import standing
 from consilium.node.standing import NodeStanding
 from consilium.protocol.errors import ConsiliumError

@@ -9,9 +9,8 @@ from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.superlink import check_superlink
 from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import check_sums, least_parties
-from consilium.coordinator.run_folders import earlier_runs, run_of
+from consilium.coordinator.run_folders import earlier_runs, pool_of, run_of
 from consilium.coordinator.served import ServedFederation
-from consilium.coordinator.server_app import pool_of
 from consilium.node.checks import Advice, Check, check_certificate, check_port
 from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder

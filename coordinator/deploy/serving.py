@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
 from consilium.coordinator.deploy.status import Standings
 from consilium.coordinator.deploy.superlink import SuperLink
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.node.folder import THE_COORDINATOR, NodeFolder, open_folder
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError, EngineError

@@ -6,16 +6,15 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from consilium.coordinator.conclusion import conclude_unserved
-from consilium.coordinator.deploy.nodes import JoinedFederation
+from consilium.coordinator.conclusion import FAILURE, conclude_unserved
 from consilium.coordinator.deploy.ready import ports, set_up
+from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.run_folders import RunFolder, earlier_runs, run_of
 from consilium.coordinator.served import ServedFederation
-from consilium.coordinator.server_app import FAILURE
 from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
@@ -96,7 +95,7 @@ def close_earlier(folder: NodeFolder, run: RunFolder, tell: Tell) -> None:
             tell(THE_COORDINATOR, f"the earlier federation {earlier.short} is closed: {closed_in_words(done)}")
 
 
-def closed_in_words(summary: dict[str, Any]) -> str:
+def closed_in_words(summary: Mapping[str, Any]) -> str:
     """What became of a federation that is closed."""
     parties = ", ".join(summary["parties"]) or "nobody"
     return (

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.deploy.nodes import JoinedFederation
 from consilium.coordinator.deploy.ready import check_ledger
 from consilium.coordinator.deploy.start import LEAST_BYTES
 from consilium.coordinator.events import EventTail, read_events
+from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
-from consilium.coordinator.run_folders import BudgetUse, RunFolder, asked_before, run_of
+from consilium.coordinator.run_folders import BudgetUse, RunFolder, asked_before, pool_of, run_of
 from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
 from consilium.coordinator.served import ServedFederation
-from consilium.coordinator.server_app import pool_of
 from consilium.node.checks import check_certificate, check_clock, check_disk, examine
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined

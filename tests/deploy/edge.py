@@ -16,8 +16,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.gateway import PREFIX, QUOTA, Gateway, Quota
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
 from consilium.coordinator.deploy.serving import tls_server
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from tests.node.folders import Made

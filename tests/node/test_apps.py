@@ -18,24 +18,20 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import tomli_w
-from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec, LaunchResultStatus
 
 import consilium.node.flower
 from consilium.node import apps
-from consilium.node.apps import LOOP, PROGRAM, RUNTIMES, STARTED_BY, Forks, check_flower, write_programs
+from consilium.node.apps import PROGRAM, Forks, check_flower, write_programs
 from consilium.node.flower import (
     BEFORE,
     FIRST,
     FLEET_NAMES,
-    command,
     fleet_scheme,
     flower_environment,
     free_port,
@@ -46,7 +42,7 @@ from consilium.node.supervisor import Program, end, started
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines import flower as of_simulations
 
-of_clients, of_servers = (import_module(runtime.module) for runtime in RUNTIMES)
+runtime = import_module(apps.RUNTIME)
 SAYS = r"flwr \d+\.\d+.* is installed, .* needs flwr >= 1\.42, < 1\.44"
 ALL = [
     pytest.param(check, module, name, id=f"{module}.{name}")
@@ -97,33 +93,30 @@ class TestFlower:
         ranges = {re.sub(r"\[.*?\]", "", text) for text in named if "flwr-datasets" not in text}
         assert ranges == {f"flwr>={first},<{before}"}
 
-    @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda runtime: runtime.task)
-    def test_a_process_that_unpacks_in_another_way_is_refused(self, monkeypatch, runtime) -> None:
-        module, made = import_module(runtime.module), SimpleNamespace()
-        calls = "\n    ".join(f"{name}()" for name in runtime.replaced if name != "install_from_fab")
-        exec(f"def process():\n    unpack_bundle('bundle')\n    {calls}\n", vars(module), vars(made))
-        monkeypatch.setattr(module, runtime.function, made.process)
+    def test_a_process_that_unpacks_in_another_way_is_refused(self, monkeypatch) -> None:
+        made = SimpleNamespace()
+        calls = "\n    ".join(f"{name}()" for name in apps.REPLACED if name != "install_from_fab")
+        exec(f"def process():\n    unpack_bundle('bundle')\n    {calls}\n", vars(runtime), vars(made))
+        monkeypatch.setattr(runtime, "run_clientapp", made.process)
         with pytest.raises(EngineError, match="does not call install_from_fab"):
             check_flower()
 
-    @pytest.mark.parametrize(
-        ("module", "function"), [(LOOP, "run_superexec"), *((runtime.module, runtime.function) for runtime in RUNTIMES)]
-    )
+    @pytest.mark.parametrize(("module", "function"), [(apps.LOOP, "run_superexec"), (apps.RUNTIME, "run_clientapp")])
     def test_a_process_from_elsewhere_is_refused(self, monkeypatch, module: str, function: str) -> None:
         monkeypatch.setattr(import_module(module), function, lambda **_: None)
         with pytest.raises(EngineError, match=rf"{function} is from elsewhere"):
             check_flower()
 
-    @pytest.mark.parametrize("module", list(STARTED_BY))
-    def test_another_way_to_start_programs_is_refused(self, monkeypatch, module: str) -> None:
-        monkeypatch.setattr(import_module(module), "subprocess", SimpleNamespace(Popen=subprocess.Popen))
-        with pytest.raises(EngineError, match="in another way"):
-            check_flower()
-
-    @pytest.mark.parametrize("module", list(STARTED_BY))
-    def test_another_program_is_refused(self, monkeypatch, module: str) -> None:
-        monkeypatch.setattr(import_module(module), STARTED_BY[module], lambda: ["flower-exec"])
-        with pytest.raises(EngineError, match=f"another program than {PROGRAM}"):
+    @pytest.mark.parametrize(
+        ("name", "other"),
+        [
+            ("subprocess", SimpleNamespace(Popen=subprocess.Popen)),
+            ("start_client_internal", lambda: subprocess.Popen(["flower-exec"])),
+        ],
+    )
+    def test_another_way_to_start_programs_is_refused(self, monkeypatch, name: str, other: object) -> None:
+        monkeypatch.setattr(import_module(apps.STARTER), name, other)
+        with pytest.raises(EngineError, match=f"another program than {PROGRAM}, or in another way"):
             check_flower()
 
 
@@ -144,32 +137,17 @@ def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> No
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is replaced comes back after the test."""
-    for runtime in RUNTIMES:
-        for name in (*runtime.replaced, runtime.function):
-            module = import_module(runtime.module)
-            monkeypatch.setattr(module, name, getattr(module, name))
+    for name in apps.REPLACED:
+        monkeypatch.setattr(runtime, name, getattr(runtime, name))
 
 
 def test_of_a_bundle_nothing_is_unpacked_and_the_installed_app_is_loaded(restored) -> None:
     app = ClientApp()
     Forks(app)
-    assert of_clients.install_from_fab(b"not even a zip", skip_prompt=True) is None
-    assert of_clients.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
-    load = of_clients.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
+    assert runtime.install_from_fab(b"not even a zip", skip_prompt=True) is None
+    assert runtime.install_app_dependencies(Path(), launch_id="", run_id=1, index_context={}) is None
+    load = runtime.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
     assert load("someone/app", "1.0", "hash") is app
-
-
-def test_a_server_app_is_the_installed_one_with_the_run_s_own_configuration(restored) -> None:
-    served: list[object] = []
-    app = ServerApp()
-    app.main()(lambda grid, context: served.append((grid, context)))
-    Forks(app)
-    assert of_servers.get_fab_metadata(b"not even a zip") == ("", "")
-    named = of_servers.get_project_config("/nowhere")["tool"]["flwr"]["app"]["components"]["serverapp"]
-    assert of_servers.get_fused_config_from_dir(Path(), {"folder": "x"}) == {"folder": "x"}
-    grid, context = Mock(), Context(1, 2, {}, RecordDict(), {})
-    assert of_servers.run_(grid=grid, server_app_dir="", server_app_attr=named, context=context) is context
-    assert served == [(grid, context)]
 
 
 def task(kind: TaskType = TaskType.CLIENT_APP) -> ExecutionSpec:
@@ -178,17 +156,16 @@ def task(kind: TaskType = TaskType.CLIENT_APP) -> ExecutionSpec:
 
 def forks(monkeypatch: pytest.MonkeyPatch, run: Callable[..., None]) -> Forks:
     """Whose children run this in place of Flower's process."""
-    monkeypatch.setattr(of_clients, "run_clientapp", run)
+    monkeypatch.setattr(runtime, "run_clientapp", run)
     return Forks(ClientApp())
 
 
 class TestForks:
     def test_only_tasks_of_the_own_kind_are_asked_for_and_taken(self, restored) -> None:
-        for app, own in ((ClientApp(), TaskType.CLIENT_APP), (ServerApp(), TaskType.SERVER_APP)):
-            executor = Forks(app)
-            assert executor.get_eligible_capacity({*TaskType}, insecure=True) == ({own}, set())
-            for kind in {*TaskType} - {own}:
-                assert executor.launch(task(kind)).status is LaunchResultStatus.FAILED
+        executor = Forks(ClientApp())
+        assert executor.get_eligible_capacity({*TaskType}, insecure=True) == ({TaskType.CLIENT_APP}, set())
+        for kind in {*TaskType} - {TaskType.CLIENT_APP}:
+            assert executor.launch(task(kind)).status is LaunchResultStatus.FAILED
 
     def test_a_child_gets_the_task_and_its_token_stands_in_no_list_of_processes(
         self, restored, monkeypatch, tmp_path
@@ -225,7 +202,6 @@ import time
 from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
 
-Path(MARKER).with_name("server").write_text("imported")
 app = ServerApp()
 
 @app.main()
@@ -269,15 +245,15 @@ def write_foreign_app(folder: Path, outcome: Path, marker: Path) -> Path:
 
 @pytest.mark.deploy
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("protected", "outcome"), [(True, "error"), (False, "answered")])  # the second is the control
 def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path, protected: bool, outcome: str) -> None:
     port, told, marker = free_port(), tmp_path / "outcome", tmp_path / "marker"
     app = write_foreign_app(tmp_path / "app", told, marker)
     programs = [write_programs(tmp_path / "programs", "consilium.party.client_app")] if protected else []
     at = ["--host", "127.0.0.1", "--port"]
-    link = [*command("flower-superlink"), "--insecure", *at, str(port)]
-    node = [*command("flower-supernode"), "--insecure", "--superlink", f"127.0.0.1:{port}", *at, str(free_port())]
+    link = [program("flower-superlink"), "--insecure", *at, str(port)]
+    node = [program("flower-supernode"), "--insecure", "--superlink", f"127.0.0.1:{port}", *at, str(free_port())]
     running = {}
     with ExitStack() as stack:
         stack.callback(lambda: end(running))

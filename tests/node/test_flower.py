@@ -1,8 +1,9 @@
-"""Flower's programs on loopback serve nobody but the user whose they are, and are found where they are expected."""
+"""A SuperNode on loopback serves nobody but the user whose it is; Flower's programs ask no proxy for this machine."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -18,16 +19,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from consilium.node import flower
-from consilium.node.flower import (
-    PROGRAMS,
-    command,
-    flower_environment,
-    for_own_user,
-    free_port,
-    guard,
-    without_loopback,
-)
+from consilium.node import supernode
+from consilium.node.flower import flower_environment, free_port, python_module, without_loopback
+from consilium.node.supernode import for_own_user
 from consilium.node.supervisor import end
 from consilium.protocol.errors import EngineError
 
@@ -91,32 +85,25 @@ class TestAnotherUser:
         monkeypatch.setenv("FORWARDED_ALLOW_IPS", believed)
         with serving(for_own_user(app)) as address:
             port = int(address.rstrip("/").rpartition(":")[2])
-            with flower.socket.create_connection(("127.0.0.1", port)) as own:
+            with socket.create_connection(("127.0.0.1", port)) as own:
                 host, at = own.getsockname()
                 assert asked_by(ANOTHER, address, f"X-Forwarded-For={host}:{at}") == answer
 
     def test_cannot_pass_for_root_by_letting_go(self) -> None:
         """The kernel shows a connection that nobody holds as root's."""
-        with flower.socket.create_server(("127.0.0.1", 0)) as listener:
-            with flower.socket.create_connection(listener.getsockname()) as peer:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with socket.create_connection(listener.getsockname()) as peer:
                 ends = peer.getsockname(), listener.getsockname()
                 connection, _ = listener.accept()
-                assert flower.is_own(*ends)
+                assert supernode.is_own(*ends)
             with connection:
-                assert not flower.is_own(*ends)
+                assert not supernode.is_own(*ends)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("program", "more"),
-        [
-            ("flower-superlink", ["--insecure", "--isolation", "process"]),
-            ("flower-supernode", ["--insecure", "--isolation", "process", "--superlink", "127.0.0.1:1"]),
-        ],
-    )
-    def test_is_refused_by_flowers_programs(self, tmp_path: Path, program: str, more: list[str]) -> None:
-        port = free_port()
+    def test_is_refused_by_a_supernode(self, tmp_path: Path) -> None:
+        port, node = free_port(), python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
         process = subprocess.Popen(
-            [*command(program), "--host", "127.0.0.1", "--port", str(port), *more],
+            [*node, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port)],
             env=flower_environment(tmp_path), cwd=tmp_path, start_new_session=True,
         )  # fmt: skip
         try:
@@ -124,24 +111,24 @@ class TestAnotherUser:
                 assert process.poll() is None
                 time.sleep(0.2)
             assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs") == "403"
-            assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs", f"X-Forwarded-For=127.0.0.1:{port}") == "403"
+            with socket.create_connection(("127.0.0.1", port)) as own:
+                believed = ":".join(map(str, own.getsockname()))
+                assert asked_by(ANOTHER, f"http://127.0.0.1:{port}/docs", f"X-Forwarded-For={believed}") == "403"
         finally:
-            end({program: process})
+            end({"supernode": process})
 
 
 def test_a_connection_that_the_kernel_does_not_show_is_refused(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(flower, "PEERS", tmp_path / "tcp")
+    monkeypatch.setattr(supernode, "PEERS", tmp_path / "tcp")
     (tmp_path / "tcp").write_text("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n")
     with serving(for_own_user(app)) as address, pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(address)
 
 
-@pytest.mark.parametrize("program", list(PROGRAMS))
-def test_a_flower_that_serves_in_another_way_is_refused(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    module, _, serves, made_in = PROGRAMS[program]
-    monkeypatch.setattr(import_module(module), serves, lambda *_: None)
-    with pytest.raises(EngineError, match=rf"{program} serves something else than {made_in}\.create_app"):
-        guard(program)
+def test_a_flower_that_serves_in_another_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module(supernode.PROGRAM), supernode.SERVES, lambda *_: None)
+    with pytest.raises(EngineError, match=r"serves something else than flwr\.supernode\.main\.create_app"):
+        supernode.guard()
 
 
 @pytest.mark.parametrize("before", [{}, {"NO_PROXY": "example.net"}, {"no_proxy": "localhost,example.net"}])

@@ -194,7 +194,7 @@ def test_public_rows_travel_with_it(made: Made) -> None:
     rows = make_rows(10, 1)[0]
     sign(made.file.model_copy(update={"version": 2}), made.authority, made.out, public=rows)
     join(made.out, made.nodes["anna"])
-    assert np.array_equal(np.load(made.nodes["anna"].federation / "public.npz")["x"], rows)
+    assert np.array_equal(np.load(made.nodes["anna"].federation / "public.npz")["queries"], rows)
 
 
 def test_the_folder_of_the_one_node_here_is_found(made: Made, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from consilium.node import supervisor
-from consilium.node.supervisor import Program, ServiceManager, StopEvent, run_together, stop_on_signals
+from consilium.node.supervisor import Program, StopEvent, run_together, stop_on_signals
 from consilium.protocol.errors import EngineError
 
 WATCH = "from consilium.node.supervisor import end_with_parent; end_with_parent(0.05, 0.2)\n"
@@ -109,7 +109,7 @@ def test_ready_alive_and_stopping(systemd: socket.socket, tmp_path: Path, monkey
 
 
 def test_another_thread_is_no_sign_of_life(systemd: socket.socket, tmp_path: Path) -> None:
-    stop = StopEvent(ServiceManager(str(tmp_path / "notify")))
+    stop = StopEvent(str(tmp_path / "notify"))
     thread = threading.Thread(target=stop.wait, args=(0,))
     thread.start()
     thread.join()
@@ -118,7 +118,7 @@ def test_another_thread_is_no_sign_of_life(systemd: socket.socket, tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["", "/nowhere/notify"])
 def test_a_node_needs_no_manager(address: str) -> None:
-    stop = StopEvent(ServiceManager(address))
+    stop = StopEvent(address)
     assert not stop.wait(0)
     stop.set()
     assert stop.wait(0)

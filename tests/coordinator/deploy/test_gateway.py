@@ -11,7 +11,7 @@ import pytest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from starlette.testclient import TestClient
 
-from consilium.coordinator.deploy import nodes as listed
+from consilium.coordinator import nodes as listed
 from consilium.coordinator.deploy.gateway import ALLOWED, MOST_CALL_BYTES, PREFIX, REFUSED_BYTES
 from consilium.node import standing
 from consilium.node.join import join

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from consilium.coordinator.conclusion import FAILURE
 from consilium.coordinator.deploy import start as module
 from consilium.coordinator.deploy.start import LEAST_BYTES, Room, close, start
 from consilium.coordinator.run_folders import RunFolder, asked_before, earlier_runs, run_of
-from consilium.coordinator.server_app import FAILURE
 from consilium.coordinator.verify.run import verify_run
 from consilium.node.folder import NodeFolder
 from consilium.node.join import join
@@ -27,6 +27,7 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, replace_text
+from consilium.protocol.messages import CollectionMode
 from tests.coordinator.deploy.charged import asked
 from tests.node.folders import PARTIES, Made, make_small
 
@@ -158,7 +159,8 @@ def test_another_address_of_the_coordinator_is_served_by_a_new_start(
 
 def test_rows_that_a_second_aggregator_gave_are_known_to_the_next(tmp_path: Path) -> None:
     """Where there is none, parties charge the same rows again."""
-    for collection, spent in (("secure", 0), ("verified", 7)):
+    expected: dict[CollectionMode, int] = {"secure": 0, "verified": 7}
+    for collection, spent in expected.items():
         made = make_small(tmp_path / collection, collection)
         folder = made.nodes["coordinator"]
         ids = asked(run_of(folder), 7)

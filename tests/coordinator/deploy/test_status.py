@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 from consilium.accounting.mechanisms import Confident
 from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.gateway import Gateway
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.deploy.status import Standings, Status, status
 from consilium.coordinator.events import EventLog
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys
 from consilium.coordinator.run_folders import run_of
 from consilium.node import standing
 from consilium.node.checks import CheckResult, examine

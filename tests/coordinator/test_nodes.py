@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from consilium.coordinator.deploy.nodes import JoinedFederation, NodeKeys, RegisteredNodes, number_of
+from consilium.coordinator.nodes import JoinedFederation, NodeKeys, RegisteredNodes, number_of
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import NodeStanding, signed_headers

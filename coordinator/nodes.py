@@ -21,7 +21,7 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
 from consilium.node.folder import SIGNED_FILE, NodeFolder
 from consilium.node.join import joined
-from consilium.node.keys import PublicKeys
+from consilium.node.keys import PublicKeys, public_key
 from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
 from consilium.protocol.errors import ConsiliumError
 
@@ -134,10 +134,8 @@ class NodeKeys:
         if file is not self._of:
             members = [(called(name, keys), False, keys) for name, keys in file.members.items()]
             former = [(name, True, keys) for name, keys in file.revoked.items() if keys.kind in ("party", "aggregator")]
-            self._keys = {
-                pem_of(keys.key): (name, revoked, load_ssh_public_key(keys.key.encode()))  # pyright: ignore
-                for name, revoked, keys in former + members
-            }
+            keys = {pem_of(keys.key): (name, revoked, public_key(keys.key)) for name, revoked, keys in former + members}
+            self._keys = {pem: (name, revoked, key) for pem, (name, revoked, key) in keys.items() if key is not None}
             self._of = file
 
 
