@@ -125,3 +125,14 @@ def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Pat
 def test_relative_votes_need_public_rows(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match='rule = "relative" needs public rows'):
         made(tmp_path, **RELATIVE)
+
+
+def test_arrays_that_are_none_or_lack_a_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "public.npz", features=np.array(["a", "b"]), x=np.ones((3, 2)))
+    keys = {"classes": CLASSES, "public": "public.npz"}
+    with pytest.raises(ConfigError, match=r"rows\.public: public\.npz has no column 'c'"):
+        validate({**keys, "features": ["a", "c"]}, RowsPlan, "rows").schema(tmp_path)
+    with open(tmp_path / "public.npz", "wb") as file:
+        np.save(file, np.ones(3))  # one array under the name of several
+    with pytest.raises(DataError, match="is no table of numbers"):
+        validate(keys, RowsPlan, "rows").schema(tmp_path)
