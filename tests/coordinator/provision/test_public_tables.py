@@ -114,6 +114,7 @@ def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Pat
     first = provision(write_plan(tmp_path, table), tmp_path / "out")
     kept = np.load(first.path / "public.npz")["queries"]
     assert f"{57 - len(kept)} of 57 public rows are left out: each is closer than 0.05 to another" in first.note
+    assert provision(tmp_path / "federation.toml", tmp_path / "out").note == first.note
     revoke(tmp_path / "out", "ward-a")
     assert np.array_equal(np.load(first.path / "public.npz")["queries"], kept)
     assert read(tmp_path / "out").config.reference == first.file.config.reference != ""
