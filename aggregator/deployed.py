@@ -6,7 +6,7 @@ from consilium.aggregator.home import STORE, AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
-from consilium.node.kinds import Outcome
+from consilium.node.kinds import NodeOutcome
 from consilium.node.limits import kept_epsilon
 from consilium.node.members import Given, MemberKind
 from consilium.protocol.refusals import CURES_OF_SECOND
@@ -23,9 +23,9 @@ class AggregatorKind(MemberKind):
     def open_home(self, folder: NodeFolder) -> AggregatorHome:
         return open_home(folder)
 
-    def joined(self, folder: NodeFolder) -> Outcome:
+    def joined(self, folder: NodeFolder) -> NodeOutcome:
         roster = open_home(folder).roster
-        return Outcome({}, (f"The roster lists this aggregator, and {roster.n} parties.",))
+        return NodeOutcome({}, (f"The roster lists this aggregator, and {roster.n} parties.",))
 
     def allowed(self, home: AggregatorHome) -> str:
         given = self.given(home)

@@ -9,15 +9,17 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.policy import release_of
 from consilium.aggregator.store import GivenStore
-from consilium.node.folder import NodeFolder
-from consilium.node.home import Home
+from consilium.node.folder import FEDERATION_FILE, NodeFolder
+from consilium.node.home import Home, refused_is_wrong
 from consilium.node.join import joined
 from consilium.node.keys import SEALING
 from consilium.node.limits import NodePolicy
 from consilium.node.policy import read_lines
+from consilium.node.signed import ASK
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SealingKey
+from consilium.protocol.refusals import CURES_OF_SECOND
 from consilium.sums.roster import VerifiedRoster
 
 STORE = "given.db"
@@ -96,4 +98,6 @@ class AggregatorHome(Home):
 
 def open_home(folder: NodeFolder) -> AggregatorHome:
     """Raises ConfigError: it has joined nothing, or a file of it cannot be used."""
-    return AggregatorHome(folder, joined(folder), read_lines(folder, NodePolicy))
+    federation = joined(folder)
+    refused_is_wrong(lambda: release_of(federation.terms.promise), FEDERATION_FILE, ASK, CURES_OF_SECOND)
+    return AggregatorHome(folder, federation, read_lines(folder, NodePolicy))

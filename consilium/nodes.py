@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,8 +15,7 @@ from consilium.simulations.cli import audit_run
 
 if TYPE_CHECKING:
     from consilium.node.folder import NodeFolder
-    from consilium.node.join import Joined
-    from consilium.node.kinds import NodeKind, Outcome
+    from consilium.node.kinds import NodeKind
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -102,6 +101,7 @@ def join(
     from consilium.node.folder import open_folder
     from consilium.node.join import find_folder
     from consilium.node.join import join as take_over
+    from consilium.node.keys import grouped
 
     folder = open_folder(node) if node else find_folder(sent, Path())
     with writing(folder.path):
@@ -111,39 +111,29 @@ def join(
             name_data(open_folder(folder.path, "party"), data)
         joined = take_over(sent, folder)
         outcome = _kind_of(folder).joined(folder)
-    compare = _compared(joined)
-    values = {"folder": str(folder.path), "version": joined.signed.file.version, **compare, **outcome.values}
+    file = joined.signed.file
+    roster = file.sum_roster()
+    compare = {  # every node of the federation has the same authority and roster
+        "authority": joined.signed.authority,
+        "own keys": file.nodes[folder.name].fingerprint(folder.name),
+        **({"roster": grouped(roster.digest)} if roster else {}),
+        "parties": f"{len(file.parties)}: {', '.join(file.parties)}",
+    }
+    values = {"folder": str(folder.path), "version": file.version, **compare, **outcome.values}
     lines = [
-        f"joined      {joined.signed.file.config.name!r}, version {joined.signed.file.version}, in {folder.path}",
+        f"joined      {file.config.name!r}, version {file.version}, in {folder.path}",
         *(f"{what:11} {words}" for what, words in compare.items()),
         "Compare each line with the operator and the parties over the telephone, once.",
         *outcome.lines,
     ]
-    _end(output, values, lines, outcome)
-
-
-def _compared(joined: Joined) -> dict[str, str]:
-    """What is read out: every node of a federation has the same authority and roster."""
-    from consilium.node.keys import grouped
-
-    file, name = joined.signed.file, joined.folder.name
-    roster = file.sum_roster()
-    own = {"authority": joined.signed.authority, "own keys": file.nodes[name].fingerprint(name)}
-    parties = {"parties": f"{len(file.parties)}: {', '.join(file.parties)}"}
-    return {**own, **({"roster": grouped(roster.digest)} if roster else {}), **parties}
-
-
-def _end(output: Format, values: dict[str, Any], lines: list[str], outcome: Outcome) -> None:
-    """Print, and end with the exit code of what is still to be mended."""
-    error = outcome.error
-    if error is not None and output is Format.json:
-        values = {"error": error_table(error), **values}
-    show(output, values, lines)
-    if error is None:
-        return
-    if output is Format.text:
-        raise error
-    raise typer.Exit(error.exit_code)
+    if outcome.error is None:
+        show(output, values, lines)
+    elif output is Format.json:
+        show(output, {"error": error_table(outcome.error), **values}, ())
+        raise typer.Exit(outcome.error.exit_code)
+    else:
+        show(output, values, lines)
+        raise outcome.error
 
 
 @app.command()

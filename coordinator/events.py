@@ -491,16 +491,9 @@ class EventTail:
     skipped: lines that were no event of a known kind.
     """
 
-    def __init__(self, path: Path, position: int = 0) -> None:
-        """position: bytes that are passed over."""
-        self._path = path
-        self._position = position
+    def __init__(self, path: Path) -> None:
+        self._path, self._position = path, 0
         self.skipped = 0
-
-    @classmethod
-    def from_now(cls, path: Path) -> EventTail:
-        """Only what comes from now on."""
-        return cls(path, path.stat().st_size if path.exists() else 0)
 
     def fresh(self) -> list[Event]:
         """Events of whole lines since the last call."""

@@ -232,7 +232,7 @@ class Roll:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class RunTrouble:
     """What went wrong, and what to do about it. at: time of day, UTC, as in the log. kind: for counting."""
 
     at: str
@@ -244,7 +244,7 @@ class Trouble:
     def words(self) -> str:
         """In a line.
 
-        >>> Trouble("12:00", "failed", "no room", "Make some").words
+        >>> RunTrouble("12:00", "failed", "no room", "Make some").words
         '12:00 no room. Make some'
         """
         return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
@@ -263,7 +263,7 @@ class RunState:
         self.since = self.last = self.started = ""
         self.starts = 0
         self.versions: dict[str, str] = {}
-        self._troubles: deque[Trouble] = deque(maxlen=MOST_TROUBLES)
+        self._troubles: deque[RunTrouble] = deque(maxlen=MOST_TROUBLES)
 
     @classmethod
     def of(cls, events: Iterable[Event], names: Iterable[str] = ()) -> RunState:
@@ -274,7 +274,7 @@ class RunState:
         return state
 
     @property
-    def troubles(self) -> list[Trouble]:
+    def troubles(self) -> list[RunTrouble]:
         """The last ones, newest first."""
         return list(reversed(self._troubles))
 
@@ -324,4 +324,4 @@ class RunState:
         self.stage, self.stage_words, self.since = stage, words, self.last
 
     def _trouble(self, event: Event, message: str, cure: str) -> None:
-        self._troubles.append(Trouble(self.last, event.kind, message, cure))
+        self._troubles.append(RunTrouble(self.last, event.kind, message, cure))

@@ -52,7 +52,7 @@ class Home(ABC):
     @property
     @abstractmethod
     def release(self) -> ReleaseEvent:
-        """What is promised. Raises Refused for a promise that cannot be read."""
+        """What is promised."""
 
     @abstractmethod
     def asked(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Home(ABC):
         return self.model.model_validate({**asked, **self.lines})
 
     def request(self) -> Request:
-        """All that these terms ask. Raises Refused: they cannot be read; LedgerError: its state cannot."""
+        """All that these terms ask. Raises LedgerError: its state cannot be read."""
         asked, counted, terms, release = self.asked(), self.presumed, self.terms, self.release
         promises, queries = self.past()
         privacy = self.federation.config.privacy

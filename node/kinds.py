@@ -21,7 +21,7 @@ from consilium.protocol.errors import ConsiliumError
 
 
 @dataclass(frozen=True)
-class Outcome:
+class NodeOutcome:
     """What a command came to: plain values, and lines for people. error: what is still to be mended, for which the
     command ends with its exit code."""
 
@@ -49,7 +49,7 @@ class NodeKind(ABC):
     least_free_bytes: ClassVar[int] = 500_000_000
 
     @abstractmethod
-    def joined(self, folder: NodeFolder) -> Outcome:
+    def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is said of a federation that was joined, apart from who signed it: what people compare over the
         telephone, what does not fit yet, and what comes next. Raises ConsiliumError."""
 
@@ -74,7 +74,7 @@ class NodeKind(ABC):
         return []
 
     @abstractmethod
-    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set. Raises ConsiliumError: what doctor finds wrong, or it is started already."""
 
     @abstractmethod

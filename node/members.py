@@ -16,7 +16,7 @@ from consilium.node.checks import Advice, Check, check_disk, examine, hold
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home
 from consilium.node.join import joined
-from consilium.node.kinds import NodeKind, Outcome
+from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
 from consilium.node.standing import WRONG, ask_standing, check_standing
 from consilium.node.supernode import supernode
@@ -114,7 +114,7 @@ class MemberKind(NodeKind):
     def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [("coordinator", lambda: check_standing(folder))]
 
-    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set; the first time, once its people have said yes.
 
         Raises
@@ -127,7 +127,9 @@ class MemberKind(NodeKind):
         home = self.open_home(folder)
         hold([("policy", lambda: self.allowed(home))], tell)
         if allowed_now and is_held(folder.lock):
-            return Outcome({"allowed": True}, (f"{home.name} is started already, and serves by what was allowed now",))
+            return NodeOutcome(
+                {"allowed": True}, (f"{home.name} is started already, and serves by what was allowed now",)
+            )
         address = home.federation.coordinator.nodes
         watch = Watch(folder, address, tell)
         with held(folder.state / folder.lock.name, f"{self.name} {home.name}"):
@@ -139,7 +141,7 @@ class MemberKind(NodeKind):
                 watch.look()  # Flower ends a node that is refused, and does not say why
                 raise
         tell(self.name, "stopped")
-        return Outcome({"stopped": True}, ())
+        return NodeOutcome({"stopped": True}, ())
 
     def status(self, folder: NodeFolder) -> MemberStatus:
         """Raises ConfigError if it has joined nothing."""

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import tomli_w
-from pydantic import TypeAdapter, ValidationError
 
 from consilium.node.folder import POLICY_FILE, NodeFolder
-from consilium.protocol.config_files import faults_of, in_one, read_table
-from consilium.protocol.errors import ConfigError, NotAccepted
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
@@ -136,21 +135,7 @@ class Request:
 def read_lines(folder: NodeFolder, model: type[Frozen]) -> dict[str, Any]:
     """The lines of policy.toml, as JSON has them; none where there is no such file. Raises ConfigError, PathError."""
     path = folder.policy_file
-    table = read_table(path) if path.exists() else {}
-    lines, faults = {}, []
-    for key, value in table.items():
-        if key not in model.model_fields:
-            faults.append(f"{key}: unknown key; there are {', '.join(model.model_fields)}")
-            continue
-        field = model.model_fields[key]
-        adapter = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[valid-type]
-        try:
-            lines[key] = adapter.dump_python(adapter.validate_python(value), mode="json")
-        except ValidationError as error:
-            faults += [f"{key}: {fault}" for fault in faults_of(error, model, {})]
-    if faults:
-        raise ConfigError(in_one(str(path), faults), "Correct the lines")
-    return lines
+    return load(path, model).model_dump(mode="json", exclude_unset=True) if path.exists() else {}
 
 
 def check(lines: Mapping[str, Any], asked: Mapping[str, Any], limits: Mapping[str, Limit], folder: NodeFolder) -> None:

@@ -11,7 +11,7 @@ import tomli_w
 from consilium.node.checks import Check, expectation
 from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
-from consilium.node.kinds import Outcome
+from consilium.node.kinds import NodeOutcome
 from consilium.node.members import Given, MemberKind
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
@@ -37,19 +37,19 @@ class Party(MemberKind):
     def open_home(self, folder: NodeFolder) -> PartyHome:
         return open_home(folder)
 
-    def joined(self, folder: NodeFolder) -> Outcome:
+    def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
         again = f"Correct {folder / SETTINGS}, and join again"
         try:
             home = open_home(folder)
             rows, found = check(home)
         except ConsiliumError as error:
-            return Outcome({}, (), DataError(error.what, error.action))
+            return NodeOutcome({}, (), DataError(error.what, error.action))
         try:
             usable(rows, found)
         except ConsiliumError as error:
-            return Outcome(found.table, tuple(found.lines), DataError(error.what, again))
-        return Outcome(found.table, (*found.lines, f"The data fit federation {home.federation.config.name!r}."))
+            return NodeOutcome(found.table, tuple(found.lines), DataError(error.what, again))
+        return NodeOutcome(found.table, (*found.lines, f"The data fit federation {home.federation.config.name!r}."))
 
     def further_checks(self, folder: NodeFolder) -> list[Check]:
         return [

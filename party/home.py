@@ -16,11 +16,11 @@ from consilium.data.files import CsvRule
 from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.data.private_rows import FileRows
 from consilium.models.keys import OwnTeacher, TeacherKind, TeacherSpec
-from consilium.node.folder import NodeFolder, open_folder
-from consilium.node.home import Home
+from consilium.node.folder import FEDERATION_FILE, NodeFolder, open_folder
+from consilium.node.home import Home, refused_is_wrong
 from consilium.node.join import joined
 from consilium.node.policy import read_lines, shown
-from consilium.node.signed import ConfigPart, FederationFile
+from consilium.node.signed import ASK, ConfigPart, FederationFile
 from consilium.party.account import Account
 from consilium.party.policy import LIMITS, Policy
 from consilium.party.promise import promise_of
@@ -221,6 +221,7 @@ def open_home(path: Path | NodeFolder) -> PartyHome:
     """A party's folder. Raises ConfigError: it is none, has joined nothing, or a file of it cannot be used."""
     folder = path if isinstance(path, NodeFolder) else open_folder(path, "party")
     federation, settings = joined(folder, PartyFederation), folder / SETTINGS
+    refused_is_wrong(lambda: promise_of(federation.terms), FEDERATION_FILE, ASK)
     if not settings.exists():
         raise ConfigError(
             f"{settings} is not there: nobody has said where this party's rows are",

@@ -29,7 +29,7 @@ class Policy(NodePolicy):
         parties, so that a party that wants it says so.
     """
 
-    allowed_classes: tuple[str, ...] = Field(min_length=2)
+    allowed_classes: tuple[str, ...] = Field(default=(), min_length=2)
     allowed_columns: tuple[str, ...] = ()
     least_rows_per_teacher: int = Field(default=20, ge=0)
     most_teachers: int = Field(default=1, ge=1)

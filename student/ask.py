@@ -85,7 +85,7 @@ def votes_in_sums(histograms: Histograms) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class PublicRows:
+class AskableRows:
     """The rows that may be asked, and what became of them in earlier runs.
 
     queries : float32 (n, features), canonical. equal : int64 (n,), the first row that each is equal to. standings :
@@ -98,7 +98,7 @@ class PublicRows:
     standings: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, rows: np.ndarray, schema: Schema, source: LabelSource) -> PublicRows:
+    def of(cls, rows: np.ndarray, schema: Schema, source: LabelSource) -> AskableRows:
         """Rows float (n, features) of a pool, with what the federation says of them."""
         queries = canonical_queries(rows, len(schema.features))
         ids = query_ids(queries)
@@ -138,7 +138,7 @@ class Asking:
         total, parts = self.plan.total, self.spec.rounds
         return [size for size in ((total + index) // parts for index in reversed(range(parts))) if size]
 
-    def ask(self, rows: PublicRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, record: Asked,
+    def ask(self, rows: AskableRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, record: Asked,
             progress: Progress) -> bool:  # fmt: skip
         """Ask the `chosen` rows, a batch at a time, into `record`; False once the query budget is used up.
 
@@ -161,7 +161,7 @@ class Asking:
         return True
 
 
-def planned(folder: Path | None, source: LabelSource, spec: StudentSpec, federation: str, rows: PublicRows) -> Asking:
+def planned(folder: Path | None, source: LabelSource, spec: StudentSpec, federation: str, rows: AskableRows) -> Asking:
     """What is to be asked, as it was begun or as the query budget allows now. No folder: see `AskingPlan`.
 
     It begins with the rows whose outcome is recorded already.
@@ -175,7 +175,7 @@ def planned(folder: Path | None, source: LabelSource, spec: StudentSpec, federat
     return Asking(source, spec, plan)
 
 
-def asked_before(rows: PublicRows, recorded: np.ndarray, left: int) -> str:
+def asked_before(rows: AskableRows, recorded: np.ndarray, left: int) -> str:
     """What a student is told of rows that were asked before it came, or nothing."""
     spent, remarks = len(rows.spent), []
     if len(recorded):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from consilium.node.checks import Advice, Check, check_certificate, check_tls_server
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.join import JOIN, joined
-from consilium.node.kinds import NodeKind, Outcome, StatusReport
+from consilium.node.kinds import NodeKind, NodeOutcome, StatusReport
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.label_source import RowStanding
@@ -34,13 +34,13 @@ class StudentKind(NodeKind):
     name = "student"
     least_free_bytes = 0
 
-    def joined(self, folder: NodeFolder) -> Outcome:
+    def joined(self, folder: NodeFolder) -> NodeOutcome:
         file, fixed = joined(folder), folder.federation / PUBLIC_FILE
         run = f"consilium student run {folder.path} --out OUT"
         run = run if fixed.exists() else f"{run} --public ROWS"
         rows = str(fixed) if fixed.exists() else "your own, with the federation's columns"
         lines = (f"labels       {file.coordinator.labels}", f"public rows  {rows}", f"next         {run}")
-        return Outcome({"labels": file.coordinator.labels, "public": rows, "next": run}, lines)
+        return NodeOutcome({"labels": file.coordinator.labels, "public": rows, "next": run}, lines)
 
     def set_up(self, folder: NodeFolder) -> list[Check]:
         return [("certificate", lambda: check_certificate(folder.tls))]
@@ -52,7 +52,7 @@ class StudentKind(NodeKind):
             ("terms", lambda: _terms(folder)),
         ]
 
-    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Raises ConfigError: it serves nobody."""
         raise ConfigError(
             f"{folder.path} is a student's folder: it serves nobody", f"Run: consilium student run {folder.path}"

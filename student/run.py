@@ -20,7 +20,7 @@ from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, O
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.progress import ASK, ROUND, TRAIN_STUDENT, stage
-from consilium.student.ask import Asked, Asking, PublicRows, asked_before, planned
+from consilium.student.ask import AskableRows, Asked, Asking, asked_before, planned
 from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
@@ -110,7 +110,7 @@ def learn(
     goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
     _check(pool, spec, terms)
-    rows = PublicRows.of(pool.queries, terms.schema, source)
+    rows = AskableRows.of(pool.queries, terms.schema, source)
     asking = planned(folder, source, spec, terms.federation, rows)
     if remark := asked_before(rows, asking.plan.recorded, terms.queries_left):
         tell(remark)
@@ -136,7 +136,7 @@ def _check(pool: Pool, spec: StudentSpec, terms: LabelTerms) -> None:
 class _Rounds:
     """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far."""
 
-    rows: PublicRows
+    rows: AskableRows
     asking: Asking
     seed: int
     progress: Progress

@@ -18,7 +18,7 @@ from consilium.sums.terms import SessionTerms, SumTerms
 R = TypeVar("R", bound=SumRoster)
 
 
-class Database(Protocol):
+class VoterTables(Protocol):
     """A party's database, see `party.store`; each package names its own tables."""
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -57,7 +57,7 @@ class Voter(Protocol):
         ...
 
     @property
-    def store(self) -> Database:
+    def store(self) -> VoterTables:
         """What it remembers."""
         ...
 

@@ -120,7 +120,7 @@ ROWS = [
     ),
     Wrong(CHECK, 3, "the data do not fit: 1 problem", change=cut(f"{PARTY}/data.npz")),
     Wrong(CHECK, 2, "data.npz is not there", change=lacks(f"{PARTY}/data.npz")),
-    Wrong(CHECK, 2, "is not as the federation's authority signed it", change=cut(f"{PARTY}/federation/federation.json")),
+    Wrong(CHECK, 2, "is not as the federation's authority signed", change=cut(f"{PARTY}/federation/federation.json")),
     Wrong(f"node keys ward-a --folder {PARTY}", 6, "ward-a is already there"),
     Wrong("node keys a/b --folder new", 2, "'a/b' is no name"),
     Wrong(f"node join home --node {PARTY}", 2, "home is no signed folder"),

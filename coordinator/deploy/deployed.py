@@ -17,7 +17,7 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import Advice, Check, check_coordinator, expectation
 from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
-from consilium.node.kinds import NodeKind, Outcome
+from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
 from consilium.protocol.files import is_held
 from consilium.report.before_run import before_run
@@ -29,11 +29,11 @@ class CoordinatorKind(NodeKind):
     name = "coordinator"
     least_free_bytes = 2_000_000_000
 
-    def joined(self, folder: NodeFolder) -> Outcome:
+    def joined(self, folder: NodeFolder) -> NodeOutcome:
         file = joined(folder, ServedFederation)
         place, others = file.coordinator, [*file.members, *file.of_kind("student")]
         values = {"federation": file.terms.federation, "nodes": place.nodes, "labels": place.labels}
-        return Outcome(
+        return NodeOutcome(
             values,
             (
                 f"nodes       {len(others)}: {', '.join(others)}",
@@ -60,19 +60,19 @@ class CoordinatorKind(NodeKind):
     def status(self, folder: NodeFolder) -> Status:
         return status(folder)
 
-    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
         summary = start(folder, tell, stop)
-        return Outcome({"closed": False}, ()) if summary is None else closed(summary)
+        return NodeOutcome({"closed": False}, ()) if summary is None else closed(summary)
 
 
 COORDINATOR = CoordinatorKind()
 
 
-def closed(summary: Mapping[str, Any]) -> Outcome:
+def closed(summary: Mapping[str, Any]) -> NodeOutcome:
     """What is said of a federation that was closed."""
     values = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "collection")}}
-    return Outcome(values, (f"closed: {closed_in_words(summary)}",))
+    return NodeOutcome(values, (f"closed: {closed_in_words(summary)}",))
 
 
 def _expectation(folder: NodeFolder) -> str:

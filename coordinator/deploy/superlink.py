@@ -11,6 +11,7 @@ It rests on names inside Flower, which are asserted before anything starts.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from flwr.serverapp import Grid
 from consilium.coordinator.nodes import number_of, pem_of
 from consilium.node.flower import require_flower
 from consilium.node.keys import PublicKeys
+from consilium.protocol.errors import ConfigError
 
 STATE, MAIN = "flwr.server.superlink.linkstate.in_memory_linkstate", "flwr.superlink.main"
 GRID, HANDLERS = "flwr.superlink.grid.http_grid", "flwr.superlink.servicer.runtime.runtime_handlers"
@@ -54,6 +56,8 @@ NAMES = {
     "flwr.supercore.fab": ("Fab",),
 }
 """Names that are not Flower's public API."""
+CHANGES = ("FLWR_DATABASE", "FLWR_ENABLE_EVENT_LOG", "FLWR_OIDC_ENABLED")
+"""Variables by which Flower would keep another state, or another log, than the one in memory."""
 BEAT_SECONDS = 10.0
 """Between two signs of life of the ServerApp: Flower takes a run for dead after 60 s without one."""
 
@@ -67,8 +71,10 @@ class SuperLink:
     """Flower's own, on memory. app: its ASGI application, of which the gateway lets the fleet API through."""
 
     def __init__(self) -> None:
-        """Raises EngineError: another Flower."""
+        """Raises EngineError: another Flower. ConfigError: the environment changes how it remembers."""
         check_superlink()
+        if changed := [name for name in CHANGES if name in os.environ]:
+            raise ConfigError(f"{changed[0]} is set in the environment", "Unset it: nothing of Flower's is kept here")
         self.app = import_module(MAIN).create_app()
         self.app.state.enable_supernode_auth = True
         self._state = self.app.state.linkstate_factory.state()

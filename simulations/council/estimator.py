@@ -27,7 +27,7 @@ from consilium.simulations.council.frames import (
     BadInput,
     BadSetting,
     Frame,
-    Given,
+    GivenRows,
     PublicRows,
     Values,
     frame_of,
@@ -171,7 +171,7 @@ class Council(ClassifierMixin, BaseEstimator):
         with value_errors(in_python), one_thread():
             X, public = self._ruled(X), self._ruled(public) if has_names(public) else public
             try:
-                rows = Given.of(X, y, owners, patients, public, self.classes)
+                rows = GivenRows.of(X, y, owners, patients, public, self.classes)
             except BadInput as error:
                 raise _with_all_faults(error, X, y, owners, patients) from None
             shown: Any = rows.frame.select(rows.features) if rows.named else X
@@ -180,7 +180,7 @@ class Council(ClassifierMixin, BaseEstimator):
                 self._fit(rows, Path(folder))
         return self
 
-    def _fit(self, rows: Given, estimators: Path) -> None:
+    def _fit(self, rows: GivenRows, estimators: Path) -> None:
         seed = self._seed()
         table = scenario_of(self.get_params(deep=False), rows, estimators)
         data = validate(table["data"], DataSpec, "Council: data")

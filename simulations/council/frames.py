@@ -293,7 +293,7 @@ LEAST_OWNERS = 3
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenRows:
     """frame: the rows, features first. public: public rows that belong to nobody, with the same columns, or None.
 
     label, owner, patient: names of columns; None where nobody said. features: the others. named: whether the rows came
@@ -321,7 +321,7 @@ class Given:
         patients: str | Values | None,
         public: PublicRows,
         classes: Sequence[Any] | None,
-    ) -> Given:
+    ) -> GivenRows:
         """All arguments, brought together.
 
         Raises

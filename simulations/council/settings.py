@@ -13,7 +13,7 @@ from consilium.accounting.units import Unit
 from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
-from consilium.simulations.council.frames import BadSetting, Given
+from consilium.simulations.council.frames import BadSetting, GivenRows
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import MEMORY
 from consilium.simulations.population.public import queries
@@ -84,7 +84,7 @@ def in_python(text: str) -> str:
     return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], text)
 
 
-def scenario_of(parameters: Mapping[str, Any], rows: Given, folder: Path) -> dict[str, Any]:
+def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) -> dict[str, Any]:
     """A scenario's table, but for what `completed` adds.
 
     folder: where estimators go that are given as objects, as files of mode 0600.
@@ -149,7 +149,7 @@ def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str,
     return {tag: "pickled", "file": str(path), "sha256": write_estimator(path, described)}
 
 
-def _public(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
+def _public(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
     if rows.public_owners:
         return {"public": {"by": "owner", "owners": rows.public_owners}}
     if rows.public is not None:
@@ -157,7 +157,7 @@ def _public(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
     return {"public": {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}}
 
 
-def _partition(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
+def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
     if rows.owner is None and parameters["parties"] is None:
         raise BadSetting(
             "nobody says whose rows are whose",

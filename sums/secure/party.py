@@ -31,7 +31,7 @@ from consilium.sums.secure.pairs import KEY_BYTES
 from consilium.sums.secure.shamir import SHARE_BYTES, are_shares, new_seeds, split
 from consilium.sums.secure.terms import KeyTerms, MaskedTerms
 from consilium.sums.terms import LIFETIME
-from consilium.sums.voter import Database, QuerySet, Voter
+from consilium.sums.voter import QuerySet, Voter, VoterTables
 
 Memory = dict[str, Any]
 """Bytes and arrays; secret."""
@@ -61,7 +61,7 @@ class Session:
     memory: Memory = field(repr=False)
 
     @classmethod
-    def find(cls, store: Database, sid: bytes) -> Session | None:
+    def find(cls, store: VoterTables, sid: bytes) -> Session | None:
         """None if it was never begun here."""
         row = store.one("SELECT started, terms, done, memory FROM secure_sessions WHERE sid = ?", sid)
         if row is None:
@@ -83,7 +83,7 @@ class Session:
         return step == self.done + 1 or (step == SECOND_SUM and FIRST_SUM <= self.done < step)
 
 
-def erase(store: Database, sid: bytes) -> None:
+def erase(store: VoterTables, sid: bytes) -> None:
     """Overwrite a session's secrets and replies: it is over."""
     store.execute("UPDATE secure_sessions SET memory = NULL, done = ? WHERE sid = ?", ENDED, sid)
     store.execute("UPDATE secure_replies SET reply = NULL WHERE sid = ?", sid)

@@ -154,6 +154,17 @@ def test_rows_that_do_not_fit_are_found_and_stop_no_start(folder: NodeFolder) ->
     assert not [result for result in examine(PARTY.set_up(folder)) if result.level == "wrong"]
 
 
+@pytest.mark.parametrize("name", ["p00", SECOND])
+@pytest.mark.parametrize("promise", ["[]", "4711", '[{"type": "free"}]'])
+def test_a_promise_that_is_none_is_refused_and_ends_in_no_traceback(made: Made, name: str, promise: str) -> None:
+    folder = made.nodes[name]
+    join(made.again(terms=made.file.terms.model_copy(update={"promise": promise})).out, folder)
+    assert found(folder)["settings"].what.startswith("federation.json: ")
+    for command in (["node", "start"], ["status"], *([["party", "dry-run"]] if name == "p00" else [])):
+        done = consilium(*command, folder.path)
+        assert done.exit_code == 2 and "federation.json: " in done.output, done.output
+
+
 # A start.
 
 

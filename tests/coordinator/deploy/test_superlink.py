@@ -21,7 +21,7 @@ from consilium.coordinator.nodes import JoinedFederation, NodeKeys, number_of, p
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
-from consilium.protocol.errors import EngineError
+from consilium.protocol.errors import ConfigError, EngineError
 from tests.node.folders import PARTIES, Made, make_small
 
 FIRST, SECOND = PARTIES[:2]
@@ -140,6 +140,9 @@ def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
 
 
 def test_another_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(ConfigError, match="FLWR_DATABASE"):
+        patch.setenv("FLWR_DATABASE", "state.db")
+        SuperLink()
     monkeypatch.setitem(module.NAMES, module.STATE, ("gone",))
     with pytest.raises(EngineError, match=r"in_memory_linkstate\.gone"):
         SuperLink()
