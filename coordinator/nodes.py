@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from consilium.coordinator.run_state import shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.flower import fleet_scheme
-from consilium.node.folder import SIGNED_FILE, NodeFolder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import joined
 from consilium.node.keys import PublicKeys, public_key
 from consilium.node.standing import CLOCK, REVOKED, UNKNOWN, NodeStanding
@@ -48,20 +48,16 @@ class JoinedFederation:
 
     def __init__(self, folder: NodeFolder) -> None:
         self._folder = folder
-        self._stamp = self._signed()
+        self._stamp = folder.joined_at
         self._file = joined(folder, ServedFederation)
 
     @property
     def file(self) -> ServedFederation:
         """As it is now; the same object as long as nothing changes."""
         with contextlib.suppress(OSError, ConsiliumError):
-            if (stamp := self._signed()) != self._stamp:
+            if (stamp := self._folder.joined_at) != self._stamp:
                 self._file, self._stamp = joined(self._folder, ServedFederation), stamp
         return self._file
-
-    def _signed(self) -> tuple[int, int]:
-        found = (self._folder.federation / SIGNED_FILE).stat()  # which `join` writes last
-        return found.st_mtime_ns, found.st_ino
 
 
 class RegisteredNodes:

@@ -165,7 +165,7 @@ def _program() -> str:
     return code.hexdigest()
 
 
-PROGRAM = [_program(), version("numpy"), version("scipy")]
+PROGRAM = (_program(), version("numpy"), version("scipy"))
 
 
 def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, *, rough: bool = False) -> float:
@@ -173,13 +173,19 @@ def kept_epsilon(execute: Execute, promises: Sequence[str], policy: NodePolicy, 
 
     It is found again for the same promises in the same order, unit, relation, delta and code alone.
     """
-    counted = [policy.unit.value, policy.neighbouring.value, policy.delta, rough]
-    key = canonical_digest([*PROGRAM, *counted, list(promises)])
+    key = _key(PROGRAM, tuple(promises), policy.unit, policy.neighbouring, policy.delta, rough)
     for (known,) in execute("SELECT epsilon FROM epsilons WHERE key = ?", key):
         return known
     computed = epsilon(promises, policy, rough=rough)
     execute("INSERT OR REPLACE INTO epsilons VALUES (?, ?)", key, computed)
     return computed
+
+
+@lru_cache(maxsize=32)  # the same for many simulated parties
+def _key(
+    program: tuple[str, ...], promises: tuple[str, ...], unit: Unit, relation: Neighbouring, delta: float, rough: bool
+) -> str:
+    return canonical_digest([program, promises, unit.value, relation.value, delta, rough])
 
 
 def check_within(promises: Sequence[str], policy: NodePolicy, execute: Execute) -> None:

@@ -19,17 +19,7 @@ from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
 from consilium.node.supervisor import Program, Tell, run_together
-from consilium.protocol.errors import (
-    BudgetExceeded,
-    ConfigError,
-    ConsiliumError,
-    DataError,
-    EngineError,
-    LedgerError,
-    NotEnoughParties,
-    ServiceError,
-    StorageError,
-)
+from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
 from consilium.report.before_run import before_run
 
@@ -38,11 +28,6 @@ LEAST_BYTES = 50_000_000
 """Below this much room nothing is begun: the ledger and the event log grow with each question."""
 ROOM_SECONDS, PORT_SECONDS = 5.0, 15.0
 """Between two looks for room; that a port may still be held by what an earlier start left, which is about to end."""
-FAILURES = {
-    kind.__name__: kind
-    for kind in (BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties, ServiceError, StorageError)
-}
-"""What a run may fail of; anything else is an error of the engine."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -159,7 +144,10 @@ def _cause(run: RunFolder, room: Room) -> ConsiliumError | None:
     """Why the run failed: want of room, also where it had none to write so; or what it wrote; None where it did not."""
     with contextlib.suppress(OSError, ValueError):
         table = json.loads((run.path / FAILURE).read_text(encoding="utf-8"))
-        return room.lack() or FAILURES.get(table["error"], EngineError)(table["what"], table["action"])
+        kinds = ConsiliumError.__subclasses__()
+        kinds += [kind for known in kinds for kind in known.__subclasses__()]
+        kind = next((kind for kind in kinds if kind.__name__ == table["error"]), EngineError)
+        return room.lack() or kind(table["what"], table["action"])
     return room.lack()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from consilium.coordinator.deploy.ready import check_ledger
@@ -27,81 +27,28 @@ from consilium.report.words import many
 MOST_ERRORS, LOOK_SECONDS = 5, 6.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Status:
-    """Of the federation that was joined last. Nothing here is data-dependent.
+    """Of the federation that was joined last. Nothing here is data-dependent. values: by these keys; rows: for people.
 
     epsilon_student: towards the student and the public, the query budget used up. epsilon_nodes: towards the
-    coordinator; None where it sees votes. towards_student, towards_nodes: both in words.
-
-    run: its digest, as far as people compare it. started: when, and how often. parties: how each stands, in words;
-    roll: the same in parts. aggregators: how the second aggregator stands, by its name. queries_asked: those of
-    `unanswered` among them; they and what is left are None where the ledger cannot be read now. rows_open, rows_spent:
-    of fixed public rows, how many can still be asked, and how many were in earlier federations; None without.
-    problems: what is wrong now. errors: what failed last.
+    coordinator; None where it sees votes. run: its digest, as far as people compare it. started, starts: when, and how
+    often. parties: how each stands, in words; roll: the same in parts. aggregators: how the second one stands.
+    problems: what is wrong now. errors: what failed last. queries_asked, queries_left, answers_left: None where the
+    ledger cannot be read now; unanswered: of those asked. rows_open, rows_spent: of fixed public rows, those that can
+    still be asked, and that were in earlier federations; None without.
     """
 
-    federation: str
-    version: int
-    run: str
-    stage: str
-    since: str
-    running: bool
-    started: str
-    starts: int
-    closed: bool
-    epsilon_student: float
-    epsilon_nodes: float | None
-    towards_student: str
-    towards_nodes: str
-    delta: float
-    parties: dict[str, str]
-    roll: dict[str, dict[str, Any]] = field(repr=False)
-    aggregators: dict[str, str]
-    problems: list[str]
-    errors: list[str]
-    queries_asked: int | None = None
-    unanswered: int = 0
-    not_answered: str = ""
-    queries_left: int | None = None
-    answers_left: int | None = None
-    rows_open: int | None = None
-    rows_spent: int | None = None
+    values: Mapping[str, Any]
+    rows: Sequence[tuple[str, str]]
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return dict(self.values)
 
     def lines(self) -> list[str]:
         """For people."""
-        again = f", started {self.starts} times" if self.starts > 1 else ""
-        since = f" since {self.started}{again}" if self.started and self.running else ""
-        rows = [
-            ("federation", f"{self.federation} ({self.run}), version {self.version}"),
-            ("coordinator", f"running{since}" if self.running else "not running"),
-            *(("problem", text) for text in self.problems),
-            ("stage", f"{self.stage}{f', since {self.since}' if self.since else ''}"),
-            ("left", self._left_words()),
-            *([("", self.not_answered)] if self.not_answered else []),
-            *([("public rows", self._rows_words())] if self.rows_open is not None and not self.closed else []),
-            ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
-            ("", self.towards_nodes),
-            *(("party", f"{name}: {state}") for name, state in self.parties.items()),
-            *(("aggregator", f"{name}: {state}") for name, state in self.aggregators.items()),
-            *(("error", text) for text in self.errors),
-        ]
-        return [f"{head:11}  {words}" for head, words in rows]
-
-    def _left_words(self) -> str:
-        if self.closed:
-            return "closed: nothing can be asked"
-        if self.queries_left is None or self.answers_left is None:
-            return "not known: the ledger cannot be read now"
-        return f"{many(self.queries_left, 'query')}, {many(self.answers_left, 'answer')}"
-
-    def _rows_words(self) -> str:
-        spent = f"; {self.rows_spent} were answered in earlier federations" if self.rows_spent else ""
-        return f"{self.rows_open} rows can still be asked{spent}"
+        return [f"{head:11}  {words}" for head, words in self.rows]
 
 
 def status(folder: NodeFolder) -> Status:
@@ -110,7 +57,6 @@ def status(folder: NodeFolder) -> Status:
     run, config, running = run_of(folder, file), file.config, is_held(folder.lock)
     state = RunState.of(read_events(run.events), file.parties)
     settle(state, file, running)
-    nodes, student = towards_coordinator(config), promised(config).epsilon
     checks = [
         ("clock", lambda: check_clock(folder)),
         ("disk", lambda: check_disk(folder.state, LEAST_BYTES)),
@@ -118,38 +64,68 @@ def status(folder: NodeFolder) -> Status:
         ("ledger", lambda: check_ledger(folder)),
     ]
     wrong = [result for result in examine(checks, LOOK_SECONDS) if result.level != "ok"]
-    found = Status(
-        federation=config.name,
-        version=file.version,
-        run=run.short,
-        stage=state.stage_words,
-        since=state.since,
-        running=running,
-        started=state.started,
-        starts=state.starts,
-        closed=run.closed,
-        epsilon_student=student,
-        epsilon_nodes=None if nodes is None else nodes.epsilon,
-        towards_student=f"epsilon at most {epsilon_text(student)} towards the student and the public",
-        towards_nodes=towards_nodes(config),
-        delta=config.privacy.delta,
-        parties={name: entry.words for name, entry in state.roll.entries.items()},
-        roll={name: entry.to_json() for name, entry in state.roll.entries.items()},
-        aggregators={name: entry.words for name, entry in state.roll.seconds.items()},
-        problems=[f"{result.name}: {result.what}. {result.action}" for result in wrong],
-        errors=[trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])],
-    )
+    use, rows_open, rows_spent = None, None, None
     if not any(result.name == "ledger" for result in wrong):
-        _add_use(found, run.use())
-        if config.public is not None:
-            found.rows_open, found.rows_spent = rows_left(folder, run)
-    return found
+        with contextlib.suppress(LedgerError):  # it is locked since
+            use = run.use()
+            rows_open, rows_spent = rows_left(folder, run) if config.public is not None else (None, None)
+    student, nodes = promised(config).epsilon, towards_coordinator(config)
+    stands = {name: entry.words for name, entry in state.roll.entries.items()}
+    seconds = {name: entry.words for name, entry in state.roll.seconds.items()}
+    problems = [f"{result.name}: {result.what}. {result.action}" for result in wrong]
+    errors = [trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])]
+    values = {
+        "federation": config.name,
+        "version": file.version,
+        "run": run.short,
+        "stage": state.stage_words,
+        "since": state.since,
+        "running": running,
+        "started": state.started,
+        "starts": state.starts,
+        "closed": run.closed,
+        "epsilon_student": student,
+        "epsilon_nodes": None if nodes is None else nodes.epsilon,
+        "delta": config.privacy.delta,
+        "parties": stands,
+        "roll": {name: entry.to_json() for name, entry in state.roll.entries.items()},
+        "aggregators": seconds,
+        "problems": problems,
+        "errors": errors,
+        "queries_asked": use and use.asked,
+        "unanswered": use and use.unanswered.queries,
+        "queries_left": use and use.queries_left,
+        "answers_left": use and use.answers_left,
+        "rows_open": rows_open,
+        "rows_spent": rows_spent,
+    }
+    since = f" since {state.started}" if state.started else ""
+    again = f", started {state.starts} times" if state.starts > 1 else ""
+    towards = f"epsilon at most {epsilon_text(student)} towards the student and the public"
+    spent = f"; {rows_spent} were answered in earlier federations" if rows_spent else ""
+    rows = [
+        ("federation", f"{config.name} ({run.short}), version {file.version}"),
+        ("coordinator", f"running{since}{again}" if running else "not running"),
+        *(("problem", text) for text in problems),
+        ("stage", f"{state.stage_words}{f', since {state.since}' if state.since else ''}"),
+        ("left", _left(use)),
+        *([("", use.unanswered.words)] if use and use.unanswered.queries else []),
+        *([("public rows", f"{rows_open} rows can still be asked{spent}")] if rows_open is not None else []),
+        ("guarantee", f"{towards}, the whole query budget used up, at delta {config.privacy.delta:g}"),
+        ("", towards_nodes(config)),
+        *(("party", f"{name}: {words}") for name, words in stands.items()),
+        *(("aggregator", f"{name}: {words}") for name, words in seconds.items()),
+        *(("error", text) for text in errors),
+    ]
+    return Status(values, rows)
 
 
-def _add_use(found: Status, use: BudgetUse) -> None:
-    found.queries_asked, found.unanswered = use.asked, use.unanswered.queries
-    found.not_answered = use.unanswered.words if use.unanswered.queries else ""
-    found.queries_left, found.answers_left = use.queries_left, use.answers_left
+def _left(use: BudgetUse | None) -> str:
+    if use is None:
+        return "not known: the ledger cannot be read now"
+    if use.over:
+        return "closed: nothing can be asked"
+    return f"{many(use.queries_left, 'query')}, {many(use.answers_left, 'answer')}"
 
 
 def settle(state: RunState, file: ServedFederation, running: bool) -> None:

@@ -47,17 +47,17 @@ def test_a_shortened_federation_runs_and_is_audited(installed: Installed, hostil
 
 
 def test_a_partys_client_process_starts(installed: Installed, hostile_folder: Path) -> None:
-    """What Flower's SuperNode starts for a party, in its own environment, see `node.installed_app`."""
+    """What Flower's SuperNode starts for a party, in its own environment, see `node.apps`."""
     write = (
         "from pathlib import Path; from consilium.party.deployed import PARTY;"
-        "from consilium.node.installed_app import check_flower, write_programs;"
+        "from consilium.node.apps import check_flower, write_programs;"
         "check_flower(); print(write_programs(Path('programs').resolve(), PARTY.app))"
     )
     programs = installed.run("python", "-P", "-c", write, cwd=hostile_folder)
     assert programs.returncode == 0, programs.stderr
-    done = installed.run(f"{programs.stdout.strip()}/flwr-clientapp", "--help", cwd=hostile_folder)
+    done = installed.run(f"{programs.stdout.strip()}/flower-superexec", "--help", cwd=hostile_folder)
     assert done.returncode == 0, done.stderr
-    assert "flwr-clientapp" in done.stdout
+    assert "flower-superexec" in done.stdout
 
 
 def test_every_command_can_be_asked_for_help(installed: Installed, hostile_folder: Path) -> None:

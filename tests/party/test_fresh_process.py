@@ -149,7 +149,7 @@ class TestKeptEpsilons:
         self.kept(store)
         store.execute("UPDATE epsilons SET epsilon = 0")
         for at in range(len(limits.PROGRAM)):
-            monkeypatch.setattr(limits, "PROGRAM", [*limits.PROGRAM[:at], "another", *limits.PROGRAM[at + 1 :]])
+            monkeypatch.setattr(limits, "PROGRAM", (*limits.PROGRAM[:at], "another", *limits.PROGRAM[at + 1 :]))
             assert self.kept(store) > 0
             monkeypatch.undo()
 

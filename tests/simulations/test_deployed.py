@@ -1,4 +1,4 @@
-"""`audit` and `report` of a run from kits, by the command line: closed, going on, lied about, and not there."""
+"""`audit` and `report` of a run of separate nodes, by the command line: closed, going on, lied about, and not there."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator.verify.runs import flip_label, kit_run, rechained, run_of
+from tests.coordinator.verify.runs import flip_label, node_run, rechained, run_of
 from tests.simulations.report.cases import Page
 from tests.simulations.tampering import main
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    return kit_run(tmp_path_factory.mktemp("deployed"))
+    return node_run(tmp_path_factory.mktemp("deployed"))
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def crash(folder: Path) -> None:
 
 
 def test_a_sound_one_holds(copied: Path, monkeypatch, capsys) -> None:
-    kit, student = str(copied / "kits" / "coordinator"), str(copied / "student")
-    for path in (kit, str(run_of(copied))):
+    coordinator, student = str(copied / "coordinator"), str(copied / "student")
+    for path in (coordinator, str(run_of(copied))):
         code, out, err = main(monkeypatch, capsys, "audit", path, "--student", student)
         assert (code, err) == (0, ""), out
         assert out.splitlines()[-1] == "the run is what it claims to be"
         assert f"{student}/labels.parquet: those of the ledger: 20 outcomes" in out
-    code, out, _ = main(monkeypatch, capsys, "audit", kit, "--student", student, "--format", "json")
+    code, out, _ = main(monkeypatch, capsys, "audit", coordinator, "--student", student, "--format", "json")
     told = json.loads(out)
     assert (told["kind"], told["finished"], told["holds"]) == ("deployed", True, True)
 
@@ -55,18 +55,18 @@ ONE_CHANGE = {
 @pytest.mark.parametrize("case", ONE_CHANGE)
 def test_one_change_is_found(copied: Path, monkeypatch, capsys, case: str) -> None:
     ONE_CHANGE[case](copied)
-    kit, student = str(copied / "kits" / "coordinator"), str(copied / "student")
-    code, out, err = main(monkeypatch, capsys, "audit", kit, "--student", student)
+    coordinator, student = str(copied / "coordinator"), str(copied / "student")
+    code, out, err = main(monkeypatch, capsys, "audit", coordinator, "--student", student)
     assert (code, err) == (1, "")
     assert "FAILED" in out and out.splitlines()[-1] == "THE RUN IS NOT WHAT IT CLAIMS TO BE"
-    code, _, err = main(monkeypatch, capsys, "report", kit, "--student", student)
+    code, _, err = main(monkeypatch, capsys, "report", coordinator, "--student", student)
     assert code == 3 and "does not hold" in err
     assert not (run_of(copied) / "report.html").exists()
 
 
 def test_one_that_crashed_holds_so_far_and_says_so(copied: Path, monkeypatch, capsys) -> None:
     crash(copied)
-    code, out, _ = main(monkeypatch, capsys, "audit", str(copied / "kits" / "coordinator"))
+    code, out, _ = main(monkeypatch, capsys, "audit", str(copied / "coordinator"))
     assert code == 0
     assert out.splitlines()[-1] == "the run is not finished; its ledger so far holds"
     assert "unfinished  run: finished" in out and "give a student's folder" in out
@@ -75,11 +75,11 @@ def test_one_that_crashed_holds_so_far_and_says_so(copied: Path, monkeypatch, ca
 def test_exit_codes_where_there_is_none(copied: Path, monkeypatch, capsys) -> None:
     cases = {
         ("audit", str(copied / "absent")): 2,
-        ("audit", str(copied / "kits")): 3,
-        ("audit", str(copied / "kits" / "party-ward-a")): 2,
-        ("audit", str(copied / "kits" / "coordinator"), "--student", str(copied / "kits")): 3,
-        ("audit", str(copied / "kits" / "coordinator"), "--student", str(copied / "absent")): 2,
-        ("report", str(copied / "kits" / "coordinator"), "--student", str(copied / "absent")): 2,
+        ("audit", str(copied / "homes")): 3,
+        ("audit", str(copied / "p00")): 2,
+        ("audit", str(copied / "coordinator"), "--student", str(copied / "homes")): 3,
+        ("audit", str(copied / "coordinator"), "--student", str(copied / "absent")): 2,
+        ("report", str(copied / "coordinator"), "--student", str(copied / "absent")): 2,
     }
     for words, expected in cases.items():
         code, out, err = main(monkeypatch, capsys, *words)
@@ -89,7 +89,7 @@ def test_exit_codes_where_there_is_none(copied: Path, monkeypatch, capsys) -> No
 class TestReport:
     def drawn(self, folder: Path, monkeypatch, capsys, *options: str) -> Page:
         out = folder / "page.html"
-        words = ("report", str(folder / "kits" / "coordinator"), "--out", str(out), *options)
+        words = ("report", str(folder / "coordinator"), "--out", str(out), *options)
         code, _, err = main(monkeypatch, capsys, *words)
         assert code == 0, err
         page = Page(out.read_text())
@@ -116,7 +116,7 @@ class TestReport:
     def test_public_has_no_names_and_no_secret_epsilon(self, copied: Path, monkeypatch, capsys) -> None:
         coordinator = json.loads((run_of(copied) / "coordinator.json").read_text())
         page = self.drawn(copied, monkeypatch, capsys, "--public")
-        assert "ward-a" not in page.text and "secret: do not publish" not in page.text
+        assert "p00" not in page.text and "secret: do not publish" not in page.text
         secret = coordinator["privacy"]["data_dependent"]["epsilon"]
         if secret != coordinator["privacy"]["spent"]["epsilon"]:
             assert f"{secret:.3f}" not in page.text

@@ -64,18 +64,18 @@ def check_all(made: Made, states: Mapping[str, tuple[str, bool]], patch: pytest.
     folder = made.nodes["coordinator"]
     current, doctor = status(folder), found(folder, "parties").what
     for name, (state, connected) in states.items():
-        assert (current.roll[name]["state"], current.roll[name]["connected"]) == (state, connected)
+        assert (current.values["roll"][name]["state"], current.values["roll"][name]["connected"]) == (state, connected)
         said = told(made, name)
         assert said.state == state
         if state != "revoked":
-            assert said.words == current.parties[name] or not current.running
-            assert said.closed == current.closed
+            assert said.words == current.values["parties"][name] or not current.values["running"]
+            assert said.closed == current.values["closed"]
         assert (f"{name}: " in doctor) == (state in ("refused", "left out"))
         patch.setattr(standing, "ask_standing", lambda _, said=said: said)
         patch.setattr(standing, "check_coordinator", lambda _: "it answers")
         (result,) = examine([("coordinator", lambda own=made.nodes[name]: check_standing(own))])
         bad = state in ("revoked", "refused", "left out")
-        assert result.level == ("wrong" if bad else "advice" if current.closed else "ok")
+        assert result.level == ("wrong" if bad else "advice" if current.values["closed"] else "ok")
         if state == "refused":
             assert CURES[Rule.STORAGE] in result.what
     return current
@@ -93,33 +93,34 @@ def test_every_surface_agrees_with_the_truth(made: Made, folder: NodeFolder, mon
         log.write("enrolled", parties=[first, second])
         log.write("left-out", stage="enrol", party=third, reason="refused: storage", rule="storage", silent=False)
         states = {first: ("enrolled", True), second: ("enrolled", True), third: ("refused", True)}
-        assert check_all(made, states, monkeypatch).running
+        assert check_all(made, states, monkeypatch).values["running"]
         log.write("takes-part", parties=[first])
         log.write("voted", parties=[first], queries=36)
         log.write("left-out", stage="train", party=second, reason="no answer within 9 s", rule=None, silent=True)
         log.write("lost", parties=[second])
         states = {first: ("takes part", True), second: ("left out", False), third: ("refused", True)}
         shown = check_all(made, states, monkeypatch)
-        assert shown.parties[first] == "takes part, connected, answered 36 queries"
+        assert shown.values["parties"][first] == "takes part, connected, answered 36 queries"
         keys = made.file.nodes
         others = {name: each for name, each in keys.items() if name != third}
         join(made.again(nodes=others, revoked={third: keys[third]}).out, folder)
         check_all(made, {**states, third: ("revoked", False)}, monkeypatch)
         log.write("awaiting", parties=[first, second])  # it was started again: what a party answered stays
         shown = check_all(made, {first: ("awaited", False), third: ("revoked", False)}, monkeypatch)
-        assert shown.parties[first] == "awaited, not connected, answered 36 queries"
-        assert (shown.starts, "started 2 times" in "\n".join(shown.lines())) == (2, True)
+        assert shown.values["parties"][first] == "awaited, not connected, answered 36 queries"
+        assert (shown.values["starts"], "started 2 times" in "\n".join(shown.lines())) == (2, True)
     asked(run, 4)
     close(folder, 1)
     shown = check_all(made, {second: ("takes part", False), third: ("revoked", False)}, monkeypatch)
-    assert (shown.closed, shown.running, shown.queries_asked) == (True, False, 4)
+    assert (shown.values["closed"], shown.values["running"], shown.values["queries_asked"]) == (True, False, 4)
 
 
 def test_a_coordinator_that_was_never_started(folder: NodeFolder) -> None:
     current = status(folder)
-    assert (current.stage, current.running, current.queries_left, current.problems) == ("not started", False, 100, [])
-    assert current.parties == dict.fromkeys(PARTIES, "awaited, not connected")
-    assert current.epsilon_student > 0
+    expected = {"stage": "not started", "running": False, "queries_left": 100, "problems": []}
+    assert {key: current.values[key] for key in expected} == expected
+    assert current.values["parties"] == dict.fromkeys(PARTIES, "awaited, not connected")
+    assert current.values["epsilon_student"] > 0
     assert found(folder, "parties").what == "not asked yet: start the coordinator"
     assert found(folder, "students").what == "1 may ask: anna"
     results = examine(COORDINATOR.checks(folder, running=False))
@@ -129,19 +130,19 @@ def test_a_coordinator_that_was_never_started(folder: NodeFolder) -> None:
 def test_a_locked_ledger_is_said_and_so_is_a_damaged_one(folder: NodeFolder) -> None:
     run = run_of(folder)
     asked(run, 4)
-    assert status(folder).queries_left == 96
+    assert status(folder).values["queries_left"] == 96
     with closing(sqlite3.connect(run.ledger)) as other:
         other.execute("BEGIN EXCLUSIVE")
         current = status(folder)
-        assert current.queries_left is None and "cannot be read now" in "\n".join(current.lines())
-        (problem,) = current.problems
+        assert current.values["queries_left"] is None and "cannot be read now" in "\n".join(current.lines())
+        (problem,) = current.values["problems"]
         assert problem.startswith("ledger: ") and "another program holds it" in problem and ".backup" in problem
         assert found(folder, "ledger").level == "wrong"
-    assert (status(folder).queries_left, status(folder).problems) == (96, [])
+    assert (status(folder).values["queries_left"], status(folder).values["problems"]) == (96, [])
     run.ledger.write_bytes(b"no ledger")
-    assert "it is damaged" in status(folder).problems[0]
+    assert "it is damaged" in status(folder).values["problems"][0]
     run.events.write_bytes(b"\xff\x00 no events")
-    assert status(folder).stage == "not started"
+    assert status(folder).values["stage"] == "not started"
 
 
 def test_rows_that_an_earlier_federation_used_up_are_missed(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_rows_that_an_earlier_federation_used_up_are_missed(tmp_path: Path) -> N
     assert found(folder, "public rows").what == "60 rows may be asked"
     assert found(folder, "rows left").what == "60 public rows can still be asked, 55 queries are left"
     asked(run_of(folder), 30)
-    assert (status(folder).rows_open, status(folder).rows_spent) == (30, 0)
+    assert (status(folder).values["rows_open"], status(folder).values["rows_spent"]) == (30, 0)
     close(folder, 1)
     config = made.file.config.model_copy(update={"edition": 1})
     again = made.again(config=config, terms=config.terms())
