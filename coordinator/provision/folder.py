@@ -140,7 +140,8 @@ def _again(out: Path, plan: Plan, rows: Schema, public: PublicRows, nodes: Nodes
             )
         certificate = authority.certify_server(before.nodes[THE_COORDINATOR].key, plan.coordinator.hosts)
         certificates = {**before.certificates, THE_COORDINATOR: certificate}
-        return opened.change({"coordinator": plan.coordinator, "config": config, "certificates": certificates})
+        changes = {"coordinator": plan.coordinator, "config": config, "certificates": certificates}
+        return opened.change(changes, public.note)
 
 
 def add(out: Path, enrolment_file: Path, succeeds: str | None) -> Made:

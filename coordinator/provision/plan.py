@@ -93,31 +93,26 @@ class RowsPlan(Frozen):
         ------
         ConfigError, DataError : the statistics or the file are not usable. pydantic's ValidationError : wrong numbers.
         """
-        if self.as_they_are and not self.public:
-            return self._with_ranges(Schema.of_images(self.features, self.classes, self.representation))
+        path, raw = folder / self.public, self.as_they_are
         if not self.public:
-            return Schema(
-                features=self.features, classes=self.classes, center=self.center, scale=self.scale, ranges=self.ranges
-            )
-        if self.is_table:
-            path = folder / self.public
-            inferred = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
-            if self.as_they_are and inferred.columns:
+            features, center, scale = self.features, self.center, self.scale
+            found = None if raw else Schema(features=features, classes=self.classes, center=center, scale=scale)
+        elif self.is_table:
+            found = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
+            features = found.features
+            if raw and found.columns:
                 action = "Set standardise = true, or give numbers without missing values"
                 raise ConfigError(f"rows.public: {path} has columns that are no numbers", action)
-            if self.as_they_are:
-                inferred = Schema.of_images(inferred.features, self.classes, self.representation)
-            return self._with_ranges(inferred)
-        names, rows = array_rows(folder / self.public)
-        chosen = self.features or names
-        missing = sorted(set(chosen) - set(names))
-        if missing:
-            raise ConfigError(f"rows.features: {self.public} has no column {missing[0]!r}", f"It has {list(names)}")
-        if self.as_they_are:
-            return self._with_ranges(Schema.of_images(chosen, self.classes, self.representation))
-        return self._with_ranges(
-            Schema.from_public_rows(chosen, self.classes, rows[:, [names.index(name) for name in chosen]])
-        )
+        else:
+            features, rows = array_rows(path, "rows.public", self.features)
+            found = None if raw else Schema.from_public_rows(features, self.classes, rows)
+        if raw or found is None:
+            found = Schema.of_images(features, self.classes, self.representation)
+        far = {column.column for column in found.columns if column.offset} & {named.feature for named in self.ranges}
+        if far:
+            what = f"rows.ranges names {min(far)!r}, whose numbers are far from 0 and close together"
+            raise ConfigError(what, "Count them from a nearer point (days since an event), or leave its range out")
+        return Schema(**{**found.model_dump(), "ranges": self.ranges})
 
     def public_rows(self, path: Path, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
         """Rows of a file of public rows, float (n, features) in the schema's order, and what is odd about them.
@@ -129,18 +124,7 @@ class RowsPlan(Frozen):
         if path.suffix.lower() != ".npz":
             table = table_rows(path, schema, self.csv, self.missing_codes)
             return table.x, table.remarks
-        names, rows = array_rows(path, "rows.queries" if self.queries else "rows.public")
-        missing = sorted(set(schema.features) - set(names))
-        if missing:
-            raise ConfigError(f"rows.queries: {path.name} has no column {missing[0]!r}", f"It has {list(names)}")
-        return rows[:, [names.index(feature) for feature in schema.features]], ()
-
-    def _with_ranges(self, schema: Schema) -> Schema:
-        far = {column.column for column in schema.columns if column.offset} & {named.feature for named in self.ranges}
-        if far:
-            what = f"rows.ranges names {min(far)!r}, whose numbers are far from 0 and close together"
-            raise ConfigError(what, "Count them from a nearer point (days since an event), or leave its range out")
-        return Schema(**{**schema.model_dump(), "ranges": self.ranges})
+        return array_rows(path, "rows.queries" if self.queries else "rows.public", schema.features)[1], ()
 
 
 class Plan(Frozen):

@@ -68,16 +68,16 @@ def table_rows(path: Path, schema: Schema, csv: CsvRule, missing: tuple[str, ...
     return read_schema_rows(path, schema, Reading(csv, HINTS, "the schema's", public=True, missing=missing))
 
 
-def array_rows(path: Path, key: str = "rows.public") -> tuple[tuple[str, ...], np.ndarray]:
-    """Features and rows float64 (n, features) of an .npz that `key` of federation.toml names. Raises DataError,
-    PathError."""
+def array_rows(path: Path, key: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Features and rows float64 (n, features) of an .npz that `key` of federation.toml names: the chosen ones, all
+    where there are none. Raises ConfigError: one is not there. DataError, PathError : it is of no use."""
     try:
         with np.load(path, allow_pickle=False) as file:
             names = tuple(str(name) for name in file["features"])
             rows = file["queries" if "queries" in file.files else "x"].astype(np.float64)
     except OSError as error:
         raise unreadable(path, error, f"Correct {key} in federation.toml") from None
-    except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile):
+    except (KeyError, IndexError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
         raise DataError(
             f"{key}: {path} is no table of numbers",
             "Give .npz with features and queries (docs/data.md), or .csv, or .parquet",
@@ -93,4 +93,7 @@ def array_rows(path: Path, key: str = "rows.public") -> tuple[tuple[str, ...], n
             f"{key}: {path}: {len(bad)} values are missing or infinite (first: row {row + 1}, {names[column]!r})",
             "Give complete rows, or a .csv or .parquet of raw columns",
         )
-    return names, rows
+    chosen = chosen or names
+    if absent := sorted(set(chosen) - set(names)):
+        raise ConfigError(f"{key}: {path.name} has no column {absent[0]!r}", f"It has {list(names)}")
+    return chosen, rows[:, [names.index(name) for name in chosen]]

@@ -234,6 +234,8 @@ def test_a_party_names_its_file_and_all_faults_come_at_once(made: Made, tmp_path
     assert done.exit_code == 3
     assert done.stdout.count("PROBLEM") == 2 and "age" in done.stdout and "pressure" in done.stdout
     assert joined(folder).version == 1  # the join itself stands
+    table = consilium("node", "join", made.out, "--node", folder.path, "--format", "json").json()
+    assert table["error"]["exit_code"] == 3 and len(table["problems"]) == 2 and table["version"] == 1
     settings = (folder / "party.toml").read_text()
     (folder / "party.toml").write_text(f'{settings}[columns]\npressure = "Druck"\nage = "age"\ndrowsy = "drowsy"\n')
     lines = "".join(f"{40 + index},{100 + index},{index % 3},{('well', 'ill')[index % 2]}\n" for index in range(40))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import os
 import shutil
 import socket
 import sqlite3
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, NotAccepted, ServiceError
 from consilium.protocol.files import held, private_folder
 from tests.command_line import consilium
-from tests.node.folders import SECOND, Made, allow, asked_of, make_small
+from tests.node.folders import SECOND, Made, allow, asked_of, make_authority, make_small
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +321,35 @@ def test_a_clock_that_differs_from_the_coordinators_is_said_by_how_much(
     monkeypatch.setattr(checks, "asked_of_coordinator", lambda *_: checks.CoordinatorAnswer(b"", date, b""))
     with pytest.raises(ConfigError, match=f"this clock is 7(200|199|201) s {word} the coordinator's"):
         checks.check_coordinator(folder)
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("whose", ["its own", "another authority's"])
+def test_the_coordinators_certificate_is_held_against_the_authority(made: Made, tmp_path: Path, whose: str) -> None:
+    files = made.nodes["coordinator"].tls
+    if whose != "its own":
+        line = OwnKeys.load(made.nodes["coordinator"]).public.key
+        files.certificate.write_text(make_authority().certify_server(line, ["127.0.0.1"]))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    with http.server.HTTPServer(("127.0.0.1", made.file.coordinator.node_port), Silent) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (result,) = examine([("coordinator", lambda: checks.check_coordinator(made.nodes["p00"]))])
+        server.shutdown()
+    if whose == "its own":
+        assert result.level == "ok" and "answers; clocks differ by 0 s; its certificate is valid until" in result.what
+    else:
+        assert result.level == "wrong" and "its certificate is not accepted" in result.what
+        assert "of another federation" in result.action
 
 
 @pytest.mark.parametrize(

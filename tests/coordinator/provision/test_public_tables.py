@@ -114,6 +114,7 @@ def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Pat
     first = provision(write_plan(tmp_path, table), tmp_path / "out")
     kept = np.load(first.path / "public.npz")["queries"]
     assert f"{57 - len(kept)} of 57 public rows are left out: each is closer than 0.05 to another" in first.note
+    assert provision(tmp_path / "federation.toml", tmp_path / "out").note == first.note
     revoke(tmp_path / "out", "ward-a")
     assert np.array_equal(np.load(first.path / "public.npz")["queries"], kept)
     assert read(tmp_path / "out").config.reference == first.file.config.reference != ""
@@ -125,3 +126,14 @@ def test_public_rows_too_close_to_another_are_left_out_and_counted(tmp_path: Pat
 def test_relative_votes_need_public_rows(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match='rule = "relative" needs public rows'):
         made(tmp_path, **RELATIVE)
+
+
+def test_arrays_that_are_none_or_lack_a_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "public.npz", features=np.array(["a", "b"]), x=np.ones((3, 2)))
+    keys = {"classes": CLASSES, "public": "public.npz"}
+    with pytest.raises(ConfigError, match=r"rows\.public: public\.npz has no column 'c'"):
+        validate({**keys, "features": ["a", "c"]}, RowsPlan, "rows").schema(tmp_path)
+    with open(tmp_path / "public.npz", "wb") as file:
+        np.save(file, np.ones(3))  # one array under the name of several
+    with pytest.raises(DataError, match="is no table of numbers"):
+        validate(keys, RowsPlan, "rows").schema(tmp_path)
