@@ -140,7 +140,7 @@ def test_a_restored_ledger_is_refused_and_the_newest_goes_on(federation: Federat
     new = shutil.copytree(state, federation.site / "new")
     put(old, state)
     federation.start("coordinator")
-    federation.wait(lambda: "refused: ledger" in told(federation, "coordinator"), "parties refuse it")
+    federation.wait(lambda: "of this ledger" in told(federation, "coordinator"), "parties refuse it")
     federation.coordinator.stop()
     put(new, state)
     federation.again("coordinator")
