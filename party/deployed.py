@@ -18,6 +18,7 @@ from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
 
@@ -74,7 +75,7 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home, home.store()), "its own policy")
+        charged = refused_is_wrong(lambda: own_epsilon(home, home.store(LOOK_SECONDS)), "its own policy")
         return promise_in_words(home.terms, home.policy, charged)
 
     def given(self, home: PartyHome) -> Given:
