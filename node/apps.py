@@ -163,7 +163,8 @@ def main() -> None:
         check_flower()
     except EngineError as error:
         sys.exit(f"refused: {error}")
-    loop, executor = import_module(LOOP), Forks(import_module(told.module).app)
+    loop: Any = import_module(LOOP)
+    executor = Forks(import_module(told.module).app)
     loop.get_executor = _gives(executor)
     gc.freeze()  # what is there by now stays shared with the children
     loop.run_superexec(told.runtime_api_address, told.insecure, parent_pid=told.parent_pid)

@@ -54,11 +54,13 @@ def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
 @dataclass(frozen=True)
 class Limit:
     """A key of a policy. looser: whether one value allows more than another. risk: what could be learnt, and by whom,
-    under a looser one; by the value, where it differs. `{asked}`, `{unit}` and `{guess}` are filled in."""
+    under a looser one; by the value, where it differs. `{asked}`, `{unit}` and `{guess}` are filled in. mark: of one
+    that is looser than the default; some are only other, with other risks."""
 
     title: str
     looser: Callable[[Any, Any], bool]
     risk: str | Mapping[str, str]
+    mark: str = "LOOSER"
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -203,7 +205,7 @@ def screen(request: Request) -> list[str]:
         rows.append([key, limit.title, *map(shown, (value, default, own))])
         if own is None and default not in (None, ()) and limit.looser(value, default):
             risk = limit.risk if isinstance(limit.risk, str) else limit.risk.get(str(value), "")
-            rows[-1][-1] = "LOOSER THAN THE DEFAULT"
+            rows[-1][-1] = f"{limit.mark} THAN THE DEFAULT"
             risks += _wrapped(f"  {key}: ", risk.format_map({**words, "asked": shown(value)}))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

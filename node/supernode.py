@@ -1,20 +1,26 @@
 """A node's SuperNode, with which it connects to the coordinator.
 
 It is Flower's own program, which here ends with the node that started it, and serves nobody but this user: Flower asks
-nobody on loopback who he is, so that any user of the machine could claim a message or answer it.
+nobody on loopback who he is, so that any user of the machine could claim a message or answer it. It ends, too, when the
+process has ended that answers messages; systemd or docker then start the node again.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
-from consilium.node.apps import write_programs
+from consilium.node.apps import STARTER, write_programs
 from consilium.node.flower import flower_environment, free_port, python_module, require_flower, unknown_flower
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import NODE_KEY
@@ -67,16 +73,32 @@ def for_own_user(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def guard() -> Callable[[], None]:
-    """Flower's program, to be run in this process, behind `for_own_user`. Raises EngineError where that cannot be
-    ensured."""
-    require_flower({PROGRAM: ("flower_supernode", SERVES), SERVED: ("create_app",)})
-    program, served = import_module(PROGRAM), import_module(SERVED)
+    """Flower's program, to be run in this process, behind `for_own_user` and with `started_apps`. Raises EngineError
+    where that cannot be ensured."""
+    require_flower({PROGRAM: ("flower_supernode", SERVES), SERVED: ("create_app",), STARTER: ("subprocess",)})
+    program, served, starter = (cast(Any, import_module(module)) for module in (PROGRAM, SERVED, STARTER))
     if not {SERVED, "create_app"} <= {*getattr(program, SERVES).__code__.co_names}:
         raise unknown_flower(f"{PROGRAM} serves something else than {SERVED}.create_app")
     create = served.create_app
+    starter.subprocess = SimpleNamespace(Popen=started_apps)
     served.create_app = lambda **more: for_own_user(create(**more))
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # no header of a request says from where it is
     return program.flower_supernode
+
+
+def started_apps(command: list[str]) -> subprocess.Popen:
+    """Start what answers messages. When it has ended, this process gets SIGTERM: Flower would stay, connected and
+    silent."""
+    process = subprocess.Popen(command)
+
+    def watch() -> None:
+        process.wait()
+        time.sleep(1)
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # else it is ending: a second one would cut it short
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="apps", daemon=True).start()
+    return process
 
 
 def main() -> None:

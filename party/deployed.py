@@ -13,12 +13,12 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import Given, MemberKind
-from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
 from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
 
@@ -39,6 +39,8 @@ class Party(MemberKind):
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
+        from consilium.party.dry_run import check, usable  # half a second, which no start and no status needs
+
         again = f"Correct {folder / SETTINGS}, and join again"
         try:
             home = open_home(folder)
@@ -49,7 +51,8 @@ class Party(MemberKind):
             usable(rows, found)
         except ConsiliumError as error:
             return NodeOutcome(found.table, tuple(found.lines), DataError(error.what, again))
-        return NodeOutcome(found.table, (*found.lines, f"The data fit federation {home.federation.config.name!r}."))
+        fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
+        return NodeOutcome(found.table, (*found.lines, fit))
 
     def further_checks(self, folder: NodeFolder) -> list[Check]:
         return [
@@ -72,7 +75,7 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home, home.store()), "its own policy")
+        charged = refused_is_wrong(lambda: own_epsilon(home, home.store(LOOK_SECONDS)), "its own policy")
         return promise_in_words(home.terms, home.policy, charged)
 
     def given(self, home: PartyHome) -> Given:
@@ -105,6 +108,8 @@ def _expectation(home: PartyHome) -> str:
 
 def _data(home: PartyHome) -> str:
     """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
+    from consilium.party.dry_run import check, usable
+
     rows, found = check(home)
     try:
         count = len(usable(rows, found).y)

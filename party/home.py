@@ -202,9 +202,9 @@ class PartyHome(Home):
         """The party's rows."""
         return FileRows(self.data_file, self.file.rules)
 
-    def store(self) -> Store:
-        """What the party remembers, to write to: made where it is missing. Raises as `Store`, too."""
-        return self._with_past(Store(self.folder.state / STORE))
+    def store(self, wait: float | None = None) -> Store:
+        """What the party remembers, to write to: made where it is missing. wait: see `Database`. Raises as `Store`."""
+        return self._with_past(Store(self.folder.state / STORE, wait=wait))
 
     def remembered(self) -> Store:
         """The same for whoever looks: no file is made where there is none, and nobody waits long. Raises LedgerError

@@ -52,6 +52,7 @@ LIMITS: Mapping[str, Limit] = {
             "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
             " party's votes, and alone neither, whatever other parties do.",
         },
+        "OTHER",
     ),
     **{key: COMMON[key] for key in ("unit", "neighbouring", "delta", "most_epsilon")},
     "most_queries": COMMON["most_queries"],

@@ -26,7 +26,7 @@ ANSWERS = 10.0
 SERVES = "students may ask"
 """What the coordinator says then."""
 LAST = "the last one"
-LONG = 240.0
+LONG = 600.0
 """No machine needs so long for one step."""
 
 

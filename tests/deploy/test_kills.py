@@ -17,13 +17,13 @@ KILLS = [
     ("coordinator", ""),
     ("coordinator", "deploy.serving"),
     ("ward-a", ""),
-    ("ward-b", "flower-supernode"),
+    ("ward-b", "node.supernode"),
     ("ward-c", "node.apps"),
     ("ward-d", LAST),
     ("student", ""),
     ("coordinator", "deploy.serving"),
     ("coordinator", ""),
-    ("ward-a", "flower-supernode"),
+    ("ward-a", "node.supernode"),
 ]
 """Whom, and what is in the command line of the process; none: the one that systemd watches."""
 

@@ -69,7 +69,7 @@ class TestFlower:
             check()
         assert f"{module}.{name}" in str(error.value)
 
-    @pytest.mark.parametrize("module", sorted({param.values[1] for param in ALL}))
+    @pytest.mark.parametrize("module", sorted({str(param.values[1]) for param in ALL}))
     def test_without_a_module_nothing_starts(self, monkeypatch, module: str) -> None:
         monkeypatch.setitem(sys.modules, module, None)  # as if it could not be found
         with pytest.raises(EngineError, match=f"no module {module}"):

@@ -118,6 +118,20 @@ class TestAnotherUser:
             end({"supernode": process})
 
 
+@pytest.mark.slow
+def test_a_supernode_whose_apps_have_died_ends(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "flower-superexec").write_text("#!/bin/sh\nexec sleep 3\n")
+    (programs / "flower-superexec").chmod(0o700)
+    node = python_module("consilium.node.supernode", "--insecure", "--superlink", "127.0.0.1:1")
+    done = subprocess.run(
+        [*node, "--host", "127.0.0.1", "--port", str(free_port())],
+        env=flower_environment(tmp_path, programs), cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "SuperNode terminated gracefully" in done.stdout + done.stderr
+
+
 def test_a_connection_that_the_kernel_does_not_show_is_refused(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(supernode, "PEERS", tmp_path / "tcp")
     (tmp_path / "tcp").write_text("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n")

@@ -47,6 +47,10 @@ def line(**lines: object) -> Callable[[NodeFolder], None]:
     return lambda folder: allow(folder, **{**asked_of(folder), **lines})
 
 
+def broken(folder: NodeFolder) -> None:
+    (folder / "data.npz").write_text("x")
+
+
 class Foreseen(NamedTuple):
     """spoil: makes the node refuse by the rule. check: of the doctor, that says so."""
 
@@ -61,7 +65,7 @@ FORESEEN = [
     Foreseen(PARTY, Rule.MOST_QUERIES, line(most_queries=9)),
     Foreseen(PARTY, Rule.LEAST_ROWS, line(least_rows_per_teacher=41), "data"),
     Foreseen(PARTY, Rule.SCHEMA, lambda folder: give_rows(folder, columns={"age": "years"}), "data"),
-    Foreseen(PARTY, Rule.DATA, lambda folder: (folder / "data.npz").write_text("x") and None, "data"),
+    Foreseen(PARTY, Rule.DATA, broken, "data"),
     Foreseen(SECOND, Rule.MOST_EPSILON, line(most_epsilon=0.1)),
 ]
 

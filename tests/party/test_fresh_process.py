@@ -32,6 +32,7 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import to_record
+from consilium.sums.roster import Roster
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, hello_of, make_config, make_rows, standing
 from tests.node.folders import Made, allow, asked_of, make_small
@@ -94,6 +95,7 @@ def test_no_message_but_that_to_train_waits_for_what_others_need(made: Made, tmp
     transport, config, roster = Fresh(parties(made)), made.file.config, made.file.sum_roster()
     greeting = Greeting(lambda: NO_LEDGER)
     members = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log, greeting), log).members
+    assert isinstance(roster, Roster)
     keys = SecureKeys(roster, Identity.load(made.nodes["coordinator"].keys / IDENTITY))
     means = Collecting(transport, config, members, tmp_path, standing(), greeting, log)
     queries = canonical_queries(make_rows(4, 1)[0], 3)

@@ -159,9 +159,9 @@ def fill_with(kept: object, write: Callable) -> None:
 
 
 def test_a_file_on_a_full_disk_is_the_same_trouble(small_disk: Path) -> None:
-    with full(small_disk):
-        with pytest.raises(StorageError, match=r"No space left on device\. Make room"), writing(small_disk / "x"):
-            replace_private(small_disk / "x", bytes(9000))
+    said = pytest.raises(StorageError, match=r"No space left on device\. Make room")
+    with full(small_disk), said, writing(small_disk / "x"):
+        replace_private(small_disk / "x", bytes(9000))
     assert not (small_disk / "x").exists()
 
 
