@@ -111,10 +111,10 @@ def join(
             name_data(open_folder(folder.path, "party"), data)
         joined = take_over(sent, folder)
         outcome = _kind_of(folder).joined(folder)
-    file = joined.signed.file
+    file = joined.file
     roster = file.sum_roster()
     compare = {  # every node of the federation has the same authority and roster
-        "authority": joined.signed.authority,
+        "authority": joined.authority,
         "own keys": file.nodes[folder.name].fingerprint(folder.name),
         **({"roster": grouped(roster.digest)} if roster else {}),
         "parties": f"{len(file.parties)}: {', '.join(file.parties)}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from consilium.node.folder import (
@@ -40,15 +39,6 @@ POLICY = """# What {node} {name} allows, in its own people's words: nothing beyo
 JOIN = "Join the folder that the operator sent: consilium node join FOLDER"
 
 
-@dataclass(frozen=True)
-class Joined:
-    """What was joined. before: version that was joined earlier, None the first time."""
-
-    folder: NodeFolder
-    signed: SignedFolder[FederationFile]
-    before: int | None
-
-
 def find_folder(sent: Path, here: Path) -> NodeFolder:
     """The one node's folder in `here`, or `here` itself, whose node the signed folder `sent` lists.
 
@@ -74,14 +64,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def join(sent: Path, folder: NodeFolder) -> Joined:
+def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
     """Check a signed folder, and take it over. Nothing is changed where a check does not hold; again does nothing.
 
     Raises
     ------
     ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, or
-        older; it does not list this node with its own keys; or it says what this node allows. PathError : it cannot be
-        read.
+        older; it does not list this node with its own keys; its roster has others; or it says what this node allows.
+    PathError : it cannot be read.
     """
     earlier = _earlier(folder)
     signed = read_signed(sent, authority=folder.authority if folder.authority.exists() else None)
@@ -91,6 +81,7 @@ def join(sent: Path, folder: NodeFolder) -> Joined:
             "Nothing is to be done: what was changed later is in the newer one",
         )
     check_listed(signed.file, folder)
+    signed.file.sum_roster()
     _check_empty(sent / POLICY_FILE)
     private_folder(folder.federation)
     for name in (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE):
@@ -103,7 +94,7 @@ def join(sent: Path, folder: NodeFolder) -> Joined:
         replace_text(folder.tls.certificate, certificate)
     if not folder.policy_file.exists() and folder.kind in ("party", "aggregator"):
         replace_text(folder.policy_file, POLICY.format(node=folder.kind, name=folder.name))
-    return Joined(folder, joined, earlier.version if earlier else None)
+    return joined
 
 
 def _earlier(folder: NodeFolder) -> FederationFile | None:

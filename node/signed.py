@@ -242,7 +242,6 @@ class SignedFolder(Generic[F]):
     """A folder whose signature holds. authority: its fingerprint, which is compared over the telephone. files: digests,
     by name."""
 
-    path: Path
     file: F
     authority: str
     files: Mapping[str, str]
@@ -285,7 +284,7 @@ def read_signed(
             if found.hexdigest() != expected:
                 raise ConfigError(f"{path / name} is not as the federation's authority signed it", AGAIN)
     file = validate(json.loads(content), model, str(path / FEDERATION_FILE))
-    return SignedFolder(path, file, authority_fingerprint(certificate), {**signed.files})
+    return SignedFolder(file, authority_fingerprint(certificate), {**signed.files})
 
 
 def open_plain(path: Path, most: int) -> BufferedReader:
