@@ -37,7 +37,8 @@ NEW_CERTIFICATE = (
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
 ANSWER_SECONDS, DOCTOR_SECONDS = 3.0, 9.0
-"""For one answer of another node; and for all checks together: they are made at the same time, and one that hangs keeps nobody waiting longer."""
+"""For one answer of another node; and for all checks together: they are made at the same time, and one that hangs keeps
+nobody waiting longer."""
 
 
 class Advice(ConsiliumError):
