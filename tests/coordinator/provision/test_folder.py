@@ -145,6 +145,13 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         },
         "third is a second aggregator too many: verified votes have one",
     ),
+    "noise that does not fit into the sums": (
+        {
+            **enrolments(*NODES, SECOND),
+            "federation": plan_table(collection="verified", mechanism={"name": "gnmax", "sigma": 1e5})["federation"],
+        },
+        "verified sums of 3 parties may reach",
+    ),
     "limits, which nodes' people say": (plan_table(policy={"most_epsilon": 1.0}), "policy: unknown key"),
     "too many colluders": (plan_table(**HIDDEN, colluders=2), "least"),
     "rows without a spread": (plan_table(rows={"features": ["a"], "classes": ["n", "y"], "center": [1]}), "rows"),
@@ -343,3 +350,12 @@ def test_what_is_promised_and_warned_of_is_said(tmp_path: Path) -> None:
     )
     assert f"authority   {said['authority']}: compare by telephone" in lines
     assert file.roster is not None and said["roster"].replace(" ", "") == file.terms.roster
+
+
+def test_another_authoritys_folder_is_not_taken_for_ones_own(out: Path, tmp_path: Path) -> None:
+    """Whole and well signed, it would be signed anew with this operator's key."""
+    other = made(tmp_path / "other", **HIDDEN)
+    shutil.rmtree(out / "federation")
+    shutil.copytree(other / "federation", out / "federation")
+    with pytest.raises(ConfigError, match="another authority"):
+        revoke(out, "ward-a")

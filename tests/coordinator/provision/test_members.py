@@ -63,6 +63,16 @@ def test_hidden_votes_of_others_are_another_federation(hidden: Path) -> None:
     assert {each.queries for each in third.earlier} == {40}
 
 
+def test_a_party_too_many_for_what_is_stated_is_not_taken_in(tmp_path: Path) -> None:
+    """Five parties need sums of four: the federation of four would have to end for nothing."""
+    out = made(tmp_path, **HIDDEN, least_survivors=3)
+    add(out, enrol(tmp_path, "ward-d"), None)
+    before = read(out)
+    with pytest.raises(ConfigError, match="least 3 must be at least t = 4"):
+        add(out, enrol(tmp_path, "ward-e"), None)
+    assert read(out) == before
+
+
 def test_a_student_changes_nobody_else(hidden: Path) -> None:
     first = read(hidden)
     added = add(hidden, enrol(hidden.parent, "institute", "student"), None)
