@@ -36,8 +36,9 @@ NEW_CERTIFICATE = (
 )
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
 """A SuperLink takes the signature of a node whose clock is at most 5 s ahead of its own, or 305 s behind it."""
-DOCTOR_SECONDS = 9.0
-"""For all checks together: they are made at the same time, and one that hangs keeps nobody waiting longer."""
+ANSWER_SECONDS, DOCTOR_SECONDS = 3.0, 9.0
+"""For one answer of another node; and for all checks together: they are made at the same time, and one that hangs keeps
+nobody waiting longer."""
 
 
 class Advice(ConsiliumError):
@@ -145,7 +146,7 @@ def check_tls_server(address: str, files: TlsFiles) -> str:
     if by_proxy(host_of(address)):
         return f"{address} is reached by way of the proxy that https_proxy names: see terms"
     try:
-        socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=3).close()
+        socket.create_connection((host_of(address), int(address.rpartition(":")[2])), timeout=ANSWER_SECONDS).close()
     except OSError as error:
         raise unreachable(address, error) from None
     why = why_no_connection(address, files)
@@ -186,7 +187,7 @@ def asked_of_coordinator(
     address = joined(folder).coordinator.nodes
     host = host_of(address)
     context = ssl.create_default_context(cafile=str(folder.authority))
-    client = httpx.Client(verify=context, trust_env=host not in LOOPBACK, timeout=httpx.Timeout(3, connect=3))
+    client = httpx.Client(verify=context, trust_env=host not in LOOPBACK, timeout=ANSWER_SECONDS)
     try:
         with client, client.stream(method, f"https://{address}{path}", headers=headers) as reply:
             secured = reply.extensions["network_stream"].get_extra_info("ssl_object")
@@ -232,7 +233,9 @@ def unreachable(address: str, error: OSError) -> ConsiliumError:
     if isinstance(error, socket.gaierror):
         return ServiceError(f"host {host_of(address)} has no address", "Check DNS, or put it into /etc/hosts")
     if isinstance(error, TimeoutError):
-        return Advice(f"{address} does not answer yet: nothing came within 3 s", f"{NOT_YET}, or {FIREWALL}")
+        return Advice(
+            f"{address} does not answer yet: nothing came within {ANSWER_SECONDS:g} s", f"{NOT_YET}, or {FIREWALL}"
+        )
     if isinstance(error, ConnectionRefusedError):
         return Advice(f"{address} does not answer yet: {error.strerror}", f"{NOT_YET}; where it was, {FIREWALL}")
     return ServiceError(f"{address}: {error.strerror}", "Ask the network team for the way there")
