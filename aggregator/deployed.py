@@ -9,6 +9,7 @@ from consilium.node.home import refused_is_wrong
 from consilium.node.kinds import NodeOutcome
 from consilium.node.limits import kept_epsilon
 from consilium.node.members import Given, MemberKind
+from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.refusals import CURES_OF_SECOND
 from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
 
@@ -28,25 +29,23 @@ class AggregatorKind(MemberKind):
         return NodeOutcome({}, (f"The roster lists this aggregator, and {roster.n} parties.",))
 
     def allowed(self, home: AggregatorHome) -> str:
-        given = self.given(home)
-        return f"sums with noise of its own, {given.towards}"
+        return f"sums with noise of its own, {self.given(home).towards}"
 
     def given(self, home: AggregatorHome) -> Given:
-        given, policy, terms = home.given(), home.policy, home.terms
+        policy, terms = home.policy, home.terms
 
         def epsilons() -> list[float]:
-            with home.store.transaction() as sums:  # kept, for the messages that come
-                check_terms(policy, terms, home.roster, sums)
-                promises = (terms.promise, terms.student or terms.promise)
-                return [kept_epsilon(sums.execute, (promise,), policy) for promise in promises]
+            check_terms(policy, terms, home.roster, sums)
+            promises = (terms.promise, terms.student or terms.promise)
+            return [kept_epsilon(sums.execute, (promise,), policy) for promise in promises]
 
-        nodes, student = refused_is_wrong(epsilons, "its own policy", cures=CURES_OF_SECOND)
-        towards = (
-            f"epsilon at most {epsilon_text(student)} towards the student and the public;"
-            f" {Disclosure(ReleaseKind.COUNTS, 'verified').towards_nodes(nodes)}"
+        with home.store(LOOK_SECONDS).transaction() as sums:  # epsilons are kept, for the messages that come
+            nodes, student = refused_is_wrong(epsilons, "its own policy", cures=CURES_OF_SECOND)
+            queries = sums.ever()
+        towards = Disclosure(ReleaseKind.COUNTS, terms.collection).towards_nodes(nodes)
+        return Given(
+            queries, nodes, f"epsilon at most {epsilon_text(student)} towards the student and the public; {towards}"
         )
-        queries = given.in_this + given.elsewhere
-        return Given(queries, policy.most_queries, nodes, policy.most_epsilon, towards)
 
 
 AGGREGATOR = AggregatorKind()

@@ -54,9 +54,24 @@ class Home(ABC):
     def release(self) -> ReleaseEvent:
         """What is promised."""
 
-    @abstractmethod
     def asked(self) -> dict[str, Any]:
         """What these terms ask, by key of the policy; None for queries and epsilon, of which the account knows."""
+        release, roster = self.release, self.federation.sum_roster()
+        asked = {
+            "unit": release.unit.value,
+            "neighbouring": release.neighbouring.value,
+            "delta": self.federation.config.privacy.delta,
+            "most_epsilon": None,
+            "most_queries": None,
+            **({"least_parties": roster.sure} if roster else {}),
+            **({"allow_simulation": True} if self.terms.simulation else {}),
+            **self.further_asked(),
+        }
+        return {key: asked[key] for key in self.limits if key in asked}
+
+    def further_asked(self) -> dict[str, Any]:
+        """What else, of this kind of node."""
+        return {}
 
     @abstractmethod
     def past(self) -> tuple[tuple[str, ...], int]:

@@ -13,11 +13,13 @@ from consilium.node.folder import NodeFolder
 from consilium.node.home import refused_is_wrong
 from consilium.node.kinds import NodeOutcome
 from consilium.node.members import Given, MemberKind
-from consilium.party.expectation import own_epsilon, party_warnings, promise_in_words, student_epsilon, towards_whom
+from consilium.party.account import Account
+from consilium.party.expectation import party_warnings, promise_in_words, towards_whom
 from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
 from consilium.party.promise import check_promised_unit
+from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
@@ -41,18 +43,18 @@ class Party(MemberKind):
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
         from consilium.party.dry_run import check, usable  # half a second, which no start and no status needs
 
-        again = f"Correct {folder / SETTINGS}, and join again"
         try:
             home = open_home(folder)
             rows, found = check(home)
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
+        again = f"Correct {folder / SETTINGS}, and join again"
         try:
             usable(rows, found)
         except ConsiliumError as error:
-            return NodeOutcome(found.table, tuple(found.lines), DataError(error.what, again))
+            return NodeOutcome(found.table, found.lines, DataError(error.what, again))
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
-        return NodeOutcome(found.table, (*found.lines, fit))
+        return NodeOutcome(found.table, [*found.lines, fit])
 
     def further_checks(self, folder: NodeFolder) -> list[Check]:
         return [
@@ -75,15 +77,13 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
-        charged = refused_is_wrong(lambda: own_epsilon(home, home.store(LOOK_SECONDS)), "its own policy")
-        return promise_in_words(home.terms, home.policy, charged)
+        with closing(home.store(LOOK_SECONDS)) as store:  # which keeps it, for the messages that come
+            return promise_in_words(home.terms, home.policy, _epsilon(home, store))
 
     def given(self, home: PartyHome) -> Given:
         with closing(home.remembered()) as store:
-            queries = store.answered()
-        epsilon = refused_is_wrong(lambda: own_epsilon(home, home.remembered()), "its own policy")
-        towards = towards_whom(home.terms, epsilon, student_epsilon(home.terms, home.policy))
-        return Given(queries, home.policy.most_queries, epsilon, home.policy.most_epsilon, towards)
+            queries, epsilon = store.answered(), _epsilon(home, store)
+        return Given(queries, epsilon, towards_whom(home.terms, home.policy, epsilon))
 
 
 PARTY = Party()
@@ -100,6 +100,11 @@ def name_data(folder: NodeFolder, data: Path) -> None:
     top = re.split(r"(?m)^(?=\s*\[)", text, maxsplit=1)[0]  # a key below a table's head would be that table's
     others = re.sub(r"(?m)^\s*data\s*=.*\n?", "", top).rstrip()
     replace_text(path, f"{others}\n{line}{text[len(top) :]}")
+
+
+def _epsilon(home: PartyHome, store: Store) -> float:
+    """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
+    return refused_is_wrong(lambda: Account(store).epsilon(home.terms, home.policy), "its own policy")
 
 
 def _expectation(home: PartyHome) -> str:

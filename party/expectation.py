@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from consilium.node.limits import epsilon, events_of
-from consilium.party.account import Account
-from consilium.party.home import PartyHome
 from consilium.party.policy import Policy
 from consilium.party.promise import promise_of
-from consilium.party.store import Store
 from consilium.protocol.messages import Terms
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
@@ -17,34 +12,19 @@ from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import RunWarning
 
 
-def own_epsilon(home: PartyHome, store: Store) -> float:
-    """This party's own epsilon in its federation, which `store` keeps for the messages that come. Raises NotAccepted,
-    and Refused: the policy does not allow it, or the promise cannot be read."""
-    with closing(store):
-        return Account(store).epsilon(home.terms, home.policy)
-
-
-def student_epsilon(terms: Terms, policy: Policy) -> float | None:
-    """Epsilon towards the student and the public, by the party's own unit and delta; None where the terms promise one
-    epsilon to all. Raises Refused for a promise that cannot be read."""
-    return epsilon((terms.student,), policy) if terms.student else None
-
-
-def towards_whom(terms: Terms, charged: float, student: float | None) -> str:
-    """Of this party's epsilons, whom each holds towards. charged: `own_epsilon`. student: `student_epsilon`."""
-    disclosed = _disclosed(terms)
-    to_student = charged if student is None else student
-    nodes = disclosed.towards_nodes(charged)
+def towards_whom(terms: Terms, policy: Policy, charged: float) -> str:
+    """Of this party's epsilons, whom each holds towards. charged: as its account has it for this federation."""
+    to_student = epsilon((terms.student,), policy) if terms.student else charged  # one epsilon to all
+    nodes = _disclosed(terms).towards_nodes(charged)
     return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
 
 
 def promise_in_words(terms: Terms, policy: Policy, charged: float) -> str:
     """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta.
-    charged: `own_epsilon`."""
+    charged: see `towards_whom`."""
     closing = promise_of(terms).closing is not None
     words = in_plain_words(charged, policy.delta, policy.unit.value, policy.neighbouring.value, closing)
-    kind, student = _disclosed(terms).release, student_epsilon(terms, policy)
-    whom = towards_whom(terms, charged, student)
+    kind, whom = _disclosed(terms).release, towards_whom(terms, policy, charged)
     return f"Released for each query is at most {kind.leaves}. {kind.stays} {words} Towards whom: {whom}."
 
 

@@ -144,19 +144,11 @@ class PartyHome(Home):
         """Columns of its rows that are read."""
         return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
 
-    def asked(self) -> dict[str, Any]:
-        terms, release, roster = self.terms, self.release, self.federation.sum_roster()
+    def further_asked(self) -> dict[str, Any]:
         return {
-            "collection": terms.collection,
-            "unit": release.unit.value,
-            "neighbouring": release.neighbouring.value,
-            "delta": self.federation.config.privacy.delta,
-            "most_epsilon": None,
-            "most_queries": None,
-            "most_teachers": terms.teachers,
-            **({"least_parties": roster.sure} if roster else {}),
-            **({"allow_simulation": True} if terms.simulation else {}),
-            "allowed_classes": list(terms.classes),
+            "collection": self.terms.collection,
+            "most_teachers": self.terms.teachers,
+            "allowed_classes": list(self.terms.classes),
             "allowed_columns": list(self.columns),
         }
 

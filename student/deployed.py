@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from consilium.node.checks import Advice, Check, check_certificate, check_tls_server
 from consilium.node.folder import PUBLIC_FILE, NodeFolder
 from consilium.node.join import JOIN, joined
-from consilium.node.kinds import NodeKind, NodeOutcome, StatusReport
+from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.label_source import RowStanding
@@ -58,7 +58,7 @@ class StudentKind(NodeKind):
             f"{folder.path} is a student's folder: it serves nobody", f"Run: consilium student run {folder.path}"
         )
 
-    def status(self, folder: NodeFolder) -> StatusReport:
+    def status(self, folder: NodeFolder) -> NodeOutcome:
         """Raises ConfigError: it has none."""
         raise ConfigError(
             f"{folder.path} is a student's folder: it runs once, and has no status",
