@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,24 +35,17 @@ class Kind(StrEnum):
     student = "student"
 
 
+MODULES = {
+    "party": "consilium.party.deployed",
+    "aggregator": "consilium.aggregator.deployed",
+    "coordinator": "consilium.coordinator.deploy.deployed",
+    "student": "consilium.student.deployed",
+}
+"""By kind, in capitals the name of its `NodeKind` there. A node imports its own alone."""
+
+
 def _kind_of(folder: NodeFolder) -> NodeKind:
-    match folder.kind:
-        case "party":
-            from consilium.party.deployed import PARTY
-
-            return PARTY
-        case "aggregator":
-            from consilium.aggregator.deployed import AGGREGATOR
-
-            return AGGREGATOR
-        case "coordinator":
-            from consilium.coordinator.deploy.deployed import COORDINATOR
-
-            return COORDINATOR
-        case "student":
-            from consilium.student.deployed import STUDENT
-
-            return STUDENT
+    return getattr(import_module(MODULES[folder.kind]), folder.kind.upper())
 
 
 def _opened(path: Path) -> tuple[NodeFolder, NodeKind]:

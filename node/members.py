@@ -8,12 +8,12 @@ import threading
 from abc import abstractmethod
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
 from consilium.node.checks import Advice, Check, check_disk, examine, hold, own_checks
 from consilium.node.folder import NodeFolder
-from consilium.node.home import Home
+from consilium.node.home import Home, towards_whom
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
@@ -30,15 +30,6 @@ LEAST_BYTES = 10_000_000
 LOOK_SECONDS, ROOM = 10.0, "there is room"
 
 
-class Given(NamedTuple):
-    """What a node has given. queries: answered, or in sums, ever. epsilon: of this federation, by the node's own unit.
-    towards: whom it holds towards, in words."""
-
-    queries: int
-    epsilon: float
-    towards: str
-
-
 class MemberKind(NodeKind):
     """See above. app: module whose `app` answers messages. memory: database of what it remembers, in state/."""
 
@@ -50,8 +41,9 @@ class MemberKind(NodeKind):
         """Raises ConfigError."""
 
     @abstractmethod
-    def given(self, home: Any) -> Given:
-        """Raises ConsiliumError: its policy does not allow the federation, or its state cannot be read."""
+    def given(self, home: Any) -> tuple[int, float]:
+        """Queries answered, or in sums, ever; and epsilon of this federation, by the node's own unit. Raises
+        ConsiliumError: its policy does not allow the federation, or its state cannot be read."""
 
     @abstractmethod
     def allowed(self, home: Any) -> str:
@@ -104,10 +96,13 @@ class MemberKind(NodeKind):
     def status(self, folder: NodeFolder) -> NodeOutcome:
         """Raises ConfigError if it has joined nothing. given: None where it cannot be said, for which `problems`, what
         the doctor finds wrong, say why."""
-        home, given = self.open_home(folder), list[Given]()
+        home, given = self.open_home(folder), dict[str, Any]()
 
         def give() -> str:
-            given.append(self.given(home))
+            (queries, epsilon), policy = self.given(home), home.policy
+            most = {"most_queries": policy.most_queries, "most_epsilon": policy.most_epsilon}
+            towards = towards_whom(home.terms, policy, epsilon)
+            given.update(queries=queries, epsilon=epsilon, towards=towards, **most)
             return ""
 
         quick: list[Check] = [*own_checks(folder), *self.set_up(folder)[1:]]
@@ -119,21 +114,19 @@ class MemberKind(NodeKind):
             "federation": f"{home.federation.config.name!r} ({home.terms.federation[:12]})",
             "running": f"since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "no",
             "coordinator": results["coordinator"].what,
-            "given": None,
+            "given": given or None,
             "problems": [
                 f"{each.name}: {each.what}. {each.action}" for each in results.values() if each.level == "wrong"
             ],
         }
         lines = [f"{self.name:12} {home.name}, federation {values['federation']}"]
         lines += [f"{what:12} {values[what]}" for what in ("running", "coordinator")]
-        for each in given:
-            most = home.policy
-            values["given"] = {**each._asdict(), "most_queries": most.most_queries, "most_epsilon": most.most_epsilon}
+        if given:
             lines += [
-                f"queries      {each.queries} ever, of {most.most_queries} that its policy allows",
-                f"epsilon      at most {epsilon_text(each.epsilon)} in this federation; its policy allows"
-                f" {most.most_epsilon:g} over all federations",
-                f"towards      {each.towards}",
+                f"queries      {given['queries']} ever, of {given['most_queries']} that its policy allows",
+                f"epsilon      at most {epsilon_text(given['epsilon'])} in this federation; its policy allows"
+                f" {given['most_epsilon']:g} over all federations",
+                f"towards      {given['towards']}",
             ]
         return NodeOutcome(values, [*lines, *(f"problem      {problem}" for problem in values["problems"])])
 

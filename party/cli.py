@@ -41,7 +41,6 @@ def dry_run_command(
     """Train the teachers and vote on made-up rows, on this machine only: nothing is sent, spent or kept."""
     from consilium.node.kinds import NodeOutcome
     from consilium.party.dry_run import check, dry_run, usable
-    from consilium.party.expectation import party_warnings
     from consilium.party.home import open_home
     from consilium.protocol.errors import ConsiliumError
 
@@ -56,7 +55,7 @@ def dry_run_command(
     if not data_only:
         run_lines, run_values = _of_run(dry_run(fitting, home), home)
         lines, values = [*lines, *run_lines], {**values, **run_values}
-    warnings = listed(party_warnings(home.terms, home.presumed))
+    warnings = listed(home.warnings())
     show(output, {**values, "federation": name, "warnings": warnings}, lines)
     tell_warnings(warnings, output)
 

@@ -10,19 +10,19 @@ import tomli_w
 
 from consilium.node.checks import Check, expectation
 from consilium.node.folder import NodeFolder
-from consilium.node.home import refused_is_wrong
+from consilium.node.home import disclosed, refused_is_wrong, towards_whom
 from consilium.node.kinds import NodeOutcome
-from consilium.node.members import Given, MemberKind
+from consilium.node.members import MemberKind
 from consilium.party.account import Account
-from consilium.party.expectation import party_warnings, promise_in_words, towards_whom
 from consilium.party.hidden_votes import check_own_roster
 from consilium.party.home import SETTINGS, STORE, PartyHome, open_home
 from consilium.party.policy import check_terms
-from consilium.party.promise import check_promised_unit
+from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.store import Store
 from consilium.protocol.databases import LOOK_SECONDS
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import replace_text
+from consilium.report.disclosure import in_plain_words
 
 NEW_SETTINGS = """# Where this party's rows are, and how they are read. See docs/deploy.md for what else can stand here:
 # [columns] where a name differs from the federation's, [label], [missing], [csv], [patient], [teacher].
@@ -59,7 +59,7 @@ class Party(MemberKind):
     def further_checks(self, folder: NodeFolder) -> list[Check]:
         return [
             *super().further_checks(folder),
-            ("expectation", lambda: _expectation(open_home(folder))),
+            ("expectation", lambda: expectation(open_home(folder).warnings())),
             ("data", lambda: _data(open_home(folder))),
         ]
 
@@ -77,13 +77,17 @@ class Party(MemberKind):
             check_own_roster(home.settings(), home.terms)
 
         refused_is_wrong(refuse, "its own policy")
+        terms, policy = home.terms, home.policy
         with closing(home.store(LOOK_SECONDS)) as store:  # which keeps it, for the messages that come
-            return promise_in_words(home.terms, home.policy, _epsilon(home, store))
+            epsilon = _epsilon(home, store)
+        closes = promise_of(terms).closing is not None
+        words = in_plain_words(epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, closes)
+        kind, whom = disclosed(terms).release, towards_whom(terms, policy, epsilon)
+        return f"Released for each query is at most {kind.leaves}. {kind.stays} {words} Towards whom: {whom}."
 
-    def given(self, home: PartyHome) -> Given:
+    def given(self, home: PartyHome) -> tuple[int, float]:
         with closing(home.remembered()) as store:
-            queries, epsilon = store.answered(), _epsilon(home, store)
-        return Given(queries, epsilon, towards_whom(home.terms, home.policy, epsilon))
+            return store.answered(), _epsilon(home, store)
 
 
 PARTY = Party()
@@ -105,10 +109,6 @@ def name_data(folder: NodeFolder, data: Path) -> None:
 def _epsilon(home: PartyHome, store: Store) -> float:
     """Of this federation alone, by this party's own unit. Raises ConfigError: its policy does not allow it."""
     return refused_is_wrong(lambda: Account(store).epsilon(home.terms, home.policy), "its own policy")
-
-
-def _expectation(home: PartyHome) -> str:
-    return expectation(refused_is_wrong(lambda: party_warnings(home.terms, home.presumed), "terms", "Ask the operator"))
 
 
 def _data(home: PartyHome) -> str:

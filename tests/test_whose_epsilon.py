@@ -21,9 +21,9 @@ from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.privacy import expected, promised, promises, towards_coordinator, towards_nodes
 from consilium.coordinator.served import ServedFederation
+from consilium.node.home import towards_whom
 from consilium.node.limits import epsilon
 from consilium.node.signed import read_signed
-from consilium.party.expectation import towards_whom
 from consilium.party.policy import Policy
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
 from consilium.protocol.messages import CollectionMode
