@@ -58,11 +58,8 @@ class MemberKind(NodeKind):
             ("room", lambda: check_disk(folder.path, LEAST_BYTES)),
         ]
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        return [("policy", lambda: self._policy(folder))]
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("coordinator", lambda: check_standing(folder))]
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        return [("policy", lambda: self._policy(folder)), ("coordinator", lambda: check_standing(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set; the first time, once its people have said yes.
