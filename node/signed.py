@@ -84,7 +84,6 @@ class PrivacyPart(Frozen, extra="ignore"):
 
     unit: str
     delta: float
-    neighbouring: str = "replace"
 
 
 class ConfigPart(Frozen, extra="ignore"):
@@ -161,7 +160,6 @@ class FederationFile(Frozen):
 
     @property
     def parties(self) -> dict[str, PublicKeys]:
-        """Public keys of the parties, by name."""
         return self.of_kind("party")
 
     @property

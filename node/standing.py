@@ -32,14 +32,12 @@ WRONG = frozenset({REVOKED, UNKNOWN, CLOCK, "refused", "left out"})
 
 class NodeStanding(Frozen, extra="ignore"):
     """As the coordinator has it. state: a word or two of few; words: with what to do. federation: the one that it
-    serves, as far as people compare it. closed: nothing more is asked in it. unanswered: see
-    `protocol.label_source.Unanswered`, of the whole federation."""
+    serves, as far as people compare it. closed: nothing more is asked in it."""
 
     state: str = Field(max_length=40)
     words: str = Field(max_length=2000)
     federation: str = Field(default="", max_length=64)
     closed: bool = False
-    unanswered: int = Field(default=0, ge=0)
 
     @property
     def sentence(self) -> str:

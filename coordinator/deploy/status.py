@@ -158,16 +158,13 @@ class Standings:
     def __init__(self, folder: NodeFolder, federation: JoinedFederation) -> None:
         self._federation, self._run = federation, run_of(folder, federation.file)
         self._tail, self._state = EventTail(self._run.events), RunState(federation.file.parties)
-        self._unanswered = 0
 
     def __call__(self) -> Mapping[str, NodeStanding]:
         """Raises OSError: the event log cannot be read."""
         for event in self._tail.fresh():
             self._state.take(event)
         settle(self._state, self._federation.file, running=True)
-        with contextlib.suppress(LedgerError):  # it is locked for a while: the number of before
-            self._unanswered = self._run.use().unanswered.queries
-        every = {"federation": self._run.short, "closed": self._run.closed, "unanswered": self._unanswered}
+        every = {"federation": self._run.short, "closed": self._run.closed}
         parties = {
             name: NodeStanding(state=entry.state, words=entry.words, **every)
             for name, entry in self._state.roll.entries.items()
