@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import Field, ValidationError
 
-from consilium.node.checks import Advice, asked_of_coordinator, check_coordinator
+from consilium.node.checks import Advice, asked_of_coordinator
 from consilium.node.flower import fleet_scheme
 from consilium.node.folder import NodeFolder
 from consilium.node.keys import NODE_KEY, NodeKey
@@ -69,12 +69,12 @@ def ask_standing(folder: NodeFolder) -> NodeStanding:
         raise ServiceError("the coordinator does not say how this node stands", "See its log; ask again") from None
 
 
-def check_standing(folder: NodeFolder) -> str:
-    """As `check_coordinator`, and how it says that this node stands. Raises ConfigError where it leaves this node out,
-    Advice where it has closed."""
-    reached, said = check_coordinator(folder), ask_standing(folder)
+def standing(folder: NodeFolder) -> str:
+    """How it says that this node stands. Raises ConfigError where it leaves this node out, Advice where it has closed,
+    and as `ask_standing`."""
+    said = ask_standing(folder)
     if said.state in WRONG:
-        raise ConfigError(f"the coordinator says: {said.words}", "Talk to the federation's operator if that is news")
+        raise ConfigError(f"says: {said.words}", "Talk to the federation's operator if that is news")
     if said.closed:
-        raise Advice(f"the coordinator says: {said.sentence}", "Stop this node, or wait for the next federation")
-    return f"{reached}; it says: {said.words}"
+        raise Advice(f"says: {said.sentence}", "Stop this node, or wait for the next federation")
+    return f"says: {said.words}"

@@ -227,7 +227,7 @@ def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
     def late(*_: object) -> None:
         raise ConfigError(f"this clock is {next(seconds)} s ahead", "Set it")
 
-    monkeypatch.setattr(members, "ask_standing", late)
+    monkeypatch.setattr(members, "standing", late)
     watch.look()
     watch.look()
     assert told == [("coordinator", "this clock is 7200 s ahead. Set it")]
