@@ -118,14 +118,9 @@ class EarlierFederation(Frozen):
 class Inheritance:
     """What was promised to a party's rows before they came under its name. A party that lost its keys or its state
     comes back under a new name: its account would begin at nothing, though the patients are the same. It charges what
-    `federations` may have cost at most before it answers anything.
-
-    succeeds: names that its patients had before. others: parties that left, of whose patients none are here, as the
-    operator says.
-    """
+    `federations` may have cost at most before it answers anything. succeeds: names that its patients had before."""
 
     succeeds: tuple[PartyName, ...]
-    others: tuple[PartyName, ...]
     federations: tuple[EarlierFederation, ...]
 
 
@@ -205,14 +200,13 @@ class FederationFile(Frozen):
         return tuple(name for name, keys in self.revoked.items() if keys.kind == "party" and name not in taken)
 
     def inheritance(self, name: str) -> Inheritance:
-        """What a party takes over from the names that its patients had before; and the parties that left, whose
-        patients are nobody's any more."""
+        """What a party takes over from the names that its patients had before."""
         names = [name]
         for each in names:
             names += [before for before in self.succeeds.get(each, ()) if before not in names]
         before = tuple(names[1:])
         taken = tuple(each for each in self.earlier if {*before} & {*each.parties})
-        return Inheritance(before, self.former, taken)
+        return Inheritance(before, taken)
 
 
 F = TypeVar("F", bound=FederationFile)

@@ -159,7 +159,7 @@ class PartyHome(Home):
 
     def facts(self) -> dict[str, str]:
         inheritance = self.federation.inheritance(self.name)
-        left = ", ".join(inheritance.others)
+        left = ", ".join(self.federation.former)
         may_miss = [name for name in self.federation.config.may_miss if name in self.columns]
         whose = (
             f"the operator says that no row here is of a patient of {left}. If one is, what it cost under that name is"
