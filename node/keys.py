@@ -272,6 +272,7 @@ def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
 
 
 def enrolment_file(folder: NodeFolder) -> Path:
+    """What to send to the operator."""
     return folder / f"{folder.name}.enrol.json"
 
 
