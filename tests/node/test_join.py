@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from consilium.node.folder import NodeFolder, open_folder
-from consilium.node.join import find_folder, join, joined
+from consilium.node.join import check_listed, find_folder, join, joined
 from consilium.node.keys import OwnKeys, make
+from consilium.node.signed import FederationFile
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
@@ -166,6 +167,21 @@ def test_a_hostile_folder_is_refused_by_name_and_changes_nothing(made: Made, wha
         join(made.out, folder)
     assert content(folder) == before
     assert "4711" not in str(caught.value)
+
+
+def test_a_folder_that_is_exchanged_after_it_was_checked_is_refused(made: Made, monkeypatch, tmp_path: Path) -> None:
+    """By one of another authority, which is as sound in itself. On a share others may write to it meanwhile."""
+    folder = made.nodes["p00"]
+    before = content(folder)
+
+    def exchanged(file: FederationFile, node: NodeFolder) -> None:
+        check_listed(file, node)
+        sign(made.file, make_authority(), made.out)
+
+    monkeypatch.setattr("consilium.node.join.check_listed", exchanged)
+    with pytest.raises(ConfigError, match="was changed while it was read"):
+        join(made.out, folder)
+    assert content(folder) == before
 
 
 @pytest.mark.parametrize("name", ["keys", "node.key", "state", "party.toml", "start.sh"])
