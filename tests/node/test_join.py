@@ -136,6 +136,11 @@ def nonsense(made: Made) -> None:
     sign_files(made.authority, made.out)
 
 
+def nested(made: Made) -> None:
+    (made.out / "federation.json").write_text("[" * 200_000)
+    sign_files(made.authority, made.out)
+
+
 HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
     "of another authority": (other_authority, "of another authority than the federation that was joined here"),
     "a foreign key in this node's name": (other_key, "is listed with keys .*, this node's are"),
@@ -154,6 +159,7 @@ HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
     "a policy that is a pipe": (pipe("policy.toml"), "no plain file"),
     "a folder": (lambda made: shutil.rmtree(made.out), "no signed folder"),
     "nonsense that is signed": (nonsense, "federation.json"),
+    "nested nonsense that is signed": (nested, "federation.json is no table in JSON"),
 }
 
 
