@@ -71,8 +71,9 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
 
     Raises
     ------
-    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, or
-        older; it does not list this node with its own keys; its roster has others; or it says what this node allows.
+    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, older,
+        or another of the same version; it does not list this node with its own keys; its roster has others; or it says
+        what this node allows.
     PathError : it cannot be read.
     """
     earlier = _earlier(folder)
@@ -82,6 +83,8 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
             f"{sent} is version {signed.file.version}, version {earlier.version} was joined here already",
             "Nothing is to be done: what was changed later is in the newer one",
         )
+    if earlier and signed.file.version == earlier.version and signed.file != earlier:
+        raise ConfigError(f"{sent} is another version {earlier.version} than the one that was joined here", ASK)
     check_listed(signed.file, folder)
     signed.file.sum_roster()
     _check_empty(sent / POLICY_FILE)

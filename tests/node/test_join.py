@@ -70,6 +70,16 @@ def test_a_newer_one_is_taken_and_an_older_one_refused(made: Made, tmp_path: Pat
     assert content(folder) == before
 
 
+def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
+    """As an operator makes them who restored a backup: a revocation in the first is none in the second."""
+    folder = made.nodes["p00"]
+    before = content(folder)
+    made.again(version=made.file.version, ends="2027-11-30")
+    with pytest.raises(ConfigError, match="another version 1 than the one that was joined here"):
+        join(made.out, folder)
+    assert content(folder) == before
+
+
 def other_authority(made: Made) -> None:
     sign(made.file, make_authority(), made.out)
 
