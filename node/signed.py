@@ -101,7 +101,7 @@ class ConfigPart(_Part):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that parties are asked to read."""
-        return tuple(column.column for column in self.rows.columns) or self.rows.features
+        return self.rows.columns_read
 
     @property
     def may_miss(self) -> tuple[str, ...]:
