@@ -60,8 +60,8 @@ def main(grid: Grid, context: Context) -> None:
         door = Door(folder.tls, folder.federation / FEDERATION_FILE, run.close_file, address)
         students = partial(serve, door, config, log)
         FederationRun(
-            FlowerTransport(grid), config, run.path, log, students, keys, door.closing, pool_of(folder, config),
-            RegisteredNodes(federation), asked_before(folder, run),
+            FlowerTransport(grid, at_once=1), config, run.path, log, students, keys, door.closing,
+            pool_of(folder, config), RegisteredNodes(federation), asked_before(folder, run),
         ).run()  # fmt: skip
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
@@ -29,6 +31,8 @@ from consilium.protocol.files import more_descriptors
 from consilium.protocol.tls import TlsFiles
 
 LOOK_SECONDS = 1.0
+HEAD_SECONDS = 20.0
+"""For a request's head, and between two of a connection: whoever shows no key holds no place for longer."""
 HEARD_SECONDS = 12
 """That the gateway stays after a close: a node asks every 10 s how it stands."""
 
@@ -59,12 +63,29 @@ def listening(host: str, port: int) -> socket.socket:
         raise EngineError(f"port {port} on {host} cannot be used: {error.strerror}", "Stop what uses it") from None
 
 
+class Impatient(H11Protocol):
+    """Closes a connection on which no request has begun for HEAD_SECONDS, or twice that: uvicorn waits for the rest of
+    a head for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
+
+    def _look(self, before: RequestResponseCycle | None) -> None:
+        idle = self.cycle is before and (before is None or before.response_complete)
+        if idle:
+            self.transport.close()
+        if not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
+
+
 def tls_server(app: ASGIApp, files: TlsFiles) -> uvicorn.Server:
     """A server of an ASGI application over TLS, for sockets that are bound already."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=Impatient,
             ws="none",
             ssl_certfile=str(files.certificate),
             ssl_keyfile=str(files.key),
