@@ -16,7 +16,7 @@ from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import Normal, close, promises, spent
 from consilium.coordinator.run_folders import EVENTS, LEDGER, SUMMARY
-from consilium.coordinator.run_state import RunState
+from consilium.coordinator.run_state import RunState, entry_json
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import replace_private, typed
@@ -72,9 +72,9 @@ def conclude(
         "seconds": dict(part.seconds),
     }
     if part.roll:
-        summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
+        summary["roll"] = {name: entry_json(entry) for name, entry in sorted(roll.entries.items())}
     if part.roll and roll.seconds:
-        summary["aggregators"] = {name: entry.to_json() for name, entry in sorted(roll.seconds.items())}
+        summary["aggregators"] = {name: entry_json(entry) for name, entry in sorted(roll.seconds.items())}
     replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])
     return summary

@@ -124,10 +124,6 @@ class RollEntry:
             parts += [f"answered {many(self.queries, 'query')}"]
         return ", ".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, with the words."""
-        return {**asdict(self), "state": self.state.value, "words": self.words}
-
 
 @dataclass
 class SecondEntry:
@@ -146,9 +142,10 @@ class SecondEntry:
         """
         return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, with the words."""
-        return {**asdict(self), "words": self.words}
+
+def entry_json(entry: RollEntry | SecondEntry) -> dict[str, Any]:
+    """As plain values, with the words."""
+    return {**asdict(entry), "words": entry.words}
 
 
 class Roll:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.label_source import NO_LABEL, USES_UP, Answers, Histograms, LabelTerms, Outcome, RowStanding
@@ -14,13 +13,12 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.schema import Schema
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""
 
-ID_BYTES = 32
-"""Of a query id: SHA-256."""
+ID_BYTES, PROBABILITY_BYTES = 32, 8
+"""Of a query id, which is a SHA-256; and of one class of one row."""
 
 MOST_COUNT = 2**53
 """Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
@@ -35,64 +33,46 @@ GENERIC = ServiceError(
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 
 
-_TERMS = (
-    "federation", "mechanism", "unit", "neighbouring", "delta", "epsilon", "queries_left", "answers_left", "parties",
-    "simulation", "count_sigma", "label_step", "epsilon_nodes",
-)  # fmt: skip
-"""Fields of `LabelTerms` that are fields of the message as they stand."""
+_TERMS = TypeAdapter(LabelTerms)
 
 
 def terms_to_wire(terms: LabelTerms) -> pb.Terms:
     """Terms -> message."""
-    fields = {name: getattr(terms, name) for name in _TERMS}
-    schema = terms.schema.model_dump_json()
-    return pb.Terms(protocol_version=PROTOCOL_VERSION, schema_json=schema, release=terms.release, **fields)
+    return pb.Terms(protocol_version=PROTOCOL_VERSION, terms_json=_TERMS.dump_json(terms).decode())
 
 
 def terms_from_wire(message: pb.Terms) -> LabelTerms:
-    """Message -> terms; MalformedMessage if version or schema are not of this protocol."""
+    """Message -> terms; MalformedMessage if they are not of this version, or contradict themselves."""
     if message.protocol_version != PROTOCOL_VERSION:
         raise MalformedMessage(
             f"the coordinator speaks protocol version {message.protocol_version}, this student {PROTOCOL_VERSION}",
             "Install the same version of Consilium on both",
         )
     try:
-        schema = Schema.model_validate_json(message.schema_json)
-    except ValidationError:
-        raise MalformedMessage("the coordinator's schema is malformed") from None
-    if not 0 <= message.label_step < math.inf:
-        raise MalformedMessage(f"the coordinator's terms have labels that move a share by {message.label_step:g}")
-    fields = {name: getattr(message, name) for name in _TERMS}
-    return LabelTerms(schema=schema, release=_release_from_wire(message), **fields)
+        terms = _TERMS.validate_json(message.terms_json)
+    except ValidationError as error:
+        raise MalformedMessage(f"the coordinator's terms are malformed: {error.errors()[0]['loc']}") from None
+    if (terms.release is ReleaseKind.COUNTS) != (terms.count_sigma > 0):
+        raise MalformedMessage(
+            f"the coordinator's terms release {terms.release} with noise {terms.count_sigma:g} on counts"
+        )
+    return terms
 
 
-def _release_from_wire(message: pb.Terms) -> ReleaseKind:
-    """What is released for a query.
-
-    Raises
-    ------
-    MalformedMessage : no kind that there is, or one that contradicts the noise on counts.
-    """
-    counts = message.count_sigma > 0
-    try:
-        kind = ReleaseKind(message.release)
-    except ValueError:
-        raise MalformedMessage("the coordinator's terms release what this version does not know") from None
-    if (kind is ReleaseKind.COUNTS) != counts:
-        raise MalformedMessage(f"the coordinator's terms release {kind} with noise {message.count_sigma:g} on counts")
-    return kind
+def row_bytes(features: int, classes: int) -> int:
+    """Of a row with its probabilities."""
+    return features * QUERY_DTYPE.itemsize + classes * PROBABILITY_BYTES
 
 
 def blocks(queries: np.ndarray, probabilities: np.ndarray | None = None) -> list[pb.QueryBlock]:
     """Canonical queries (n, features), and probabilities (n, classes) if there are any -> blocks of rows."""
     features = queries.shape[1]
-    width = features * QUERY_DTYPE.itemsize + (0 if probabilities is None else 8 * probabilities.shape[1])
-    step = max(1, BLOCK_BYTES // width)
+    step = max(1, BLOCK_BYTES // row_bytes(features, 0 if probabilities is None else probabilities.shape[1]))
     return [
         pb.QueryBlock(
             features=features,
             rows=queries[start : start + step].tobytes(),
-            probabilities=b"" if probabilities is None else _probability_bytes(probabilities[start : start + step]),
+            probabilities=b"" if probabilities is None else probabilities[start : start + step].astype("<f8").tobytes(),
         )
         for start in range(0, len(queries), step)
     ]
@@ -120,25 +100,21 @@ def standings_of(reply: bytes, count: int) -> np.ndarray:
     return standings
 
 
-def rows_of(block: pb.QueryBlock) -> np.ndarray:
-    """Block -> float32 (rows, features); MalformedMessage if the bytes are no whole rows."""
-    width = block.features * QUERY_DTYPE.itemsize
-    if width == 0 or len(block.rows) == 0 or len(block.rows) % width:
-        raise MalformedMessage(f"query block of {len(block.rows)} bytes is not whole rows of {block.features} features")
-    return np.frombuffer(block.rows, dtype=QUERY_DTYPE).reshape(-1, block.features)
+def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Block -> float32 (rows, features), and probabilities float64 (rows, classes) if it has any. Nothing is copied.
 
-
-def _probability_bytes(probabilities: np.ndarray) -> bytes:
-    return np.ascontiguousarray(probabilities, dtype="<f8").tobytes()
-
-
-def probabilities_of(block: pb.QueryBlock, rows: int) -> np.ndarray | None:
-    """Probabilities float64 (rows, classes) of a block of `rows` rows, None where it has none; MalformedMessage."""
+    Raises MalformedMessage if its lengths do not fit.
+    """
+    if block.features != features:
+        raise MalformedMessage(f"query block with rows of {block.features} features, the federation's have {features}")
+    if not block.rows or len(block.rows) % (features * QUERY_DTYPE.itemsize):
+        raise MalformedMessage(f"query block of {len(block.rows)} bytes is not whole rows of {features} features")
+    rows = np.frombuffer(block.rows, dtype=QUERY_DTYPE).reshape(-1, features)
     if not block.probabilities:
-        return None
-    if len(block.probabilities) % (8 * rows):
+        return rows, None
+    if len(block.probabilities) != len(rows) * classes * PROBABILITY_BYTES:
         raise MalformedMessage("probabilities of a query block are not one row for each query")
-    return np.frombuffer(block.probabilities, dtype="<f8").reshape(rows, -1)
+    return rows, np.frombuffer(block.probabilities, dtype="<f8").reshape(-1, classes)
 
 
 def answers_to_wire(answers: Answers) -> pb.AskReply:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import grpc
 import numpy as np
+from google.protobuf.message import Message
 
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
@@ -28,7 +29,7 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import canonical_queries
-from consilium.protocol.tls import LOOPBACK, TlsFiles, channel_credentials, host_of, why_no_connection
+from consilium.protocol.tls import LOOPBACK, TlsFiles, host_of, why_no_connection
 
 Reply = TypeVar("Reply")
 AGAIN = BackOff(first=5, most=60)
@@ -42,6 +43,12 @@ KEEPALIVE = {
 }
 DOCTOR = "Run `consilium doctor` on the student's folder"
 NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
+
+
+def credentials(files: TlsFiles) -> grpc.ChannelCredentials:
+    """Of a student that shows its certificate. Raises ConfigError."""
+    key, certificate, authority = files.read()
+    return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
 class _Passing(ServiceError):
@@ -64,7 +71,7 @@ class LabelChannel:
         self._wait = wait
         self._tls = tls
         options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
-        self._channel = grpc.secure_channel(address, channel_credentials(tls), options)
+        self._channel = grpc.secure_channel(address, credentials(tls), options)
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
 
@@ -77,7 +84,7 @@ class LabelChannel:
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
         request = pb.DescribeRequest(protocol_version=PROTOCOL_VERSION)
-        self._terms = terms_from_wire(self._patiently(partial(self._stub.Describe, request, wait_for_ready=True)))
+        self._terms = terms_from_wire(self._patiently(self._stub.Describe, request, wait_for_ready=True))
         return self._terms
 
     def ask(
@@ -86,12 +93,12 @@ class LabelChannel:
         """See `LabelSource.ask`. If the connection breaks, ask again: what is in the ledger is free."""
         return self._again(partial(self._ask, queries, progress, probabilities))
 
-    def _patiently(self, call: Callable[..., Reply]) -> Reply:
-        """The reply of a call that has one, each time within `wait` seconds."""
+    def _patiently(self, call: Callable[..., Reply], request: Message, **how: bool) -> Reply:
+        """The reply of a call that has one, to its one message, each time within `wait` seconds."""
 
         def made() -> Reply:
             try:
-                return call(timeout=self._wait)
+                return call(iter([request]), timeout=self._wait, **how)
             except grpc.RpcError as error:
                 raise self._failed(error) from None
 
@@ -138,7 +145,7 @@ class LabelChannel:
         """See `LabelSource.known`."""
         standings = [np.zeros(0, dtype=np.uint8)]
         for block in id_blocks(ids):
-            reply = self._patiently(partial(self._stub.Known, pb.KnownRequest(query_ids=block)))
+            reply = self._patiently(self._stub.Known, pb.KnownRequest(query_ids=block))
             standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
         return np.concatenate(standings)
 

@@ -13,7 +13,7 @@ from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.run_folders import BudgetUse, RunFolder, asked_before, pool_of, run_of
-from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
+from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, entry_json, shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_certificate, check_clock, check_disk, examine
 from consilium.node.folder import NodeFolder
@@ -88,7 +88,7 @@ def status(folder: NodeFolder) -> Status:
         "epsilon_nodes": None if nodes is None else nodes.epsilon,
         "delta": config.privacy.delta,
         "parties": stands,
-        "roll": {name: entry.to_json() for name, entry in state.roll.entries.items()},
+        "roll": {name: entry_json(entry) for name, entry in state.roll.entries.items()},
         "aggregators": seconds,
         "problems": problems,
         "errors": errors,

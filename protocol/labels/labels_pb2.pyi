@@ -27,40 +27,12 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "release", "epsilon_nodes", "label_step")
+    __slots__ = ("protocol_version", "terms_json")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    FEDERATION_FIELD_NUMBER: _ClassVar[int]
-    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
-    MECHANISM_FIELD_NUMBER: _ClassVar[int]
-    UNIT_FIELD_NUMBER: _ClassVar[int]
-    DELTA_FIELD_NUMBER: _ClassVar[int]
-    EPSILON_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_LEFT_FIELD_NUMBER: _ClassVar[int]
-    ANSWERS_LEFT_FIELD_NUMBER: _ClassVar[int]
-    PARTIES_FIELD_NUMBER: _ClassVar[int]
-    SIMULATION_FIELD_NUMBER: _ClassVar[int]
-    NEIGHBOURING_FIELD_NUMBER: _ClassVar[int]
-    COUNT_SIGMA_FIELD_NUMBER: _ClassVar[int]
-    RELEASE_FIELD_NUMBER: _ClassVar[int]
-    EPSILON_NODES_FIELD_NUMBER: _ClassVar[int]
-    LABEL_STEP_FIELD_NUMBER: _ClassVar[int]
+    TERMS_JSON_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    federation: str
-    schema_json: str
-    mechanism: str
-    unit: str
-    delta: float
-    epsilon: float
-    queries_left: int
-    answers_left: int
-    parties: int
-    simulation: bool
-    neighbouring: str
-    count_sigma: float
-    release: str
-    epsilon_nodes: float
-    label_step: float
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ..., label_step: _Optional[float] = ...) -> None: ...
+    terms_json: str
+    def __init__(self, protocol_version: _Optional[int] = ..., terms_json: _Optional[str] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities")

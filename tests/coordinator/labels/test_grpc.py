@@ -175,7 +175,7 @@ def test_another_protocol_version_is_refused(site, service) -> None:
         site.bare(address) as channel,
         pytest.raises(grpc.RpcError, match="protocol version 99"),
     ):
-        rpc.LabelServiceStub(channel).Describe(pb.DescribeRequest(protocol_version=99))
+        rpc.LabelServiceStub(channel).Describe(iter([pb.DescribeRequest(protocol_version=99)]))
 
 
 def test_nobody_there(site) -> None:
