@@ -26,11 +26,9 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.folder import NodeFolder
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
-from consilium.protocol.label_source import Answers
 from consilium.protocol.label_wire import (
     GENERIC,
     answers_to_wire,
-    histogram_blocks,
     ids_of,
     refusal_to_wire,
     row_bytes,
@@ -319,11 +317,7 @@ class _Servicer(rpc.LabelServiceServicer):
                 replies.put(pb.AskReply(progress=pb.Progress(stage=stage, done=0, total=1)))
 
         try:
-            answers: Answers = self._service.ask(received[0], progress, received[1])
-            reply = answers_to_wire(answers)
-            if answers.histograms is not None:
-                for block in histogram_blocks(answers.histograms):
-                    replies.put(pb.AskReply(histograms=block))
+            reply = answers_to_wire(self._service.ask(received[0], progress, received[1]))
         except ConsiliumError as error:
             reply = refusal_to_wire(error)
         except Exception as error:  # the text could quote votes: the student gets none of it

@@ -18,7 +18,7 @@ NO_LABEL = -1
 
 
 class Outcome(IntEnum):
-    """What became of one query; numbers as in labels.proto."""
+    """What became of one query; these numbers travel."""
 
     ANSWERED = 1
     ABSTAINED = 2
@@ -28,7 +28,7 @@ class Outcome(IntEnum):
 
 
 class RowStanding(IntEnum):
-    """What became of a row of the pool so far; numbers as in labels.proto."""
+    """What became of a row of the pool so far; these numbers travel."""
 
     OPEN = 0
     RECORDED = 1

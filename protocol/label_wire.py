@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,9 @@ ID_BYTES, PROBABILITY_BYTES = 32, 8
 
 MOST_COUNT = 2**53
 """Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
+
+_COLUMNS = {"outcomes": "u1", "labels": "<i4", "counts": "<i8", "votes": "<i8", "sigmas": "<f8"}
+"""Of answers, as labels.proto has them."""
 
 TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, MalformedMessage)}
 """What a student may learn of an error: those about its own request."""
@@ -119,78 +123,39 @@ def rows_of(block: pb.QueryBlock, features: int, classes: int) -> tuple[np.ndarr
 
 def answers_to_wire(answers: Answers) -> pb.AskReply:
     """Answers -> message."""
+    released = answers.histograms
+    columns = {} if released is None else {name: getattr(released, name) for name in ("counts", "votes", "sigmas")}
+    columns |= {"outcomes": answers.outcomes, "labels": answers.labels}
     return pb.AskReply(
-        answers=pb.Answers(
-            answers=[
-                pb.Answer(outcome=int(outcome), label=int(label) if label != NO_LABEL else 0)  # pyright: ignore
-                for outcome, label in zip(answers.outcomes, answers.labels, strict=True)
-            ]
-        )
+        answers=pb.Answers(**{name: column.astype(_COLUMNS[name]).tobytes() for name, column in columns.items()})
     )
 
 
-def histogram_blocks(histograms: Histograms) -> list[pb.HistogramBlock]:
-    """Histograms -> blocks of them, which go before the answers."""
-    step = max(1, BLOCK_BYTES // (8 * histograms.counts.shape[1] + 16))
-    return [
-        pb.HistogramBlock(
-            counts=np.ascontiguousarray(part.counts, dtype="<i8").tobytes(),
-            votes=np.ascontiguousarray(part.votes, dtype="<i8").tobytes(),
-            sigmas=np.ascontiguousarray(part.sigmas, dtype="<f8").tobytes(),
-        )
-        for start in range(0, len(histograms), step)
-        for part in [histograms.of(np.arange(start, min(start + step, len(histograms))))]
-    ]
+def answers_from_wire(message: pb.Answers, queries: int, classes: int) -> Answers:
+    """Message -> answers to `queries` queries; MalformedMessage if they cannot be that."""
 
+    def column(name: str, *shape: int) -> np.ndarray:
+        kind, content = np.dtype(_COLUMNS[name]), getattr(message, name)
+        if len(content) != math.prod(shape) * kind.itemsize:
+            raise MalformedMessage(f"the coordinator's answers do not fit the queries: {name}")
+        return np.frombuffer(content, kind).reshape(shape).astype(np.float64 if kind.kind == "f" else np.int64)
 
-class HistogramReader:
-    """Puts together the histograms of `queries` queries of so many classes from their blocks."""
-
-    def __init__(self, queries: int, classes: int) -> None:
-        self._queries, self._classes = queries, classes
-        self._parts: list[Histograms] = []
-
-    def add(self, block: pb.HistogramBlock) -> None:
-        """The next block. Raises MalformedMessage if it is none, or one too many."""
-        rows, rest = divmod(len(block.counts), 8 * self._classes)
-        if rest or not rows or len(block.votes) != 8 * rows or len(block.sigmas) != 8 * rows:
-            raise MalformedMessage("a block of histograms is not whole rows")
-        if sum(map(len, self._parts)) + rows > self._queries:
-            raise MalformedMessage(f"histograms of more than the {self._queries} queries asked")
-        part = Histograms(
-            np.frombuffer(block.counts, "<i8").reshape(rows, self._classes).astype(np.int64),
-            np.frombuffer(block.votes, "<i8").astype(np.int64),
-            np.frombuffer(block.sigmas, "<f8").astype(np.float64),
-        )
-        within = (np.abs(part.counts) <= MOST_COUNT).all() and (np.abs(part.votes) <= MOST_COUNT).all()
-        if not (within and (part.votes >= 0).all() and np.isfinite(part.sigmas).all() and (part.sigmas >= 0).all()):
-            raise MalformedMessage("a block of histograms has numbers that no votes and no noise give")
-        self._parts.append(part)
-
-    def read(self) -> Histograms | None:
-        """All of them, None if there was no block. Raises MalformedMessage if some are missing."""
-        if not self._parts:
-            return None
-        columns = zip(*((part.counts, part.votes, part.sigmas) for part in self._parts), strict=True)
-        whole = Histograms(*(np.concatenate(column) for column in columns))
-        if len(whole) != self._queries:
-            raise MalformedMessage(f"histograms of {len(whole)} of the {self._queries} queries asked")
-        return whole
-
-
-def answers_from_wire(message: pb.Answers, queries: int, classes: int, histograms: Histograms | None = None) -> Answers:
-    """Message, and what came before it -> answers to `queries` queries; MalformedMessage if they cannot be that."""
-    outcomes = np.array([item.outcome for item in message.answers], dtype=np.int64)
-    labels = np.array([item.label for item in message.answers], dtype=np.int64)
-    labels[~np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))] = NO_LABEL
-    if len(outcomes) != queries or not np.isin(outcomes, list(Outcome)).all() or (labels >= classes).any():
+    outcomes, labels = column("outcomes", queries), column("labels", queries)
+    given = np.isin(outcomes, (Outcome.ANSWERED, Outcome.REINFORCED))
+    if not (np.isin(outcomes, list(Outcome)) & (given <= ((labels >= 0) & (labels < classes)))).all():
         raise MalformedMessage("the coordinator's answers do not fit the queries")
-    if histograms is not None:
-        answered = outcomes == Outcome.ANSWERED
-        voted = (histograms.votes > 0) & (histograms.sigmas > 0)
-        if not voted[answered].all() or (histograms.counts.argmax(axis=1) != labels)[answered].any():
-            raise MalformedMessage("the coordinator's histograms do not fit its labels")
-    return Answers(outcomes, labels, histograms)
+    labels[~given] = NO_LABEL
+    if not (message.counts or message.votes or message.sigmas):
+        return Answers(outcomes, labels)
+    released = Histograms(column("counts", queries, classes), column("votes", queries), column("sigmas", queries))
+    counts, votes, sigmas = released.counts, released.votes, released.sigmas
+    within = all(((each >= -MOST_COUNT) & (each <= MOST_COUNT)).all() for each in (counts, votes))
+    if not (within and (votes >= 0).all() and np.isfinite(sigmas).all() and (sigmas >= 0).all()):
+        raise MalformedMessage("the coordinator's histograms have numbers that no votes and no noise give")
+    answered = outcomes == Outcome.ANSWERED
+    if not ((votes > 0) & (sigmas > 0) & (counts.argmax(axis=1) == labels))[answered].all():
+        raise MalformedMessage("the coordinator's histograms do not fit its labels")
+    return Answers(outcomes, labels, released)
 
 
 def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:

@@ -17,7 +17,6 @@ from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_source import USES_UP, Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.label_wire import (
     ID_BYTES,
-    HistogramReader,
     answers_from_wire,
     blocks,
     id_blocks,
@@ -33,13 +32,14 @@ from consilium.protocol.tls import LOOPBACK, TlsFiles, host_of, why_no_connectio
 
 Reply = TypeVar("Reply")
 AGAIN = BackOff(first=5, most=60)
-KEEPALIVE = {
+OPTIONS = {
     # a connection that broke without a word, as where a cable was cut, is noticed within six minutes, and asked over
     # again. A server takes one look in five minutes while nothing is sent, and ends the connection of who looks more
     "grpc.keepalive_time_ms": 310_000,
     "grpc.keepalive_timeout_ms": 20_000,
     "grpc.http2.ping_timeout_ms": 20_000,  # without it gRPC waits for a minute
     "grpc.http2.max_pings_without_data": 0,
+    "grpc.max_receive_message_length": 2**30,  # of answers, 100 bytes a row: ten classes, and histograms
 }
 DOCTOR = "Run `consilium doctor` on the student's folder"
 NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
@@ -70,7 +70,7 @@ class LabelChannel:
         self._address = address
         self._wait = wait
         self._tls = tls
-        options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host_of(address) in LOOPBACK else [])]
+        options = [*OPTIONS.items(), ("grpc.enable_http_proxy", int(host_of(address) not in LOOPBACK))]
         self._channel = grpc.secure_channel(address, credentials(tls), options)
         self._stub = rpc.LabelServiceStub(self._channel)
         self._terms: LabelTerms | None = None
@@ -121,7 +121,6 @@ class LabelChannel:
         terms = self._terms or self.describe()
         schema = terms.schema
         canonical = canonical_queries(queries, len(schema.features))
-        histograms = HistogramReader(len(canonical), len(schema.classes))
         try:
             for reply in self._stub.Ask(iter(blocks(canonical, probabilities))):
                 match reply.WhichOneof("reply"):
@@ -130,13 +129,11 @@ class LabelChannel:
                     case "refusal":
                         error = refusal_from_wire(reply.refusal)
                         raise _Passing(error.what, error.action) if type(error) is ServiceError else error
-                    case "histograms":
-                        histograms.add(reply.histograms)
                     case "answers":
-                        released = histograms.read()
-                        if (released is not None) != (terms.count_sigma > 0):
+                        answers = answers_from_wire(reply.answers, len(canonical), len(schema.classes))
+                        if (answers.histograms is not None) != (terms.count_sigma > 0):
                             raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
-                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), released)
+                        return answers
         except grpc.RpcError as error:
             raise self._failed(error) from None
         raise MalformedMessage("the coordinator ended the stream without an answer", f"Ask again: it {USES_UP}")
