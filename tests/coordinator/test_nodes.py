@@ -80,6 +80,7 @@ def test_nodes_are_known_by_their_keys_and_others_as_they_are_added(tmp_path: Pa
     made = make_small(tmp_path, "verified", parties=(*PARTIES, "p03"))
     keys, coordinator = made.file.nodes, made.nodes["coordinator"]
     without = {name: each for name, each in keys.items() if name != "p03"}
+    # a roster may list who was shut out, and nobody who is not known
     join(made.again(nodes=without, revoked={"p03": keys["p03"]}).out, coordinator)
     nodes = RegisteredNodes(JoinedFederation(coordinator))
     assert sorted(nodes.names()) == list(PARTIES)
