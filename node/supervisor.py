@@ -4,6 +4,7 @@ Whoever started the node, systemd or docker, starts it again, and keeps what its
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import re
@@ -180,31 +181,19 @@ def stop_on_signals() -> Iterator[threading.Event]:
     few seconds: where systemd started the node, that is its sign of life.
 
     A thread of its own sets it. The signals' handler runs in the main thread, wherever that is: within the event's own
-    lock too, for which it would wait for ever.
+    lock too, for which it would wait for ever, or within those of `threading`.
     """
     stop = StopEvent(os.environ.pop(SOCKET, ""))  # its children are not to speak for it
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
-        with contextlib.suppress(BlockingIOError):  # there are thousands before it
-            os.write(told, b"s")
+        _thread.start_new_thread(stop.set, ())
 
-    def wait() -> None:
-        if os.read(heard, 1):
-            stop.set()
-
-    thread = threading.Thread(target=wait, name="signals")
-    thread.start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        os.close(told)
-        thread.join()
-        os.close(heard)
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.output import Format, FormatOption, error_table, show, tell_warnings
+from consilium.protocol.output import Format, FormatOption, show, tell_warnings
 from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
@@ -39,28 +39,24 @@ def dry_run_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote on made-up rows, on this machine only: nothing is sent, spent or kept."""
+    from consilium.node.kinds import NodeOutcome
     from consilium.party.dry_run import check, dry_run, usable
-    from consilium.party.expectation import party_warnings
     from consilium.party.home import open_home
     from consilium.protocol.errors import ConsiliumError
 
     home = open_home(folder)
     rows, found = check(home)
-    lines, table, name = found.lines, found.table, home.federation.config.name
+    lines, values, name = found.lines, found.table, home.federation.config.name
     try:
         fitting = usable(rows, found)
     except ConsiliumError as error:
-        if output is Format.text:
-            print("\n".join(lines))
-            raise
-        show(output, {"error": error_table(error), **table}, ())
-        raise typer.Exit(error.exit_code) from None
+        return NodeOutcome(values, lines, error).show(output)
     lines.append(f"The data fit federation {name!r}.")
     if not data_only:
-        run_lines, run_table = _of_run(dry_run(fitting, home), home)
-        lines, table = [*lines, *run_lines], {**table, **run_table}
-    warnings = listed(party_warnings(home.terms, home.presumed))
-    show(output, {**table, "federation": name, "warnings": warnings}, lines)
+        run_lines, run_values = _of_run(dry_run(fitting, home), home)
+        lines, values = [*lines, *run_lines], {**values, **run_values}
+    warnings = listed(home.warnings())
+    show(output, {**values, "federation": name, "warnings": warnings}, lines)
     tell_warnings(warnings, output)
 
 

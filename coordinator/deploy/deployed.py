@@ -8,7 +8,7 @@ from typing import Any
 
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.start import closed_in_words, start
-from consilium.coordinator.deploy.status import Status, rows_left, settle, status
+from consilium.coordinator.deploy.status import rows_left, settle, status
 from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.run_folders import run_of
@@ -51,14 +51,12 @@ class CoordinatorKind(NodeKind):
             ("parties", lambda: _parties(folder)),
         ]
 
-    def ports(self, folder: NodeFolder) -> list[Check]:
-        return ports(folder)
-
     def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("gateway", lambda: check_coordinator(folder))] if running else []
+        return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
 
-    def status(self, folder: NodeFolder) -> Status:
-        return status(folder)
+    def status(self, folder: NodeFolder) -> NodeOutcome:
+        found = status(folder)
+        return NodeOutcome(found.to_json(), found.lines())
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
