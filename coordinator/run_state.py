@@ -230,10 +230,9 @@ class Roll:
 
 @dataclass(frozen=True)
 class RunTrouble:
-    """What went wrong, and what to do about it. at: time of day, UTC, as in the log. kind: for counting."""
+    """What went wrong, and what to do about it. at: time of day, UTC, as in the log."""
 
     at: str
-    kind: str
     what: str
     cure: str
 
@@ -241,7 +240,7 @@ class RunTrouble:
     def words(self) -> str:
         """In a line.
 
-        >>> RunTrouble("12:00", "failed", "no room", "Make some").words
+        >>> RunTrouble("12:00", "no room", "Make some").words
         '12:00 no room. Make some'
         """
         return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
@@ -294,20 +293,20 @@ class RunState:
                 self._begin("serving", "serving students")
             case Failed():
                 self._begin("failed", "failed")
-                self._trouble(event, event.what, event.action)
+                self._trouble(event.what, event.action)
             case Closed():
                 self._begin("closed", "closed")
             case LeftOut():
                 cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
-                self._trouble(event, event.text, cure)
+                self._trouble(event.text, cure)
             case Excluded():
                 cure = "Compare versions with its team. If it stays so, revoke it."
-                self._trouble(event, event.words, cure)
+                self._trouble(event.words, cure)
             case FalseVotes():
-                self._trouble(event, event.what, event.action)
+                self._trouble(event.what, event.action)
             case NotAnswered():  # its words say why only where that is not about votes
                 cures = {**dict.fromkeys(OF_WHO_IS_THERE, AWAY_CURE), **dict.fromkeys(OF_FILES, MENDED)}
-                self._trouble(event, event.words, cures.get(event.error, "The event log of the run says more."))
+                self._trouble(event.words, cures.get(event.error, "The event log of the run says more."))
                 self._begin("serving", "serving students")
             case Awaiting():
                 self.versions.clear()
@@ -320,5 +319,5 @@ class RunState:
             return  # who is waited for is said every minute
         self.stage, self.stage_words, self.since = stage, words, self.last
 
-    def _trouble(self, event: Event, message: str, cure: str) -> None:
-        self._troubles.append(RunTrouble(self.last, event.kind, message, cure))
+    def _trouble(self, message: str, cure: str) -> None:
+        self._troubles.append(RunTrouble(self.last, message, cure))

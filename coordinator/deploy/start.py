@@ -26,8 +26,8 @@ from consilium.report.before_run import before_run
 HOLDER = "the coordinator"
 LEAST_BYTES = 50_000_000
 """Below this much room nothing is begun: the ledger and the event log grow with each question."""
-ROOM_SECONDS, PORT_SECONDS = 5.0, 15.0
-"""Between two looks for room; that a port may still be held by what an earlier start left, which is about to end."""
+ROOM_SECONDS = 5.0
+"""Between two looks for room."""
 
 
 def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         close_earlier(folder, run, tell)
         if run.closed or run.close_file.exists():
             return run.summary() if run.closed else conclude_unserved(run.config, run.path)
-        _await_ports(folder, tell, stop)
+        hold(ports(folder), tell)
         _tell_promise(file, tell)
         (run.path / FAILURE).unlink(missing_ok=True)
         tell(THE_COORDINATOR, f"{run.config.name!r} ({run.short}): nodes connect to {file.coordinator.nodes}")
@@ -127,17 +127,6 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     tell("promise", promise_in_words(file.config))
     for warning in before_run(expected(file.config, len(file.parties))):
         tell("warning", f"{warning.text} ({warning.code})")
-
-
-def _await_ports(folder: NodeFolder, tell: Tell, stop: threading.Event) -> None:
-    deadline = time.monotonic() + PORT_SECONDS
-    while not stop.is_set():
-        try:
-            return hold(ports(folder), tell)
-        except EngineError:
-            if time.monotonic() >= deadline:
-                raise
-        stop.wait(0.2)
 
 
 def _cause(run: RunFolder, room: Room) -> ConsiliumError | None:
