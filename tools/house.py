@@ -23,21 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted(path.name for path in (ROOT / "consilium").iterdir() if path.is_symlink())
 FOLDERS = (*ROOMS, "consilium", "tests", "benchmarks")
-PARTY = """name = "ward"
-data = "rows.csv"
-[policy]
-allowed_classes = ["no", "yes"]
-least_rows_per_teacher = 1
-[label]
-column = "outcome"
-"""
-FEDERATION = {
-    "name": "Two columns",
-    "rows": {"features": ["age", "pressure"], "classes": ["no", "yes"], "center": [50, 120], "scale": [10, 15]},
-    "query_budget": {"queries": 1},
-    "collection": "plaintext",
-    "teacher": {"model": "logistic_regression"},
-}
+COLUMNS = {"features": ["age", "pressure"], "classes": ["no", "yes"], "center": [50, 120], "scale": [10, 15]}
 
 
 def tracked() -> list[str]:
@@ -112,22 +98,20 @@ def vote(collection: str) -> None:
 
 def row(folder: Path) -> None:
     """A party's table, from its file to the teacher that learnt from it."""
-    import json
-
     import numpy as np
 
+    from consilium.data.private_rows import FileRows
+    from consilium.models.keys import LogisticRegressionSpec
     from consilium.models.table import fit_teachers
-    from consilium.party import dry_run, home
+    from consilium.party.home import PartyFile
+    from consilium.protocol.schema import Schema
 
-    (folder / "party.toml").write_text(PARTY, encoding="utf-8")
-    (folder / "federation.json").write_text(json.dumps(FEDERATION), encoding="utf-8")
-    rows = "".join(f"{30 + place},{100 + 2 * place},{'yes' if place % 3 else 'no'}\n" for place in range(40))
-    (folder / "rows.csv").write_text("age,pressure,outcome\n" + rows, encoding="utf-8")
-    asked, party = dry_run.load_federation(folder / "federation.json"), home.open_home(folder)
-    rows = party.rows()
+    text = "".join(f"{30 + place},{100 + 2 * place},{'yes' if place % 3 else 'no'}\n" for place in range(40))
+    (folder / "rows.csv").write_text("age,pressure,outcome\n" + text, encoding="utf-8")
+    file, schema = PartyFile.model_validate({"data": "rows.csv", "label": {"column": "outcome"}}), Schema(**COLUMNS)
     with followed("a CSV"):
-        table = rows.read(asked.rows)
-        fit_teachers(asked.teacher, table, [np.arange(40)], [0], 2)
+        table = FileRows(folder / file.data, file.rules).read(schema)
+        fit_teachers(LogisticRegressionSpec(), table, [np.arange(40)], [0], 2)
 
 
 def follow(what: str) -> None:
