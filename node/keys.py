@@ -249,13 +249,8 @@ def make(kind: NodeKind, name: str, path: Path) -> tuple[NodeFolder, Enrolment]:
 
     Raises
     ------
-    OutputExists : `path` is there. ConfigError : the name is none, or another kind's.
+    OutputExists : `path` is there. ConfigError : the name is none.
     """
-    if (kind == THE_COORDINATOR) != (name == THE_COORDINATOR):
-        raise ConfigError(
-            f"{name!r} cannot be the name of {a_node(kind)}",
-            f"{THE_COORDINATOR!r} is the coordinator's, and its only one",
-        )
     try:
         file = NodeFile(kind=kind, name=name)
     except ValidationError:

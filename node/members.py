@@ -19,7 +19,7 @@ from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
 from consilium.node.standing import WRONG, ask_standing, check_standing
 from consilium.node.supernode import supernode
-from consilium.node.supervisor import Tell, run_together
+from consilium.node.supervisor import Tell, run_program
 from consilium.protocol.databases import check_usable
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError
 from consilium.protocol.files import held, is_held
@@ -86,7 +86,7 @@ class MemberKind(NodeKind):
             tell(self.name, f"{home.name} serves {home.federation.config.name!r} at {address}")
             threading.Thread(target=watch.follow, args=(stop,), daemon=True).start()
             try:
-                run_together([supernode(folder, address, self.app)], tell, stop, watch.check_address)
+                run_program(supernode(folder, address, self.app), tell, stop, watch.check_address)
             except EngineError:
                 watch.look()  # Flower ends a node that is refused, and does not say why
                 raise

@@ -1,4 +1,4 @@
-"""Programs that run together and end together; what systemd is told.
+"""A program that runs and ends with its node; what systemd is told.
 
 Whoever started the node, systemd or docker, starts it again, and keeps what its programs write to standard error."""
 
@@ -66,7 +66,7 @@ PARENT_SECONDS, PATIENCE = 1.0, 20.0
 def end_with_parent(look: float = PARENT_SECONDS, patience: float = PATIENCE) -> None:
     """From now on send this process SIGTERM once its parent is another one, and its group SIGKILL `patience` s later.
 
-    The group only where this process leads it, as one does that `run_together` started.
+    The group only where this process leads it, as one does that `run_program` started.
     """
     parent = os.getppid()
 
@@ -114,29 +114,27 @@ class Program:
     environment: Mapping[str, str] = field(repr=False)
 
 
-def run_together(
-    programs: Sequence[Program], tell: Tell, stop: threading.Event, look: Callable[[], None], patience: float = PATIENCE
+def run_program(
+    program: Program, tell: Tell, stop: threading.Event, look: Callable[[], None], patience: float = PATIENCE
 ) -> None:
-    """Run programs until `stop` is set, and call `look` every second meanwhile. All end, with all that they started,
-    when this returns or raises; patience: seconds that they get from SIGTERM to SIGKILL. They write where this process
+    """Run a program until `stop` is set, and call `look` every second meanwhile. It ends, with all that it started,
+    when this returns or raises; patience: seconds that it gets from SIGTERM to SIGKILL. It writes where this process
     writes.
 
     Raises
     ------
-    EngineError : a program could not be started, or ended by itself. And as `look`.
+    EngineError : it could not be started, or ended by itself. And as `look`.
     """
-    running: dict[str, subprocess.Popen] = {}
+    process = started(program)
     try:
-        for program in programs:
-            running[program.name] = started(program)
         while not stop.wait(LOOK_SECONDS):
-            for name, process in running.items():
-                if (code := process.poll()) is not None:
-                    raise EngineError(f"{name} ended ({_ended(code)})", "Its last words stand above")
+            if (code := process.poll()) is not None:
+                ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+                raise EngineError(f"{program.name} ended ({ended})", "Its last words stand above")
             look()
     finally:
-        for name in end(running, patience):
-            tell(name, f"did not end within {patience:g} s: it was killed")
+        if end({program.name: process}, patience):
+            tell(program.name, f"did not end within {patience:g} s: it was killed")
 
 
 def started(program: Program) -> subprocess.Popen:
@@ -169,10 +167,6 @@ def end(running: Mapping[str, subprocess.Popen], patience: float = PATIENCE) -> 
 def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _ended(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 @contextlib.contextmanager

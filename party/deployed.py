@@ -41,16 +41,16 @@ class Party(MemberKind):
 
     def joined(self, folder: NodeFolder) -> NodeOutcome:
         """What is wrong with the rows, all at once; mended in party.toml, and the same folder joined again."""
-        from consilium.party.dry_run import check, usable  # half a second, which no start and no status needs
+        from consilium.party.dry_run import check  # half a second, which no start and no status needs
 
         try:
             home = open_home(folder)
-            rows, found = check(home)
+            found = check(home)
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
         again = f"Correct {folder / SETTINGS}, and join again"
         try:
-            usable(rows, found)
+            found.usable()
         except ConsiliumError as error:
             return NodeOutcome(found.table, found.lines, DataError(error.what, again))
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
@@ -113,11 +113,11 @@ def _epsilon(home: PartyHome, store: Store) -> float:
 
 def _data(home: PartyHome) -> str:
     """As `consilium party dry-run --data-only` does, which shows every problem of every column."""
-    from consilium.party.dry_run import check, usable
+    from consilium.party.dry_run import check
 
-    rows, found = check(home)
+    found = check(home)
     try:
-        count = len(usable(rows, found).y)
+        count = len(found.usable().y)
     except ConsiliumError as error:
         command = f"Run: consilium party dry-run {home.folder.path} --data-only"
         raise DataError(error.what, command) from None

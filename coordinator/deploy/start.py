@@ -18,7 +18,7 @@ from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
-from consilium.node.supervisor import Program, Tell, run_together
+from consilium.node.supervisor import Program, Tell, run_program
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
 from consilium.report.before_run import before_run
@@ -64,7 +64,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
         environment = flower_environment(folder.state / "flower")
         command = python_module("consilium.coordinator.deploy.serving", str(folder.path))
         try:
-            run_together([Program("serving", command, folder.state, environment)], tell, stop, look)
+            run_program(Program("serving", command, folder.state, environment), tell, stop, look)
         except EngineError as error:
             if not run.closed:
                 raise _cause(run, room) or error from None

@@ -175,12 +175,12 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a start would run: nothing runs, and it is stopped at once."""
     ran: list[str] = []
 
-    def ends(programs, tell, stop, look) -> None:
+    def ends(program, tell, stop, look) -> None:
         look()
-        ran.extend(program.name for program in programs)
+        ran.append(program.name)
         stop.set()
 
-    monkeypatch.setattr(members, "run_together", ends)
+    monkeypatch.setattr(members, "run_program", ends)
     return ran
 
 

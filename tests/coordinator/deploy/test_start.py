@@ -53,8 +53,8 @@ def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str
     """In place of the process that serves: it looks, and then ends for this error, closed, or without a word."""
     told: list[str] = []
 
-    def run_together(programs: Any, tell: Any, stop: threading.Event, look: Callable[[], None]) -> None:
-        told.extend(programs[0].command[3:])
+    def run_program(program: Any, tell: Any, stop: threading.Event, look: Callable[[], None]) -> None:
+        told.extend(program.command[3:])
         for _ in range(looks):
             look()
         run.path.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def serving(patch: pytest.MonkeyPatch, run: RunFolder, end: ConsiliumError | str
             return
         raise EngineError("serving ended (exit code 1)", "Its last words stand above")
 
-    patch.setattr(module, "run_together", run_together)
+    patch.setattr(module, "run_program", run_program)
     return told
 
 
