@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from consilium.coordinator.conclusion import FAILURE, conclude_unserved
+from consilium.coordinator.conclusion import FAILURE, conclude_unserved, failure_of
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import expected, promise_in_words
@@ -19,7 +17,7 @@ from consilium.node.checks import check_disk, hold, own_checks
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.folder import THE_COORDINATOR, NodeFolder
 from consilium.node.supervisor import Program, Tell, run_program
-from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, StorageError
+from consilium.protocol.errors import ConfigError, EngineError, StorageError
 from consilium.protocol.files import held, is_held
 from consilium.report.before_run import before_run
 
@@ -67,7 +65,7 @@ def start(folder: NodeFolder, tell: Tell, stop: threading.Event) -> dict[str, An
             run_program(Program("serving", command, folder.state, environment), tell, stop, look)
         except EngineError as error:
             if not run.closed:
-                raise _cause(run, room) or error from None
+                raise room.lack() or failure_of(run.path) or error from None  # without room it could not write why
         tell(THE_COORDINATOR, "closed" if run.closed else "stopped")
         return run.summary() if run.closed else None
 
@@ -127,17 +125,6 @@ def _tell_promise(file: ServedFederation, tell: Tell) -> None:
     tell("promise", promise_in_words(file.config))
     for warning in before_run(expected(file.config, len(file.parties))):
         tell("warning", f"{warning.text} ({warning.code})")
-
-
-def _cause(run: RunFolder, room: Room) -> ConsiliumError | None:
-    """Why the run failed: want of room, also where it had none to write so; or what it wrote; None where it did not."""
-    with contextlib.suppress(OSError, ValueError):
-        table = json.loads((run.path / FAILURE).read_text(encoding="utf-8"))
-        kinds = ConsiliumError.__subclasses__()
-        kinds += [kind for known in kinds for kind in known.__subclasses__()]
-        kind = next((kind for kind in kinds if kind.__name__ == table["error"]), EngineError)
-        return room.lack() or kind(table["what"], table["action"])
-    return room.lack()
 
 
 class Room:
