@@ -161,10 +161,6 @@ class Roll:
         """Everybody who ever did in this run, sorted."""
         return sorted(name for name, entry in self.entries.items() if entry.ever)
 
-    def add(self, name: str) -> None:
-        """A party that may connect from now on."""
-        self.entries.setdefault(name, RollEntry())
-
     def take(self, event: Event) -> None:
         """Take one event in, in its turn."""
         match event:
@@ -187,12 +183,10 @@ class Roll:
                 for entry in self._of(event):  # one that comes back while it takes part goes on with it
                     if entry.state is not PartyState.TAKES_PART:
                         entry.state, entry.reason = PartyState.ENROLLED, ""
-            case Late():
+            case Late() | TakesPart():
                 for entry in self._of(event):
-                    entry.state, entry.reason, entry.ever = PartyState.LATE, "", True
-            case TakesPart():
-                for entry in self._of(event):
-                    entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
+                    entry.state = PartyState.LATE if isinstance(event, Late) else PartyState.TAKES_PART
+                    entry.reason, entry.ever = "", True
             case Voted():
                 for entry in self._of(event):
                     entry.queries, entry.ever = entry.queries + event.queries, True

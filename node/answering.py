@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,21 +95,20 @@ class AnsweringNode(Generic[N]):
     and its text stays in the node's log.
 
     whose: "party", as the log calls it. open: the node that the context names, for one message; raises where it cannot
-    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method. foreign:
-    kinds of requests that are for another kind of node (NODE_KIND).
+    be used, or its people have not allowed what is asked. answers: by the kind of request, the node's method; others
+    are for another kind of node (NODE_KIND).
     """
 
     whose: str
     open: Callable[[Context], AbstractContextManager[N]]
     answers: Mapping[type[WireModel], str]
-    foreign: Iterable[str]
     log: logging.Logger
 
     def app(self) -> ClientApp:
         """As Flower starts it."""
         app = ClientApp()
         handlers = {request.kind: self._handler(request) for request in self.answers}
-        handlers |= {kind: self._refusal_of(kind) for kind in self.foreign}
+        handlers |= {kind: self._refusal_of(kind) for kind in {*TO_PARTIES, *TO_AGGREGATORS} - {*handlers}}
         for kind, handler in handlers.items():
             category, _, action = kind.partition(".")
             register: Callable[[str], Callable] = {"query": app.query, "train": app.train}[category]

@@ -38,7 +38,6 @@ class Home(ABC):
 
     @property
     def name(self) -> str:
-        """The node's."""
         return self.folder.name
 
     @property

@@ -58,12 +58,9 @@ class NodeKind(ABC):
         """What a start rests on: it is refused in the same words."""
 
     @abstractmethod
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        """What the doctor looks at beside that."""
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        """Of the way to other nodes, or of theirs to this one. running: it is started, and holds its own ports."""
-        return []
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        """What the doctor looks at beside that, in the end the way to other nodes. running: the node is started, and
+        holds its own ports."""
 
     @abstractmethod
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
@@ -74,13 +71,12 @@ class NodeKind(ABC):
         """Where it stands, within 10 s. Raises ConfigError, LedgerError if its files cannot be read."""
 
     def checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        """In the order in which to mend. running: see `way_checks`."""
+        """In the order in which to mend. running: see `further_checks`."""
         return [
             *checks.own_checks(folder),
             ("versions", lambda: checks.check_versions(folder)),
             ("clock", lambda: checks.check_clock(folder)),
             *self.set_up(folder),
-            *self.further_checks(folder),
             ("disk", lambda: checks.check_disk(folder.path, self.least_free_bytes)),
-            *self.way_checks(folder, running),
+            *self.further_checks(folder, running),
         ]

@@ -11,13 +11,13 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 
 from consilium.node.apps import check_flower
-from consilium.node.checks import Advice, Check, check_disk, examine, hold, own_checks
+from consilium.node.checks import Advice, Check, check_coordinator, check_disk, examine, hold, own_checks
 from consilium.node.folder import NodeFolder
 from consilium.node.home import Home, towards_whom
 from consilium.node.join import joined
 from consilium.node.kinds import NodeKind, NodeOutcome
 from consilium.node.policy import allow
-from consilium.node.standing import WRONG, ask_standing, check_standing
+from consilium.node.standing import standing
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import Tell, run_program
 from consilium.protocol.databases import check_usable
@@ -58,11 +58,8 @@ class MemberKind(NodeKind):
             ("room", lambda: check_disk(folder.path, LEAST_BYTES)),
         ]
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
-        return [("policy", lambda: self._policy(folder))]
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("coordinator", lambda: check_standing(folder))]
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
+        return [("policy", lambda: self._policy(folder)), ("coordinator", lambda: _coordinator(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """Serve until `stop` is set; the first time, once its people have said yes.
@@ -106,7 +103,7 @@ class MemberKind(NodeKind):
             return ""
 
         quick: list[Check] = [*own_checks(folder), *self.set_up(folder)[1:]]
-        quick += [("policy", give), ("coordinator", lambda: _says(folder))]
+        quick += [("policy", give), ("coordinator", lambda: standing(folder))]
         results = {result.name: result for result in examine(quick)}
         since = datetime.fromtimestamp(folder.lock.stat().st_mtime, UTC) if is_held(folder.lock) else None
         values: dict[str, Any] = {
@@ -175,7 +172,7 @@ class Watch:
         """Look once."""
         looks = {
             "disk": lambda: check_disk(self._folder.path, LEAST_BYTES) and ROOM,
-            "coordinator": lambda: f"says: {ask_standing(self._folder).sentence}",
+            "coordinator": lambda: standing(self._folder),
         }
         for name, look in looks.items():
             try:
@@ -195,9 +192,5 @@ def _flower() -> str:
     return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"
 
 
-def _says(folder: NodeFolder) -> str:
-    """How the coordinator says that the node stands, now. Raises ConfigError where it leaves the node out."""
-    said = ask_standing(folder)
-    if said.state in WRONG:
-        raise ConfigError(f"says: {said.words}", "Talk to the federation's operator if that is news")
-    return f"says: {said.sentence}"
+def _coordinator(folder: NodeFolder) -> str:
+    return f"{check_coordinator(folder)}; it {standing(folder)}"

@@ -39,7 +39,6 @@ class StopEvent(threading.Event):
         self._told: float | None = None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """As `threading.Event.wait`."""
         if threading.current_thread() is threading.main_thread():
             if self._told is None:
                 self._tell("READY=1")
@@ -49,7 +48,6 @@ class StopEvent(threading.Event):
         return super().wait(timeout)
 
     def set(self) -> None:
-        """As `threading.Event.set`."""
         self._tell("STOPPING=1")
         super().set()
 

@@ -56,11 +56,11 @@ class Party(MemberKind):
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
         return NodeOutcome(found.table, [*found.lines, fit])
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [
-            *super().further_checks(folder),
             ("expectation", lambda: expectation(open_home(folder).warnings())),
             ("data", lambda: _data(open_home(folder))),
+            *super().further_checks(folder, running),
         ]
 
     def allowed(self, home: PartyHome) -> str:

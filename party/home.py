@@ -139,12 +139,10 @@ class PartyHome(Home):
 
     @property
     def data_file(self) -> Path:
-        """Where its rows are."""
         return self.folder / self.file.data
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of its rows that are read."""
         return tuple(name for name in self.federation.config.columns if name not in self.file.lacks)
 
     def further_asked(self) -> dict[str, Any]:
@@ -199,7 +197,6 @@ class PartyHome(Home):
         )
 
     def rows(self) -> FileRows:
-        """The party's rows."""
         return FileRows(self.data_file, self.file.rules)
 
     def store(self, wait: float | None = None) -> Store:

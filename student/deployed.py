@@ -45,7 +45,7 @@ class StudentKind(NodeKind):
     def set_up(self, folder: NodeFolder) -> list[Check]:
         return [("certificate", lambda: check_certificate(folder.tls))]
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [("public rows", lambda: _public_rows(folder)), ("label service", lambda: _label_service(folder))]
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:

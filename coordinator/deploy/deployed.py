@@ -44,15 +44,13 @@ class CoordinatorKind(NodeKind):
     def set_up(self, folder: NodeFolder) -> list[Check]:
         return set_up(folder)
 
-    def further_checks(self, folder: NodeFolder) -> list[Check]:
+    def further_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
         return [
             ("expectation", lambda: _expectation(folder)),
             ("rows left", lambda: _rows(folder)),
             ("parties", lambda: _parties(folder)),
+            *([("gateway", lambda: check_coordinator(folder))] if running else ports(folder)),
         ]
-
-    def way_checks(self, folder: NodeFolder, running: bool) -> list[Check]:
-        return [("gateway", lambda: check_coordinator(folder))] if running else ports(folder)
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
         return status(folder)

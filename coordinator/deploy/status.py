@@ -11,7 +11,7 @@ from consilium.coordinator.events import EventTail, read_events
 from consilium.coordinator.nodes import JoinedFederation
 from consilium.coordinator.privacy import promised, towards_coordinator, towards_nodes
 from consilium.coordinator.run_folders import RunFolder, asked_before, pool_of, run_of
-from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, entry_json, shown
+from consilium.coordinator.run_state import AWAY, PartyState, RollEntry, RunState, SecondEntry, entry_json, shown
 from consilium.coordinator.served import ServedFederation
 from consilium.node.checks import check_certificate, check_clock, check_disk, examine
 from consilium.node.folder import NodeFolder
@@ -109,7 +109,7 @@ def settle(state: RunState, file: ServedFederation, running: bool) -> None:
     the order of their names. Where no coordinator runs, nobody is connected."""
     roll = state.roll
     for name in file.parties.keys() - roll.entries.keys():
-        roll.add(name)
+        roll.entries[name] = RollEntry()
     for name, entry in roll.entries.items():
         entry.connected = entry.connected and running and name in file.parties
         if name not in file.parties:
@@ -134,16 +134,13 @@ class Standings:
     def __init__(self, folder: NodeFolder, federation: JoinedFederation) -> None:
         self._federation, self._run = federation, run_of(folder, federation.file)
         self._tail, self._state = EventTail(self._run.events), RunState(federation.file.parties)
-        self._unanswered = 0
 
     def __call__(self) -> Mapping[str, NodeStanding]:
         """Raises OSError: the event log cannot be read."""
         for event in self._tail.fresh():
             self._state.take(event)
         settle(self._state, self._federation.file, running=True)
-        with contextlib.suppress(LedgerError):  # it is locked for a while: the number of before
-            self._unanswered = self._run.use().unanswered.queries
-        every = {"federation": self._run.short, "closed": self._run.closed, "unanswered": self._unanswered}
+        every = {"federation": self._run.short, "closed": self._run.closed}
         parties = {
             name: NodeStanding(state=entry.state, words=entry.words, **every)
             for name, entry in self._state.roll.entries.items()

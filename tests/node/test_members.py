@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.node import checks, members
 from consilium.node.checks import Advice, CheckResult, check_clock, examine
-from consilium.node.folder import NodeFolder, open_folder
+from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.node.keys import OwnKeys
 from consilium.node.members import MemberKind, Watch
@@ -43,17 +42,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for name in ("p00", SECOND):
         allow(made.nodes[name], **asked_of(made.nodes[name]))
     return made
-
-
-@pytest.fixture
-def made(once: Made, tmp_path: Path) -> Made:
-    root = Path(shutil.copytree(once.out.parent, tmp_path / "site"))
-    return replace(once, out=root / "federation", nodes={name: open_folder(root / name) for name in once.nodes})
-
-
-@pytest.fixture
-def folder(made: Made) -> NodeFolder:
-    return made.nodes["p00"]
 
 
 def kind_of(folder: NodeFolder) -> MemberKind:
@@ -227,7 +215,7 @@ def test_news_are_told_once(folder: NodeFolder, monkeypatch) -> None:
     def late(*_: object) -> None:
         raise ConfigError(f"this clock is {next(seconds)} s ahead", "Set it")
 
-    monkeypatch.setattr(members, "ask_standing", late)
+    monkeypatch.setattr(members, "standing", late)
     watch.look()
     watch.look()
     assert told == [("coordinator", "this clock is 7200 s ahead. Set it")]

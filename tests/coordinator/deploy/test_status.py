@@ -25,7 +25,7 @@ from consilium.node.folder import NodeFolder
 from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.kinds import NodeOutcome
-from consilium.node.standing import NodeStanding, check_standing, signed_headers
+from consilium.node.standing import NodeStanding, signed_headers
 from consilium.protocol.files import held, private_folder
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.refusals import CURES, Rule
@@ -73,8 +73,7 @@ def check_all(made: Made, states: Mapping[str, tuple[str, bool]], patch: pytest.
             assert said.closed == current.values["closed"]
         assert (f"{name}: " in doctor) == (state in ("refused", "left out"))
         patch.setattr(standing, "ask_standing", lambda _, said=said: said)
-        patch.setattr(standing, "check_coordinator", lambda _: "it answers")
-        (result,) = examine([("coordinator", lambda own=made.nodes[name]: check_standing(own))])
+        (result,) = examine([("coordinator", lambda own=made.nodes[name]: standing.standing(own))])
         bad = state in ("revoked", "refused", "left out")
         assert result.level == ("wrong" if bad else "advice" if current.values["closed"] else "ok")
         if state == "refused":
