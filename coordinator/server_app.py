@@ -59,7 +59,7 @@ def main(grid: Grid, context: Context) -> None:
         door = Door(folder, run.close_file, address)
         students = partial(serve, door, config, log)
         FederationRun(
-            FlowerTransport(grid), config, run.path, log, students, keys, run.close_file.exists,
+            FlowerTransport(grid, at_once=1), config, run.path, log, students, keys, run.close_file.exists,
             pool_of(folder, config), RegisteredNodes(federation), asked_before(folder, run),
         ).run()  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 from consilium.node.folder import (
@@ -18,6 +19,7 @@ from consilium.node.folder import (
 from consilium.node.keys import NOT_OURS, OwnKeys
 from consilium.node.policy import shown
 from consilium.node.signed import (
+    AGAIN,
     ASK,
     MOST_BYTES,
     MOST_SMALL_BYTES,
@@ -65,8 +67,9 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
 
     Raises
     ------
-    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, or
-        older; it does not list this node with its own keys; its roster has others; or it says what this node allows.
+    ConfigError : the folder is not as its authority signed it; it is of another authority than the one before, older,
+        or another of the same version; it does not list this node with its own keys; its roster has others; or it says
+        what this node allows.
     PathError : it cannot be read.
     """
     earlier = _earlier(folder)
@@ -76,15 +79,24 @@ def join(sent: Path, folder: NodeFolder) -> SignedFolder[FederationFile]:
             f"{sent} is version {signed.file.version}, version {earlier.version} was joined here already",
             "Nothing is to be done: what was changed later is in the newer one",
         )
+    if earlier and signed.file.version == earlier.version and signed.file != earlier:
+        raise ConfigError(f"{sent} is another version {earlier.version} than the one that was joined here", ASK)
     check_listed(signed.file, folder)
     signed.file.sum_roster()
     _check_empty(sent / POLICY_FILE)
-    private_folder(folder.federation)
-    for name in (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE):
-        most = MOST_BYTES.get(name, MOST_SMALL_BYTES)
-        with open_plain(sent / name, most) as source, replacing(folder.federation / name) as file:
-            shutil.copyfileobj(source, file)
-    joined = read_signed(folder.federation)  # what was copied is what was checked
+    names = (*(name for name in sorted(signed.files) if name != FEDERATION_FILE), FEDERATION_FILE, SIGNED_FILE)
+    with tempfile.TemporaryDirectory(dir=folder.path, prefix="federation.") as place:
+        copy = Path(place)
+        for name in names:
+            most = MOST_BYTES.get(name, MOST_SMALL_BYTES)
+            with open_plain(sent / name, most) as source, replacing(copy / name) as file:
+                shutil.copyfileobj(source, file)
+        joined = read_signed(copy)
+        if joined.files != signed.files:  # what was checked is what is joined, whoever else writes to the folder
+            raise ConfigError(f"{sent} was changed while it was read", AGAIN)
+        private_folder(folder.federation)
+        for name in names:
+            (copy / name).replace(folder.federation / name)
     certificate = joined.file.certificates.get(folder.name)
     if certificate is not None:
         replace_text(folder.tls.certificate, certificate)

@@ -149,7 +149,7 @@ Execute = Callable[..., list[tuple]]
 def _program() -> str:
     """Of the very code that computes an epsilon, as it was loaded."""
     code = hashlib.sha256()
-    for path in sorted(Path(consilium.accounting.__path__[0]).rglob("*.py")):
+    for path in (Path(__file__), *sorted(Path(consilium.accounting.__path__[0]).rglob("*.py"))):
         code.update(path.read_bytes())
     return code.hexdigest()
 

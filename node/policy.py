@@ -25,6 +25,7 @@ from consilium.protocol.errors import NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
+from consilium.protocol.output import plain
 from consilium.report.disclosure import ALWAYS, out_of, surest_guess
 
 YES = "yes"
@@ -201,7 +202,7 @@ def screen(request: Request) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     yes = f"A yes writes into {POLICY_FILE}, as they are asked: {', '.join(request.new)}."
-    return [*lines, "", *table, "", *risks, *_wrapped("", yes)]
+    return [plain(line).replace("\n", "?") for line in (*lines, "", *table, "", *risks, *_wrapped("", yes))]
 
 
 def _wrapped(head: str, words: str) -> list[str]:

@@ -96,7 +96,7 @@ class ConfigPart(Frozen, extra="ignore"):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that parties are asked to read."""
-        return tuple(column.column for column in self.rows.columns) or self.rows.features
+        return self.rows.columns_read
 
     @property
     def may_miss(self) -> tuple[str, ...]:
@@ -277,7 +277,11 @@ def read_signed(
             found = hashlib.sha256(content) if name == FEDERATION_FILE else hashlib.file_digest(file, "sha256")
             if found.hexdigest() != expected:
                 raise ConfigError(f"{path / name} is not as the federation's authority signed it", AGAIN)
-    file = validate(json.loads(content), model, str(path / FEDERATION_FILE))
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path / FEDERATION_FILE} is no table in JSON", ASK) from None
+    file = validate(table, model, str(path / FEDERATION_FILE))
     return SignedFolder(file, authority_fingerprint(certificate), {**signed.files})
 
 

@@ -16,7 +16,7 @@ from consilium.node.answering import check_pinned, check_protocol
 from consilium.party.account import Account, Agreed
 from consilium.party.hidden_votes import PartyVoter, check_own_roster
 from consilium.party.home import PartySettings
-from consilium.party.policy import check_shards, check_terms
+from consilium.party.policy import check_columns, check_shards, check_terms
 from consilium.party.promise import check_promised_unit
 from consilium.party.store import Store
 from consilium.party.teach import make, not_fitted, simulated_secret, simulated_seeds, split, states_of, unanswered
@@ -90,6 +90,7 @@ class PartyNode:
         spec = self.settings.teacher or stated
         if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
+        check_columns(self.settings.policy, schema, self.settings.rules.lacks)
         check_teacher(spec, schema)
         check_reference(voting_rule, schema, request.reference)
         origin = self._origin(request, spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import gt, lt
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from consilium.node.policy import LIMITS as COMMON
 from consilium.node.policy import Limit, others
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
+from consilium.protocol.schema import Schema
 from consilium.sums.modes import MODES
 
 
@@ -20,7 +21,7 @@ class Policy(NodePolicy):
     """The limits of a party; see `NodePolicy` for those that other nodes have too.
 
     allowed_columns: columns of its rows that may be read, held against the federation's when the party's folder is
-        opened; none are named in a simulation.
+        opened, and against what is to be trained; none are named in a simulation.
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
     least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
@@ -89,6 +90,14 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
         raise Refused(Rule.VOTES, detail=detail)
     pool_of(terms)
+
+
+def check_columns(policy: Policy, schema: Schema, lacks: Collection[str]) -> None:
+    """Raise Refused if columns would be read that the policy does not name. What is trained is pinned by its digest
+    alone: that it reads the columns which the signed folder lists is the coordinator's word."""
+    read = {*schema.columns_read} - {*lacks}
+    if policy.allowed_columns and (other := read - {*policy.allowed_columns}):
+        raise Refused(Rule.SCHEMA, detail=f"{len(other)} columns would be read that allowed_columns does not name")
 
 
 def check_shards(policy: Policy, smallest_shard: int) -> None:

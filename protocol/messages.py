@@ -16,7 +16,7 @@ from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict
 from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_CLASSES = 1000

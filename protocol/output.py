@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable
@@ -31,13 +32,25 @@ QuietOption = Annotated[
 """The option of every command that shows how far it is."""
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def plain(line: str) -> str:
+    """Without what a terminal would obey: a name of another's making moves no cursor, and writes over no line.
+
+    >>> plain("ill\\x1b[9A\\x1b[2Kauthority")
+    'ill?[9A?[2Kauthority'
+    """
+    return _CONTROL.sub("?", line)
+
+
 def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
     """Print the same thing as one JSON object, or as lines for people."""
     if output is Format.json:
         print(dumps(values))
         return
     for line in lines:
-        print(line)
+        print(plain(line))
 
 
 def tell_warnings(warnings: Iterable[dict[str, str]], output: Format = Format.json) -> None:

@@ -1,12 +1,15 @@
 """Messages on Flower's wire: a ConfigRecord for the fields and an ArrayRecord for the matrices.
 
-Matrices travel as raw little-endian bytes with type and shape beside them. Reading checks that the three agree before
-anything is allocated, and nothing is ever unpickled.
+Matrices travel as raw little-endian bytes behind a random salt, with type and shape beside them. Flower keeps them
+under the hash of what they hold, and tells every node whether it has one of that hash: without salt a party that
+guesses another's votes would be told so. Reading checks that type, shape and bytes agree before anything is allocated,
+and nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +23,7 @@ from consilium.protocol.refusals import Refusal
 BODY, ARRAYS, REFUSAL = "body", "arrays", "refusal"
 RAW = "consilium.raw"
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+SALT_BYTES = 16
 MOST_CELLS, MOST_SIDES = 200_000_000, 4
 
 M = TypeVar("M", bound=WireModel)
@@ -27,9 +31,10 @@ R = TypeVar("R", ConfigRecord, ArrayRecord)
 
 
 def encode_array(array: np.ndarray) -> Array:
-    """Any array of a plain number type -> Flower Array with raw little-endian bytes."""
+    """Any array of a plain number type -> Flower Array with salt and raw little-endian bytes."""
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return Array(dtype=array.dtype.name, shape=tuple(int(n) for n in array.shape), stype=RAW, data=little.tobytes())
+    data = os.urandom(SALT_BYTES) + little.tobytes()
+    return Array(dtype=array.dtype.name, shape=tuple(int(n) for n in array.shape), stype=RAW, data=data)
 
 
 def decode_array(array: Array) -> np.ndarray:
@@ -49,9 +54,10 @@ def decode_array(array: Array) -> np.ndarray:
         or math.prod(max(n, 1) for n in array.shape) > MOST_CELLS
     ):
         raise MalformedMessage("array has an impossible shape")
-    if math.prod(array.shape) * dtype.itemsize != len(array.data):
+    if math.prod(array.shape) * dtype.itemsize + SALT_BYTES != len(array.data):
         raise MalformedMessage("array has another number of bytes than its shape and type say")
-    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape).astype(dtype.newbyteorder("="), copy=False)
+    values = np.frombuffer(array.data, dtype=dtype, offset=SALT_BYTES)
+    return values.reshape(array.shape).astype(dtype.newbyteorder("="), copy=False)
 
 
 def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> RecordDict:
@@ -87,7 +93,7 @@ def from_record(record: RecordDict, model: type[M], most_bytes: int | None = Non
         raise MalformedMessage(f"{model.kind}: the message has not the records of this protocol")
     fields: dict[str, Any] = dict(body)
     if arrays is not None:
-        if most_bytes is not None and sum(len(array.data) for array in arrays.values()) > most_bytes:
+        if most_bytes is not None and sum(len(array.data) - SALT_BYTES for array in arrays.values()) > most_bytes:
             raise MalformedMessage(f"{model.kind}: arrays of more than {most_bytes} bytes")
         fields.update({name: decode_array(array) for name, array in arrays.items()})
     try:

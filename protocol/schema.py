@@ -118,6 +118,11 @@ class Schema(Frozen):
                 raise ValueError(f"{name} has the same name twice")
         return self
 
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """Names of the columns of a table that are read."""
+        return tuple(column.column for column in self.columns) or self.features
+
     @classmethod
     def from_public_rows(cls, features: tuple[str, ...], classes: tuple[str, ...], rows: np.ndarray) -> Schema:
         """Schema with the mean and standard deviation of public `rows` (n, features); constant columns get scale 1."""

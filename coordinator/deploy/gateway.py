@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flwr.proto.fleet_pb2 import PushMessagesRequest
+from google.protobuf.message import DecodeError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,9 +30,10 @@ MOST_OBJECT_BYTES = 8 * 1024 * 1024
 about 1 kB for each other party."""
 MOST_CALL_BYTES = 1024 * 1024
 """Of any other call: ids of objects, 64 bytes each, and numbers."""
+REPLY = "push-messages"
 ALLOWED = {
     **dict.fromkeys(("activate-node", "deactivate-node", "send-node-heartbeat", "get-run", "get-fab"), MOST_CALL_BYTES),
-    **dict.fromkeys(("pull-messages", "push-messages", "confirm-message-received", "pull-object"), MOST_CALL_BYTES),
+    **dict.fromkeys(("pull-messages", REPLY, "confirm-message-received", "pull-object"), MOST_CALL_BYTES),
     "push-object": MOST_OBJECT_BYTES,
 }
 """All that a registered SuperNode calls, and how much it may send. Self-registration and removal are not among them."""
@@ -153,7 +156,11 @@ class Gateway:
             log.warning("%s has too much under way", node)
             return Response(status_code=503, headers=CLOSE)
         try:
-            await self._answered(request.scope, await self._body(request, length), send)
+            body = await self._body(request, length)
+            if request.scope["path"] == PREFIX + REPLY and not _replies(body):
+                log.warning("%s sent what is no reply of its own", node)
+                return Response("no reply of its own", 403, CLOSE)
+            await self._answered(request.scope, body, send)
             return None
         except Slow:
             log.warning("%s did not send its %d bytes for %s in time", node, length, request.url.path)
@@ -200,6 +207,17 @@ class Gateway:
             return b"".join(parts)
         except (TimeoutError, ClientDisconnect):
             raise Slow from None
+
+
+def _replies(body: bytes) -> bool:
+    """Whether a node sends replies of its own alone. Flower checks that `node` is the one that signed, and not whose
+    message it is: as the ServerApp's, a message would be another node's to answer."""
+    try:
+        request = PushMessagesRequest.FromString(body)
+    except DecodeError:
+        return False
+    sent, node = [message.metadata for message in request.messages_list], request.node.node_id
+    return all(each.src_node_id == node and each.reply_to_message_id for each in sent)
 
 
 def _length(request: Request) -> int | None:

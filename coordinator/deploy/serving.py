@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from consilium.coordinator import server_app
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, Gateway
@@ -28,6 +30,8 @@ from consilium.protocol.files import more_descriptors
 from consilium.protocol.tls import TlsFiles
 
 LOOK_SECONDS = 1.0
+HEAD_SECONDS = 20.0
+"""For a request's head, and between two of a connection: whoever shows no key holds no place for longer."""
 HEARD_SECONDS = 12
 """That the gateway stays after a close: a node asks every 10 s how it stands."""
 
@@ -47,6 +51,23 @@ def serve(folder: NodeFolder) -> None:
     time.sleep(HEARD_SECONDS)
 
 
+class Impatient(H11Protocol):
+    """Closes a connection on which no request has begun for HEAD_SECONDS, or twice that: uvicorn waits for the rest of
+    a head for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
+
+    def _look(self, before: RequestResponseCycle | None) -> None:
+        idle = self.cycle is before and (before is None or before.response_complete)
+        if idle:
+            self.transport.close()
+        if not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
+
+
 def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.Server:
     """A server of an ASGI application over TLS."""
     return uvicorn.Server(
@@ -54,7 +75,7 @@ def tls_server(app: ASGIApp, files: TlsFiles, host: str, port: int) -> uvicorn.S
             app,
             host,
             port,
-            http="h11",
+            http=Impatient,
             ws="none",
             ssl_certfile=str(files.certificate),
             ssl_keyfile=str(files.key),

@@ -12,10 +12,12 @@ from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import QueryBudget
 from consilium.node.checks import CheckResult, examine
 from consilium.node.folder import NodeFolder
+from consilium.node.join import join
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.refusals import Refused, Rule
+from consilium.protocol.schema import Schema
 from consilium.sums.verified.messages import AggregatorRequest
 from tests.federation import hello_of
 from tests.node.folders import SECOND, Made, allow, asked_of, give_rows, make_small
@@ -92,3 +94,18 @@ def test_what_a_node_would_refuse_its_doctor_says(made: Made, case: Foreseen) ->
 @pytest.mark.parametrize("name", [PARTY, SECOND])
 def test_control_nothing_is_refused_within_the_policy(made: Made, name: str) -> None:
     ask(made, name)
+
+
+def test_no_other_columns_are_read_than_the_folder_lists_and_its_people_allow(made: Made) -> None:
+    """What is trained stands in the terms as a digest, and an operator may sign terms of another configuration."""
+    config, folder = made.file.config, made.nodes[PARTY]
+    listed = {key: getattr(config.rows, key)[:2] for key in ("features", "center", "scale")}
+    rows = Schema(**listed, classes=config.rows.classes)
+    join(made.again(config=config.model_copy(update={"rows": rows})).out, folder)
+    allow(folder, **asked_of(folder))
+    home = open_home(folder)
+    assert home.policy.allowed_columns == config.rows.features[:2]
+    node = PartyNode(home.settings(), home.rows(), home.store())
+    node.hello(hello_of(config))
+    with pytest.raises(Refused, match="1 columns would be read that allowed_columns does not name"):
+        node.train(config.train_request())

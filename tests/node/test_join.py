@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from consilium.node.folder import NodeFolder, open_folder
-from consilium.node.join import find_folder, join, joined
+from consilium.node.join import check_listed, find_folder, join, joined
 from consilium.node.keys import OwnKeys, make
+from consilium.node.signed import FederationFile
 from consilium.party.home import open_home
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.tls import load_certificate
@@ -58,6 +59,16 @@ def test_a_newer_one_is_taken_and_an_older_one_refused(made: Made, tmp_path: Pat
     before = content(folder)
     with pytest.raises(ConfigError, match="version 1, version 2 was joined"):
         join(older, folder)
+    assert content(folder) == before
+
+
+def test_two_of_one_version_are_not_both_taken(made: Made) -> None:
+    """As an operator makes them who restored a backup: a revocation in the first is none in the second."""
+    folder = made.nodes["p00"]
+    before = content(folder)
+    made.again(version=made.file.version, ends="2027-11-30")
+    with pytest.raises(ConfigError, match="another version 1 than the one that was joined here"):
+        join(made.out, folder)
     assert content(folder) == before
 
 
@@ -127,6 +138,11 @@ def nonsense(made: Made) -> None:
     sign_files(made.authority, made.out)
 
 
+def nested(made: Made) -> None:
+    (made.out / "federation.json").write_text("[" * 200_000)
+    sign_files(made.authority, made.out)
+
+
 HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
     "of another authority": (other_authority, "of another authority than the federation that was joined here"),
     "a foreign key in this node's name": (other_key, "is listed with keys .*, this node's are"),
@@ -145,6 +161,7 @@ HOSTILE: dict[str, tuple[Callable[[Made], None], str]] = {
     "a policy that is a pipe": (pipe("policy.toml"), "no plain file"),
     "a folder": (lambda made: shutil.rmtree(made.out), "no signed folder"),
     "nonsense that is signed": (nonsense, "federation.json"),
+    "nested nonsense that is signed": (nested, "federation.json is no table in JSON"),
 }
 
 
@@ -158,6 +175,21 @@ def test_a_hostile_folder_is_refused_by_name_and_changes_nothing(made: Made, wha
         join(made.out, folder)
     assert content(folder) == before
     assert "4711" not in str(caught.value)
+
+
+def test_a_folder_that_is_exchanged_after_it_was_checked_is_refused(made: Made, monkeypatch, tmp_path: Path) -> None:
+    """By one of another authority, which is as sound in itself. On a share others may write to it meanwhile."""
+    folder = made.nodes["p00"]
+    before = content(folder)
+
+    def exchanged(file: FederationFile, node: NodeFolder) -> None:
+        check_listed(file, node)
+        sign(made.file, make_authority(), made.out)
+
+    monkeypatch.setattr("consilium.node.join.check_listed", exchanged)
+    with pytest.raises(ConfigError, match="was changed while it was read"):
+        join(made.out, folder)
+    assert content(folder) == before
 
 
 @pytest.mark.parametrize("name", ["keys", "node.key", "state", "party.toml", "start.sh"])

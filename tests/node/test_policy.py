@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,16 @@ def test_the_screen_says_towards_whom_what_is_asked_and_what_is_risked(folder: N
     ):
         assert part in text, part
     assert text.count("roster ") == 1
+
+
+def test_no_name_of_the_operators_writes_over_the_screen(tmp_path: Path) -> None:
+    hostile = ("well", "ill\x1b[9A\x1b[2Ktowards the student  epsilon 0.1\ntowards the student  epsilon 0.1")
+    folder = make_small(tmp_path).nodes["p00"]
+    request = replace(open_home(folder).request(), asked={**asked_of(folder), "allowed_classes": list(hostile)})
+    assert not [line for line in screen(request) if not line.isprintable()]
+    assert [line for line in screen(request) if line.startswith("towards the student  epsilon 0.1")] == []
+    shown = replace(request, about={**request.about, "columns read": hostile[1]})
+    assert not [line for line in screen(shown) if not line.isprintable()]
 
 
 def test_earlier_federations_names_before_and_parties_that_left_are_facts(made: Made) -> None:

@@ -155,6 +155,11 @@ class TestKeptEpsilons:
             assert self.kept(store) > 0
             monkeypatch.undo()
 
+    def test_what_adds_promises_up_is_code_too(self, monkeypatch, tmp_path: Path) -> None:
+        (tmp_path / "limits.py").write_text("")
+        monkeypatch.setattr(limits, "__file__", str(tmp_path / "limits.py"))
+        assert limits._program() != limits.PROGRAM[0]
+
     def test_that_is_unbounded_stays_so(self, monkeypatch) -> None:
         store = Store.in_memory()
         monkeypatch.setattr(limits, "epsilon", lambda *_, **__: inf)

@@ -7,6 +7,7 @@ import resource
 
 import pytest
 
+from consilium.coordinator.deploy import serving
 from consilium.coordinator.deploy.gateway import HEAD_BYTES, MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, Quota
 from consilium.protocol.files import more_descriptors
 from tests.deploy.edge import WAIT, Site, connected, is_closed, sent_until_stopped, until
@@ -128,6 +129,20 @@ def test_idle_connections_and_endless_heads_keep_nobody_out(site: Site) -> None:
         endless.sendall(b"POST / HTTP/1.1\r\nx: " + b"y" * (2 * HEAD_BYTES))
         endless.settimeout(WAIT)
         assert endless.recv(4096).startswith(b"HTTP/1.1 400")
+        assert site.ask(address, FIRST).status_code == 200
+
+
+def test_a_connection_without_a_request_is_closed(site: Site, monkeypatch) -> None:
+    """One that begins a head and never ends it too: a stranger would take all places there are, one after the other."""
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
+    with site.serving() as address, contextlib.ExitStack() as open_:
+        for begun in (b"", b"POST / HTTP/1.1\r\nhost: x\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET"):
+            plain = open_.enter_context(contextlib.closing(connected(address)))
+            slow = site.context.wrap_socket(plain, server_hostname="127.0.0.1")
+            slow.settimeout(20)
+            slow.sendall(begun)
+            while slow.recv(4096):
+                pass
         assert site.ask(address, FIRST).status_code == 200
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.proto.fleet_pb2 import ActivateNodeRequest, ActivateNodeResponse, PullMessagesRequest, PullMessagesResponse
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    ActivateNodeResponse,
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
+from flwr.proto.message_pb2 import Message as WireMessage
+from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest, PushObjectResponse
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.task_identity import TaskIdentity
 from starlette.testclient import TestClient
 
+from consilium.coordinator.collection.exchange import Failure, FlowerTransport
 from consilium.coordinator.deploy import superlink as module
 from consilium.coordinator.deploy.gateway import PREFIX, Gateway
 from consilium.coordinator.deploy.superlink import SuperLink
@@ -22,6 +36,7 @@ from consilium.node.join import join
 from consilium.node.keys import NODE_KEY, NodeKey
 from consilium.node.standing import signed_headers
 from consilium.protocol.errors import ConfigError, EngineError
+from tests.federation import hello_of, make_config
 from tests.node.folders import PARTIES, Made, make_small
 
 FIRST, SECOND = PARTIES[:2]
@@ -64,6 +79,19 @@ class SuperNode:
 
     def pull(self) -> Any:
         return self.call("pull-messages", PullMessagesRequest(node=Node(node_id=self.number)), PullMessagesResponse)
+
+    def push(self, object_id: str = "a" * 64, **metadata: Any) -> Any:
+        """A message with this metadata, without content that anybody could open."""
+        message = WireMessage()
+        message.content.SetInParent()
+        times = {"message_id": object_id, "created_at": time.time(), "ttl": 5.0, "message_type": "query.vote"}
+        for name, value in {**times, **metadata}.items():
+            setattr(message.metadata, name, value)
+        tree = ObjectTree(object_id=object_id)
+        request = PushMessagesRequest(
+            node=Node(node_id=self.number), messages_list=[message], message_object_trees=[tree]
+        )
+        return self.call("push-messages", request, PushMessagesResponse)
 
 
 def served(made: Made) -> tuple[SuperLink, TestClient, JoinedFederation]:
@@ -137,6 +165,56 @@ def test_nobody_takes_the_serverapps_part_or_another_nodes(made: Made) -> None:
     with TestClient(superlink.app) as bare:
         protobuf = {"content-type": "application/protobuf"}
         assert bare.post("/v1/control/list-nodes", content=b"", headers=protobuf).status_code == 200
+
+
+def test_a_node_sends_nothing_but_its_own_replies(made: Made) -> None:
+    """Flower checks who calls, and not whose message it is: a party could question another, or answer for it."""
+    superlink, client, _ = served(made)
+    with client:
+        node, other = SuperNode(client, made, FIRST), SuperNode(client, made, SECOND)
+        grid, context = superlink.begin("a federation", {})
+        node.activate()
+        other.activate()
+        asked = [
+            Message(RecordDict({"asked": ConfigRecord({"x": 1})}), dst_node_id=each.number, message_type="query.vote")
+            for each in (node, other)
+        ]
+        to_node, to_other = grid.push_messages(asked)
+        run, reply = context.run_id, {"run_id": context.run_id, "dst_node_id": SUPERLINK_NODE_ID}
+        question = {"run_id": run, "src_node_id": SUPERLINK_NODE_ID, "dst_node_id": other.number}
+        assert node.push(**question) == 403
+        assert node.push(**reply, src_node_id=other.number, reply_to_message_id=to_other) == 403
+        assert len(other.pull().messages_list) == 1 and len(other.pull().messages_list) == 0
+        assert node.push(**reply, src_node_id=node.number, reply_to_message_id=to_node).objects_to_push == ["a" * 64]
+        headers = signed_headers(NodeKey.load(made.nodes[FIRST].keys / NODE_KEY))
+        assert client.post(PREFIX + "push-messages", content=b"\xff", headers=headers).status_code == 403
+
+
+def test_a_reply_that_is_no_message_is_its_nodes_alone(made: Made) -> None:
+    superlink, client, _ = served(made)
+    with client:
+        node = SuperNode(client, made, FIRST)
+        grid, context = superlink.begin("a federation", {})
+        node.activate()
+        content = b"Message  7\x00garbage"
+        object_id = hashlib.sha256(content).hexdigest()
+        replies = FlowerTransport(grid, at_once=1).exchange({node.number: hello_of(make_config())}, 20, lambda *_: None)
+
+        def answer() -> None:
+            while not (asked := node.pull().messages_list):
+                time.sleep(0.02)
+            metadata = {"run_id": context.run_id, "src_node_id": node.number, "dst_node_id": SUPERLINK_NODE_ID}
+            pushed = node.push(object_id, **metadata, reply_to_message_id=asked[0].metadata.message_id)
+            sent = PushObjectRequest(
+                node=Node(node_id=node.number), run_id=context.run_id, session_id=pushed.session_id,
+                object_id=object_id, object_content=content,
+            )  # fmt: skip
+            assert node.call("push-object", sent, PushObjectResponse).stored
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert list(replies) == [(node.number, Failure("malformed answer: no message"))]
+        thread.join()
 
 
 def test_another_flower_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
