@@ -53,13 +53,12 @@ class CoordinatorKind(NodeKind):
         ]
 
     def status(self, folder: NodeFolder) -> NodeOutcome:
-        found = status(folder)
-        return NodeOutcome(found.to_json(), found.lines())
+        return status(folder)
 
     def start(self, folder: NodeFolder, tell: Tell, stop: threading.Event) -> NodeOutcome:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
         summary = start(folder, tell, stop)
-        return NodeOutcome({"closed": False}, ()) if summary is None else closed(summary)
+        return NodeOutcome({"closed": False}) if summary is None else closed(summary)
 
 
 COORDINATOR = CoordinatorKind()
